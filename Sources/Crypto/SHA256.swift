@@ -1,0 +1,39 @@
+import COpenSSL
+
+/// Makes SHA-256 digests. A hasher keeps OpenSSL's state from one digest to the next, so have one per thread.
+@safe
+package final class SHA256 {
+    private let context: OpaquePointer
+
+    package init() {
+        guard let context = unsafe EVP_MD_CTX_new() else {
+            preconditionFailure("The system has no memory left for a digest.")
+        }
+        unsafe self.context = context
+    }
+
+    deinit { unsafe EVP_MD_CTX_free(context) }
+
+    package func digest(of bytes: borrowing Span<UInt8>) -> Digest {
+        unsafe Digest { digest in
+            let made = unsafe bytes.withUnsafeBytes { bytes in
+                unsafe EVP_DigestInit_ex2(context, SHA256.algorithm, nil) == 1
+                    && EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1
+                    && EVP_DigestFinal_ex(context, digest.baseAddress, nil) == 1
+            }
+            precondition(made, "OpenSSL could not make a digest.")
+        }
+    }
+
+    package static func digest(of bytes: [UInt8]) -> Digest {
+        SHA256().digest(of: bytes.span)
+    }
+
+    /// Fetched once: OpenSSL 3 looks an algorithm up by its name otherwise, at each use.
+    nonisolated(unsafe) static let algorithm: OpaquePointer = {
+        guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
+            preconditionFailure("This OpenSSL has no SHA-256.")
+        }
+        return unsafe algorithm
+    }()
+}

@@ -1,0 +1,33 @@
+import Domain
+package import Gateway
+import HTTPMessage
+import HTTPServer
+
+/// The IDSync dialect (spec/idsync.md): what clients of mParticle's identity API speak.
+package enum IDSync {
+    package static func surface(secrets: IDSyncSecrets) -> Surface {
+        let authentication = IDSyncAuthentication(secrets: secrets)
+        return Surface(
+            name: "idsync",
+            description: "Who is this? Compatible with mParticle's IDSync HTTP API.",
+            cors: CORSPolicy(
+                allowedFields: "Accept, Authorization, Content-Type, Date, Idempotency-Key, x-mp-key, x-mp-signature",
+                exposedFields: "X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After"),
+            traceField: "X-MP-Trace-Id",
+            securitySchemes: [
+                SecurityScheme("basic", .basic, "The API key and its secret."),
+                SecurityScheme(
+                    "key", .header("x-mp-key"),
+                    """
+                    The API key. A web key needs nothing else; any other comes with x-mp-signature, the lower-case hex of \
+                    HMAC-SHA256 by the secret over the method, the Date field, and the path with the body, each of the \
+                    first two followed by a line feed.
+                    """),
+            ],
+            routes: [IdentifyCall.route],
+            authenticate: { request, route, directory, now, tools throws(Rejection) in
+                try authentication.caller(of: request, route, directory, now, tools)
+            },
+            refuse: IDSyncFault.response(to:_:))
+    }
+}

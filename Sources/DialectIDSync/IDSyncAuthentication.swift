@@ -1,0 +1,85 @@
+import ByteText
+import Crypto
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+
+/// Finds out which key a call is made with, by one of three ways (spec/idsync.md 1.2). Whoever fails gets a 401 without
+/// a body, and no word on why.
+struct IDSyncAuthentication: Sendable {
+    let secrets: IDSyncSecrets
+
+    func caller(
+        of request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> Caller {
+        let key: AccessKey?
+        if request.hasField("authorization") {
+            key = request.withField("authorization") { basic($0, directory, tools) } ?? nil
+        } else if request.hasField("x-mp-signature") {
+            key = signed(request, route, directory, tools)
+        } else {
+            key = bare(request, directory, tools)
+        }
+        guard let key, key.kind.dialect == .idsync, key.isValid(at: now) else {
+            throw Rejection(Response(.unauthorized))
+        }
+        return Caller(key: key)
+    }
+
+    /// `Basic base64(key:secret)`.
+    private func basic(_ value: borrowing Span<UInt8>, _ directory: Directory, _ tools: LoopTools) -> AccessKey? {
+        guard value.count > 6, value.extracting(0..<6).equalsIgnoringCase("basic "),
+            let pair = Base64.decode(value.extracting(value.trimming(6..<value.count)))
+        else { return nil }
+        let bytes = pair.span
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":"), in: bytes.indices) else { return nil }
+        guard let (key, secret) = key(bytes.extracting(0..<colon), directory, tools),
+            equalsInConstantTime(bytes.extracting(colon + 1..<bytes.count), secret.text.span)
+        else { return nil }
+        return key
+    }
+
+    /// `x-mp-key` with a signature.
+    private func signed(
+        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ tools: LoopTools
+    ) -> AccessKey? {
+        guard let found = request.withField("x-mp-key", { key($0, directory, tools) }), let (key, secret) = found,
+            let date = request.withField("date", { [UInt8](copying: $0) }),
+            let signature = request.withField("x-mp-signature", { Hexadecimal.decode($0) }) ?? nil,
+            let claimed = Digest(signature)
+        else { return nil }
+        // Clients sign the path of the default URL, whatever prefix they call; Android signs the query with it.
+        var head = Array(String(describing: route.method.name).utf8)
+        head.append(ASCII.lineFeed)
+        head += date
+        head.append(ASCII.lineFeed)
+        head += canonicalPath(of: request, route).utf8
+        if secret.signing.authenticate(head, request.body) == claimed { return key }
+        guard let query = request.rawQuery else { return nil }
+        return secret.signing.authenticate(head, Array("?\(query)".utf8), request.body) == claimed ? key : nil
+    }
+
+    /// `x-mp-key` and nothing else: for keys that a web page carries.
+    private func bare(_ request: borrowing Request, _ directory: Directory, _ tools: LoopTools) -> AccessKey? {
+        guard let key = request.withField("x-mp-key", { tools.key($0, in: directory) }) ?? nil,
+            key.kind == .idsyncWeb
+        else { return nil }
+        return key
+    }
+
+    /// The route's path with its parameters filled in.
+    private func canonicalPath(of request: borrowing Request, _ route: SurfaceRoute) -> String {
+        var parameters = request.parameters[...]
+        return route.path.split(separator: "/", omittingEmptySubsequences: false)
+            .map { $0.hasPrefix(":") ? parameters.popFirst() ?? "" : String($0) }
+            .joined(separator: "/")
+    }
+
+    private func key(
+        _ text: borrowing Span<UInt8>, _ directory: Directory, _ tools: LoopTools
+    ) -> (AccessKey, IDSyncSecrets.Secret)? {
+        guard let key = tools.key(text, in: directory), key.kind == .idsync else { return nil }
+        return (key, secrets.secret(of: key, text))
+    }
+}

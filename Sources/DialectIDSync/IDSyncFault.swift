@@ -1,0 +1,75 @@
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// An error as clients of IDSync read it (spec/idsync.md 1.7).
+struct IDSyncFault: Error, Equatable {
+    enum Code: String {
+        case badRequest = "BAD_REQUEST"
+        case validation = "VALIDATION_ERROR"
+        case lookup = "LOOKUP_ERROR"
+        case notFound = "NOT_FOUND_ERROR"
+        case internalError = "INTERNAL_ERROR"
+    }
+
+    let status: Status
+    let code: Code
+    let message: String
+
+    init(_ code: Code, _ message: String, status: Status = .badRequest) {
+        self.code = code
+        self.message = message
+        self.status = status
+    }
+
+    /// Says what is wrong with a body.
+    init(_ fault: JSONFault) {
+        if case .wrong = fault.problem {
+            self.init(.validation, fault.message)
+        } else {
+            self.init(.badRequest, fault.message)
+        }
+    }
+
+    /// The envelope in both casings: the newer web client reads the capitals, all others read the small letters.
+    func response(_ id: RequestID) -> Response {
+        var json = JSONWriter()
+        json.object { json in
+            for key: StaticString in ["errors", "Errors"] {
+                json.key(key)
+                json.array { json in
+                    json.object { json in
+                        json.key("code")
+                        json.string(code.rawValue)
+                        json.key("message")
+                        json.string(message)
+                    }
+                }
+            }
+            json.key("ErrorCode")
+            json.string(code.rawValue)
+            json.key("StatusCode")
+            json.integer(status.rawValue)
+            json.key("RequestId")
+            json.string(id.text)
+        }
+        return Response(status, contentType: IDSyncFault.contentType, body: json.bytes)
+    }
+
+    /// What is refused in every dialect, as this one says it. 401 and 403 have no body here.
+    static func response(to problem: Problem, _ id: RequestID) -> Response {
+        if problem.status == .forbidden { return Response(.forbidden) }
+        let code: Code =
+            switch problem.status {
+            case .notFound: .notFound
+            case let status where status.rawValue >= 500: .internalError
+            default: .badRequest
+            }
+        var response = IDSyncFault(code, problem.message, status: problem.status).response(id)
+        if let field = problem.retryAfter { response.fields.append(field) }
+        return response
+    }
+
+    static let contentType = "application/json; charset=utf-8"
+}

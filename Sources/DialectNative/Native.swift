@@ -1,0 +1,163 @@
+import ByteText
+import Domain
+package import Gateway
+package import HTTPMessage
+package import HTTPServer
+import JSON
+
+/// Our own surface (spec/native.md), as far as there is one: how the server is, and what it speaks.
+package enum Native {
+    /// What the surface asks of the server that it belongs to.
+    package struct Sources: Sendable {
+        /// Why the server is not ready; nil where it is.
+        package let unreadiness: @Sendable () -> String?
+        package let metrics: @Sendable () -> [UInt8]
+        package let metricsContentType: String
+        package let openAPI: @Sendable () -> [UInt8]
+
+        package init(
+            unreadiness: @escaping @Sendable () -> String?, metrics: @escaping @Sendable () -> [UInt8],
+            metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8]
+        ) {
+            self.unreadiness = unreadiness
+            self.metrics = metrics
+            self.metricsContentType = metricsContentType
+            self.openAPI = openAPI
+        }
+    }
+
+    package static func surface(_ sources: Sources) -> Surface {
+        Surface(
+            name: "onym",
+            description: "The server itself.",
+            securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
+            routes: routes(sources),
+            authenticate: { request, _, directory, now, tools throws(Rejection) in
+                try admin(request, directory, now, tools)
+            },
+            refuse: problem(_:_:))
+    }
+
+    private static func routes(_ sources: Sources) -> [SurfaceRoute] {
+        [
+            SurfaceRoute(
+                .get, "/healthz", scope: nil,
+                operation: Operation(
+                    id: "health", summary: "Tells that the process is alive.",
+                    responses: [.init(.ok, "It is.", schema: status)]),
+                action: .answer { _ in
+                    json(.ok) {
+                        $0.key("status")
+                        $0.string("ok")
+                    }
+                }),
+            SurfaceRoute(
+                .get, "/readyz", scope: nil,
+                operation: Operation(
+                    id: "readiness", summary: "Tells whether calls can be taken: the store is open and can be written.",
+                    responses: [
+                        .init(.ok, "They can.", schema: status),
+                        .init(.serviceUnavailable, "Not at the moment.", schema: status),
+                    ]),
+                action: .answer { _ in readiness(sources.unreadiness()) }),
+            SurfaceRoute(
+                .get, "/openapi.json", scope: nil,
+                operation: Operation(
+                    id: "description", summary: "Describes every call.",
+                    responses: [.init(.ok, "This document.", schema: .object([]))]),
+                action: .answer { _ in Response(.ok, contentType: "application/json", body: sources.openAPI()) }),
+            SurfaceRoute(
+                .get, "/metrics", scope: .admin,
+                operation: Operation(
+                    id: "metrics", summary: "Counts and measures, for Prometheus.",
+                    responses: [
+                        .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
+                        .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
+                    ]),
+                action: .answer { _ in
+                    Response(.ok, contentType: sources.metricsContentType, body: sources.metrics())
+                }),
+        ]
+    }
+
+    private static let status = Schema.object([.init("status", .string(), required: true)])
+
+    private static func readiness(_ reason: String?) -> Response {
+        guard let reason else {
+            return json(.ok) {
+                $0.key("status")
+                $0.string("ready")
+            }
+        }
+        return json(.serviceUnavailable) { json in
+            json.key("status")
+            json.string("unavailable")
+            json.key("reason")
+            json.string(reason)
+        }
+    }
+
+    private static func json(_ status: Status, _ body: (inout JSONWriter) -> Void) -> Response {
+        var json = JSONWriter()
+        json.object(body)
+        return Response(status, contentType: "application/json", body: json.bytes)
+    }
+
+    // MARK: - Who calls
+
+    /// `Authorization: Bearer onym_admin_…`.
+    private static func admin(
+        _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> Caller {
+        let key = request.withField("authorization") { value -> AccessKey? in
+            guard value.count > 7, value.extracting(0..<7).equalsIgnoringCase("bearer ") else { return nil }
+            return tools.key(value.extracting(value.trimming(7..<value.count)), in: directory)
+        }
+        guard let key = key ?? nil, key.kind == .admin, key.isValid(at: now) else {
+            var response = problem(
+                .unauthorized, code: "unauthorized",
+                "This call needs an admin key: Authorization: Bearer onym_admin_….",
+                request.id)
+            response.fields.append(.init("WWW-Authenticate", "Bearer"))
+            throw Rejection(response)
+        }
+        return Caller(key: key)
+    }
+
+    // MARK: - Saying no
+
+    package static let problemType = "application/problem+json"
+
+    private static let problemSchema = Schema.object(
+        [
+            .init("type", .string(), required: true), .init("title", .string(), required: true),
+            .init("status", .integer(), required: true), .init("detail", .string(), required: true),
+            .init("code", .string(), required: true), .init("request_id", .string(), required: true),
+        ])
+
+    /// What is refused in every dialect, as a problem (RFC 9457).
+    package static func problem(_ problem: Problem, _ id: RequestID) -> Response {
+        var response = self.problem(problem.status, code: problem.code, problem.message, id)
+        if let field = problem.retryAfter { response.fields.append(field) }
+        return response
+    }
+
+    private static func problem(_ status: Status, code: String, _ detail: String, _ id: RequestID) -> Response {
+        var response = json(status) { json in
+            json.key("type")
+            json.string("about:blank")
+            json.key("title")
+            json.string(String(describing: status.reason))
+            json.key("status")
+            json.integer(status.rawValue)
+            json.key("detail")
+            json.string(detail)
+            json.key("code")
+            json.string(code)
+            json.key("request_id")
+            json.string(id.text)
+        }
+        response.contentType = problemType
+        return response
+    }
+}

@@ -1,0 +1,70 @@
+/// One fact that comes into force, or out of it.
+package enum Change: Equatable, Sendable {
+    case personMade(PersonID, at: Instant)
+    case linked(PersonID, Identity)
+    /// Something was heard of a person. It is no fact by itself: it is kept, sooner or later, and never journalled.
+    case seen(PersonID, at: Instant)
+    case projectMade(Project)
+    case appMade(App)
+    case keyMade(AccessKey)
+}
+
+/// One accepted call: who, when, what was asked, and what came of it.
+package final class JournalEntry: Sendable {
+    /// What kind of call it was. The raw values are stored: they never change.
+    package enum Kind: UInt8, Sendable {
+        case setUp = 1
+        case identify = 2
+    }
+
+    /// An identity that the call named and that it did not link: with the links made, all that was asked.
+    package struct Input: Equatable, Sendable {
+        package enum Fate: UInt8, Sendable {
+            /// The person held it before.
+            case matched = 1
+            /// Another person holds it, and its type is unique.
+            case heldElsewhere = 2
+            /// The person holds another value, and the type is immutable.
+            case immutable = 3
+            /// The value is blocked. It is not kept, not even here.
+            case blocked = 4
+            /// As many people hold it as may.
+            case tooCommon = 5
+        }
+
+        package let identity: Identity
+        package let fate: Fate
+
+        package init(_ identity: Identity, _ fate: Fate) {
+            self.identity = identity
+            self.fate = fate
+        }
+    }
+
+    package let at: Instant
+    package let project: ProjectID
+    package let key: KeyID?
+    package let requestID: String
+    package let replay: ReplayClaim?
+    package let kind: Kind
+    package let person: PersonID?
+    package let inputs: [Input]
+    package let reply: Reply
+    package let changes: [Change]
+
+    /// Whether a project, an app or a key is among what changed.
+    package var changesDirectory: Bool { kind == .setUp }
+
+    package init(_ call: Call, _ stamp: Stamp, _ outcome: Outcome, _ reply: Reply) {
+        at = stamp.at
+        project = call.project
+        key = call.key
+        requestID = call.requestID
+        replay = call.replay
+        kind = outcome.kind
+        person = outcome.person
+        inputs = outcome.inputs
+        self.reply = reply
+        changes = outcome.changes
+    }
+}

@@ -1,0 +1,115 @@
+/// A call that may change something, as a value: all that a decision goes by, but for the facts.
+package enum Command: Sendable {
+    case identify(Identify)
+    case setUp(SetUp)
+}
+
+extension Command {
+    /// What the call carries, roughly, in bytes; it bounds a batch.
+    package var byteCount: Int {
+        switch self {
+        case .identify(let identify): identify.identities.reduce(64) { $0 + $1.value.utf8.count }
+        case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
+        }
+    }
+}
+
+/// Who calls, and how the call can be told from others.
+package struct Call: Sendable {
+    package let project: ProjectID
+    /// The key that it was made with; nil for the command line, and for the server itself.
+    package let key: KeyID?
+    /// By what a repetition of the call would be recognized.
+    package let replayKey: ReplayKey?
+    /// The request's id, as the answer and the log have it. Only the writer needs it.
+    package var requestID = ""
+    /// The call's claim to be recognized. Only the writer needs it.
+    package var replay: ReplayClaim?
+
+    package init(project: ProjectID, key: KeyID?, replayKey: ReplayKey? = nil) {
+        self.project = project
+        self.key = key
+        self.replayKey = replayKey
+    }
+}
+
+/// What the writer gives a call when its turn comes: the time, and the id of a person that it may make.
+package struct Stamp: Equatable, Sendable {
+    package let at: Instant
+    package let person: PersonID
+
+    package init(at: Instant, person: PersonID) {
+        self.at = at
+        self.person = person
+    }
+}
+
+/// What a batch of calls needs to see.
+package struct Needs: Sendable {
+    package private(set) var identities: [IdentityKey] = []
+    package private(set) var replays: [ReplayKey] = []
+
+    package init() {}
+
+    package mutating func add(_ identity: IdentityKey) { identities.append(identity) }
+    package mutating func add(_ replay: ReplayKey) { replays.append(replay) }
+
+    package mutating func add(_ call: Call, _ command: Command) {
+        if let claim = call.replay { add(claim.key) }
+        switch command {
+        case .identify(let identify):
+            for identity in identify.identities { add(identity.key) }
+        case .setUp: break
+        }
+    }
+}
+
+/// What a call is answered with.
+package enum Reply: Equatable, Sendable {
+    case identified(Identified)
+    case setUp
+}
+
+/// Why a call was refused: the caller can do something about each of these.
+package enum Refusal: Error, Equatable, Sendable, CaseIterable {
+    /// The idempotency key was used before, with another body.
+    case idempotencyMismatch
+}
+
+/// What a call comes to: an answer, and what changes.
+package struct Decision: Equatable, Sendable {
+    package let reply: Reply
+    /// Nothing where the call changes nothing.
+    package let outcome: Outcome?
+
+    package init(reply: Reply, outcome: Outcome? = nil) {
+        self.reply = reply
+        self.outcome = outcome
+    }
+}
+
+/// What changes by a call, and what the journal keeps of the call besides.
+package struct Outcome: Equatable, Sendable {
+    package let kind: JournalEntry.Kind
+    /// The person that the call came to; nil where it is about none.
+    package let person: PersonID?
+    package let inputs: [JournalEntry.Input]
+    package let changes: [Change]
+
+    package init(kind: JournalEntry.Kind, person: PersonID?, inputs: [JournalEntry.Input] = [], changes: [Change]) {
+        self.kind = kind
+        self.person = person
+        self.inputs = inputs
+        self.changes = changes
+    }
+}
+
+extension Command {
+    /// Decides a call, to which no earlier one is the same, over some facts.
+    package func decide<V: View>(_ stamp: Stamp, project: ProjectID, in view: V) throws(Refusal) -> Decision {
+        switch self {
+        case .identify(let identify): identify.decide(stamp, in: project, view)
+        case .setUp(let setUp): setUp.decide(stamp)
+        }
+    }
+}

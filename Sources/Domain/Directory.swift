@@ -1,0 +1,238 @@
+/// Who may call and by what rules: projects, their apps, keys and strategies. Small, read at every call, changed rarely;
+/// so it is one object that never changes, and a change makes another.
+package final class Directory: Sendable {
+    package let projects: [ProjectID: Project]
+    package let apps: [AppID: App]
+    package let keys: [KeyID: AccessKey]
+    private let keysByHash: [KeyHash: AccessKey]
+
+    package init(projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = []) {
+        self.projects = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, $0) })
+        self.apps = Dictionary(uniqueKeysWithValues: apps.map { ($0.id, $0) })
+        self.keys = Dictionary(uniqueKeysWithValues: keys.map { ($0.id, $0) })
+        keysByHash = Dictionary(uniqueKeysWithValues: keys.map { ($0.hash, $0) })
+    }
+
+    /// The directory after some changes; those of other kinds mean nothing to it.
+    package func applying(_ changes: [Change]) -> Directory {
+        var (projects, apps, keys) = (projects, apps, keys)
+        for change in changes {
+            switch change {
+            case .projectMade(let project): projects[project.id] = project
+            case .appMade(let app): apps[app.id] = app
+            case .keyMade(let key): keys[key.id] = key
+            case .personMade, .linked, .seen: continue
+            }
+        }
+        return Directory(projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values))
+    }
+
+    /// The key with a hash, whether or not it may still be used.
+    package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
+
+    package func strategy(of project: ProjectID) -> Strategy { .default }
+}
+
+package struct Project: Equatable, Sendable {
+    package let id: ProjectID
+    package let name: String
+    package let madeAt: Instant
+
+    package init(id: ProjectID, name: String, madeAt: Instant) {
+        self.id = id
+        self.name = name
+        self.madeAt = madeAt
+    }
+}
+
+/// An app of a project. Which of its fields mean something depends on the dialect that it speaks.
+package struct App: Equatable, Sendable {
+    package let id: AppID
+    package let project: ProjectID
+    package let dialect: Dialect
+    package let name: String
+    package let platform: Platform
+    /// What the app's own store calls it.
+    package let bundleID: String?
+    /// What the app calls itself towards us.
+    package let publicID: String?
+    /// The hash of the secret that goes with the public id.
+    package let secretHash: KeyHash?
+    package let madeAt: Instant
+
+    package enum Platform: String, Sendable { case apple, android, web, backend, any }
+
+    package init(
+        id: AppID, project: ProjectID, dialect: Dialect, name: String, platform: Platform = .any,
+        bundleID: String? = nil, publicID: String? = nil, secretHash: KeyHash? = nil, madeAt: Instant
+    ) {
+        self.id = id
+        self.project = project
+        self.dialect = dialect
+        self.name = name
+        self.platform = platform
+        self.bundleID = bundleID
+        self.publicID = publicID
+        self.secretHash = secretHash
+        self.madeAt = madeAt
+    }
+}
+
+/// A language that clients speak to us. The names are stored.
+package enum Dialect: String, CaseIterable, Sendable {
+    case idsync, claim, entitlements, linking, native
+}
+
+/// A key that calls are made with. Of the key itself only the hash is kept. An object, because every call passes it on.
+package final class AccessKey: Sendable {
+    /// What a key is for. The names are stored.
+    package enum Kind: String, CaseIterable, Sendable {
+        case admin
+        /// Signs its calls, or sends its secret with them.
+        case idsync
+        /// Sends nothing but itself: what a web page can keep.
+        case idsyncWeb = "idsync_web"
+        case claimClient = "claim_client"
+        case claimAgent = "claim_agent"
+        case claimImport = "claim_import"
+        case entitlementsProject = "entitlements_project"
+        case entitlementsSecret = "entitlements_secret"
+        case linking
+
+        package var dialect: Dialect {
+            switch self {
+            case .admin: .native
+            case .idsync, .idsyncWeb: .idsync
+            case .claimClient, .claimAgent, .claimImport: .claim
+            case .entitlementsProject, .entitlementsSecret: .entitlements
+            case .linking: .linking
+            }
+        }
+    }
+
+    package let id: KeyID
+    package let project: ProjectID
+    package let app: AppID?
+    package let kind: Kind
+    package let name: String
+    package let hash: KeyHash
+    package let scopes: ScopeSet
+    package let madeAt: Instant
+    package let expiresAt: Instant?
+    package let revokedAt: Instant?
+
+    package init(
+        id: KeyID, project: ProjectID, app: AppID?, kind: Kind, name: String, hash: KeyHash, scopes: ScopeSet,
+        madeAt: Instant, expiresAt: Instant? = nil, revokedAt: Instant? = nil
+    ) {
+        self.id = id
+        self.project = project
+        self.app = app
+        self.kind = kind
+        self.name = name
+        self.hash = hash
+        self.scopes = scopes
+        self.madeAt = madeAt
+        self.expiresAt = expiresAt
+        self.revokedAt = revokedAt
+    }
+}
+
+/// The SHA-256 of a key or a secret.
+package struct KeyHash: Hashable, Sendable {
+    private let first: Hash128
+    private let second: Hash128
+
+    package init(_ first: Hash128, _ second: Hash128) {
+        (self.first, self.second) = (first, second)
+    }
+
+    /// Takes exactly 32 bytes.
+    package init?(_ bytes: borrowing Span<UInt8>) {
+        guard bytes.count == 32, let first = Hash128(bytes.extracting(0..<16)),
+            let second = Hash128(bytes.extracting(16..<32))
+        else { return nil }
+        (self.first, self.second) = (first, second)
+    }
+
+    package var bytes: [UInt8] { first.bytes + second.bytes }
+
+    package func hash(into hasher: inout Hasher) { first.hash(into: &hasher) }
+}
+
+/// Something that a key may be allowed to do. The names are stored, and shown to people.
+package enum Scope: String, CaseIterable, Sendable {
+    case identityRead = "identity:read"
+    case identityWrite = "identity:write"
+    case eventsWrite = "events:write"
+    case eventsRead = "events:read"
+    case funnelsRead = "funnels:read"
+    case funnelsWrite = "funnels:write"
+    case appsRead = "apps:read"
+    case appsWrite = "apps:write"
+    case projectsRead = "projects:read"
+    case projectsWrite = "projects:write"
+    case metricsRead = "metrics:read"
+    case metricsWrite = "metrics:write"
+    case auditLogsRead = "audit_logs:read"
+    case usersWrite = "users:write"
+    case integrationsRead = "integrations:read"
+    case integrationsWrite = "integrations:write"
+    case jobsRead = "jobs:read"
+    case jobsWrite = "jobs:write"
+    case issuesRead = "issues:read"
+    case issuesWrite = "issues:write"
+    case feedbackRead = "feedback:read"
+    case feedbackWrite = "feedback:write"
+    case questionnairesRead = "questionnaires:read"
+    case questionnairesWrite = "questionnaires:write"
+    case reviewsRead = "reviews:read"
+    case reviewsWrite = "reviews:write"
+    case accessRead = "access:read"
+    case accessWrite = "access:write"
+    case userLink = "user.link"
+    case userRead = "user.read"
+    case userDelete = "user.delete"
+    case admin
+}
+
+/// A set of scopes.
+package struct ScopeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
+    private var bits: UInt64 = 0
+
+    package init(_ scopes: some Sequence<Scope>) {
+        for scope in scopes { bits |= ScopeSet.bit(scope) }
+    }
+
+    package init(arrayLiteral scopes: Scope...) { self.init(scopes) }
+
+    package func contains(_ scope: Scope) -> Bool { bits & ScopeSet.bit(scope) != 0 }
+
+    /// The names, in a fixed order, with spaces between; this is how a set is stored.
+    package var names: String {
+        Scope.allCases.filter(contains).map(\.rawValue).joined(separator: " ")
+    }
+
+    /// Reads stored names; a name that this version does not know is left out: it allows nothing here.
+    package init(names: String) {
+        self.init(names.split(separator: " ").compactMap { Scope(rawValue: String($0)) })
+    }
+
+    private static let bits: [Scope: UInt64] = Dictionary(
+        uniqueKeysWithValues: Scope.allCases.enumerated().map { ($1, 1 << UInt64($0)) })
+
+    private static func bit(_ scope: Scope) -> UInt64 { bits[scope, default: 0] }
+}
+
+extension AccessKey: Equatable {
+    package static func == (one: AccessKey, other: AccessKey) -> Bool {
+        one.id == other.id && one.project == other.project && one.app == other.app && one.kind == other.kind
+            && one.name == other.name && one.hash == other.hash && one.scopes == other.scopes
+            && one.madeAt == other.madeAt && one.expiresAt == other.expiresAt && one.revokedAt == other.revokedAt
+    }
+
+    /// Whether the key may be used at some moment.
+    package func isValid(at moment: Instant) -> Bool {
+        revokedAt == nil && expiresAt.map { moment < $0 } ?? true
+    }
+}

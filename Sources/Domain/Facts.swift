@@ -1,0 +1,135 @@
+/// The facts as plainly as they can be held: dictionaries. The memory store is one of these; to the other stores it is
+/// what a batch needs of them, loaded, and then changed by each decision for those after it.
+package struct Facts: Sendable {
+    package struct PersonState: Equatable, Sendable {
+        package var project: ProjectID
+        package var lastSeen: Instant
+        package var identities: [Held] = []
+    }
+
+    /// An identity that a person holds.
+    package struct Held: Equatable, Sendable {
+        package let type: IdentityType
+        package let key: IdentityKey
+
+        package init(type: IdentityType, key: IdentityKey) {
+            self.type = type
+            self.key = key
+        }
+    }
+
+    package private(set) var people: [PersonID: PersonState] = [:]
+    package private(set) var holders: [IdentityKey: [PersonID]] = [:]
+    package private(set) var replays: [ReplayKey: Replay] = [:]
+    package private(set) var directory: Directory
+    /// Whether only what was asked for is here. Then looking at anything else is a mistake of the program.
+    private let isPartial: Bool
+
+    /// No facts at all.
+    package init(directory: Directory = Directory()) {
+        self.directory = directory
+        isPartial = false
+    }
+
+    /// Makes room for what a batch needs; the store fills it in.
+    package init(loadedWith directory: Directory) {
+        self.directory = directory
+        isPartial = true
+    }
+
+    // MARK: - Loading
+
+    /// Takes in who holds an identity.
+    package mutating func load(_ identity: IdentityKey, holders people: [PersonID]) {
+        holders[identity] = people
+    }
+
+    package mutating func load(_ person: PersonID, _ state: PersonState) {
+        people[person] = state
+    }
+
+    package mutating func load(_ key: ReplayKey, _ replay: Replay) {
+        replays[key] = replay
+    }
+
+    /// The part of these facts that a batch needs.
+    package func loading(_ needs: Needs) -> Facts {
+        var part = Facts(loadedWith: directory)
+        for identity in needs.identities {
+            let holders = holders[identity] ?? []
+            part.load(identity, holders: holders)
+            for person in holders {
+                part.people[person] = people[person]
+            }
+        }
+        for key in needs.replays {
+            part.replays[key] = replays[key]
+        }
+        return part
+    }
+
+    // MARK: - Changing
+
+    /// Brings the facts up to date with a decision.
+    package mutating func apply(_ entry: JournalEntry) {
+        for change in entry.changes { apply(change, in: entry.project) }
+        if entry.changesDirectory { directory = directory.applying(entry.changes) }
+        if let claim = entry.replay {
+            replays[claim.key] = Replay(body: claim.body, reply: entry.reply, at: entry.at)
+        }
+    }
+
+    private mutating func apply(_ change: Change, in project: ProjectID) {
+        switch change {
+        case .personMade(let person, let moment):
+            precondition(people[person] == nil, "A person was made twice.")
+            people[person] = PersonState(project: project, lastSeen: moment)
+        case .linked(let person, let identity):
+            people[person]?.identities.append(Held(type: identity.type, key: identity.key))
+            holders[identity.key, default: []].append(person)
+        case .seen(let person, let moment):
+            see(person, at: moment)
+        case .projectMade, .appMade, .keyMade: break
+        }
+    }
+
+    /// Notes that a person was seen.
+    package mutating func see(_ person: PersonID, at moment: Instant) {
+        guard let known = people[person]?.lastSeen, known < moment else { return }
+        people[person]?.lastSeen = moment
+    }
+
+    /// Forgets the calls from before some moment.
+    package mutating func forgetReplays(before moment: Instant) {
+        replays = replays.filter { $0.value.at >= moment }
+    }
+}
+
+extension Facts: View {
+    package func forEachHolder(of identity: IdentityKey, _ body: (PersonID) -> Void) {
+        known(identity).forEach(body)
+    }
+
+    package func holderCount(of identity: IdentityKey) -> Int { known(identity).count }
+
+    private func known(_ identity: IdentityKey) -> [PersonID] {
+        if let people = holders[identity] { return people }
+        precondition(!isPartial, "A decision looked at an identity that it had not asked for.")
+        return []
+    }
+
+    package func forEachIdentity(of person: PersonID, _ body: (IdentityType, IdentityKey) -> Bool) {
+        for held in state(person).identities where !body(held.type, held.key) { return }
+    }
+
+    package func id(of person: PersonID) -> PersonID { person }
+
+    package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
+
+    package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
+
+    private func state(_ person: PersonID) -> PersonState {
+        guard let state = people[person] else { preconditionFailure("A person is held by an identity and unknown.") }
+        return state
+    }
+}

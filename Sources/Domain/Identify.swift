@@ -1,0 +1,137 @@
+/// A call that asks who somebody is, and tells what they are called: the people's part of IDSync's `identify`
+/// (spec/idsync.md 3.2 and 3.3).
+package struct Identify: Sendable {
+    /// What the caller is called: at most one value of each type.
+    package let identities: [Identity]
+    /// The person that the device was before, if it was anybody.
+    package let previous: PersonID?
+
+    package init(identities: [Identity], previous: PersonID? = nil) {
+        precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
+        self.identities = identities
+        self.previous = previous
+    }
+}
+
+/// The answer to ``Identify``.
+package struct Identified: Equatable, Sendable {
+    package let person: PersonID
+    /// A bit for each identity of the call that the person held before it.
+    package let matched: UInt64
+    /// Whether the person now holds an identity that logs in.
+    package let isKnown: Bool
+
+    package init(person: PersonID, matched: UInt64, isKnown: Bool) {
+        self.person = person
+        self.matched = matched
+        self.isKnown = isKnown
+    }
+}
+
+extension Identify {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+        let strategy = view.strategy(of: project)
+        var lookUp = LookUp(identities: identities, strategy: strategy)
+        lookUp.setAside(in: view)
+        if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) {
+            return make(stamp, lookUp, view)
+        }
+        if let person = lookUp.find(previous: previous, in: view) {
+            return attach(to: person, stamp, lookUp, view)
+        }
+        return make(stamp, lookUp, view)
+    }
+
+    /// Gives a person that was found what the call names and the person lacks.
+    private func attach<V: View>(
+        to person: V.Person, _ stamp: Stamp, _ lookUp: LookUp, _ view: V
+    ) -> Decision {
+        let strategy = lookUp.strategy
+        var matched: UInt64 = 0
+        var held = IdentityTypeSet()
+        view.forEachIdentity(of: person) { type, key in
+            held.insert(type)
+            for index in identities.indices where identities[index].key == key { matched |= 1 << UInt64(index) }
+            return true
+        }
+        let id = view.id(of: person)
+        let isKnown = !held.isDisjoint(with: strategy.login)
+        let lacking = identities.indices.filter { index in
+            matched & 1 << UInt64(index) == 0 && lookUp.reasonSetAside(index) == nil
+        }
+        guard !lacking.isEmpty else { return Decision(reply: reply(id, matched, isKnown)) }
+
+        var attaching = Attaching(person: id, lookUp)
+        for index in identities.indices {
+            let identity = identities[index]
+            if matched & 1 << UInt64(index) != 0 {
+                attaching.leave(identity, .matched)
+            } else if let reason = lookUp.reasonSetAside(index) {
+                attaching.leave(identity, reason)
+            } else if strategy.immutable.contains(identity.type), held.contains(identity.type) {
+                attaching.leave(identity, .immutable)
+            } else {
+                attaching.link(identity, in: view)
+            }
+        }
+        guard attaching.hasLinked else { return Decision(reply: reply(id, matched, isKnown)) }
+        attaching.changes.append(.seen(id, at: stamp.at))
+        let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
+        return Decision(
+            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(.identify))
+    }
+
+    private func reply(_ person: PersonID, _ matched: UInt64, _ isKnown: Bool) -> Reply {
+        .identified(Identified(person: person, matched: matched, isKnown: isKnown))
+    }
+
+    /// Makes a person of what the call names.
+    private func make<V: View>(_ stamp: Stamp, _ lookUp: LookUp, _ view: V) -> Decision {
+        var attaching = Attaching(person: stamp.person, lookUp)
+        attaching.changes.append(.personMade(stamp.person, at: stamp.at))
+        for index in identities.indices {
+            if let reason = lookUp.reasonSetAside(index) {
+                attaching.leave(identities[index], reason)
+            } else {
+                attaching.link(identities[index], in: view)
+            }
+        }
+        let isKnown = !attaching.linked.isDisjoint(with: lookUp.strategy.login)
+        return Decision(reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(.identify))
+    }
+}
+
+/// What one call gives to one person, as it is gathered.
+private struct Attaching {
+    let person: PersonID
+    private let unique: IdentityTypeSet
+    var changes: [Change] = []
+    private(set) var linked = IdentityTypeSet()
+    private var inputs: [JournalEntry.Input] = []
+
+    var hasLinked: Bool { !linked.isEmpty }
+
+    init(person: PersonID, _ lookUp: LookUp) {
+        self.person = person
+        unique = lookUp.strategy.unique
+        changes.reserveCapacity(lookUp.count + 1)
+    }
+
+    /// Links an identity that the person does not hold, unless its type is unique and another person does.
+    mutating func link<V: View>(_ identity: Identity, in view: V) {
+        if unique.contains(identity.type), view.holderCount(of: identity.key) > 0 {
+            leave(identity, .heldElsewhere)
+        } else {
+            linked.insert(identity.type)
+            changes.append(.linked(person, identity))
+        }
+    }
+
+    mutating func leave(_ identity: Identity, _ fate: JournalEntry.Input.Fate) {
+        inputs.append(JournalEntry.Input(identity, fate))
+    }
+
+    func outcome(_ kind: JournalEntry.Kind) -> Outcome {
+        Outcome(kind: kind, person: person, inputs: inputs, changes: changes)
+    }
+}

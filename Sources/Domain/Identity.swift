@@ -1,0 +1,30 @@
+/// A name that a person goes by: a type and a value, compared byte by byte.
+///
+/// It carries its hash (project, type and value, under the store's key), by which everything else knows it.
+package struct Identity: Hashable, Sendable {
+    package let type: IdentityType
+    package let value: String
+    package let key: IdentityKey
+
+    /// The bytes that a value may have (spec/idsync.md, decision 6).
+    package static let valueBytes = 1...4096
+
+    package init(_ type: IdentityType, _ value: String, in project: ProjectID, hash: KeyedHash) {
+        self.type = type
+        self.value = value
+        key = IdentityKey(type, value.utf8.span, in: project, hash: hash)
+    }
+
+    package static func == (one: Identity, other: Identity) -> Bool { one.key == other.key }
+    package func hash(into hasher: inout Hasher) { hasher.combine(key) }
+}
+
+/// The hash of an identity.
+package struct IdentityKey: Hashable, Sendable {
+    package let hash: Hash128
+    package init(hash: Hash128) { self.hash = hash }
+
+    package init(_ type: IdentityType, _ value: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {
+        self.hash = hash.hash(tag: UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(type.rawValue), value)
+    }
+}

@@ -1,0 +1,127 @@
+/// What kind of name an identity is. Each dialect has types of its own (DESIGN 1).
+///
+/// The raw values are stored: they never change, and one that is no longer used is not given to another type.
+package enum IdentityType: UInt8, CaseIterable, Sendable {
+    // IDSync: what a person is called by (spec/idsync.md 2.1).
+    case other = 1
+    case customerID = 2
+    case facebook = 3
+    case twitter = 4
+    case google = 5
+    case microsoft = 6
+    case yahoo = 7
+    case email = 8
+    case facebookCustomAudienceID = 9
+    case other2 = 10
+    case other3 = 11
+    case other4 = 12
+    case other5 = 13
+    case other6 = 14
+    case other7 = 15
+    case other8 = 16
+    case other9 = 17
+    case other10 = 18
+    case mobileNumber = 19
+    case phoneNumber2 = 20
+    case phoneNumber3 = 21
+
+    // IDSync: what a device is called by.
+    case iosIDFA = 22
+    case iosIDFV = 23
+    case pushToken = 24
+    case deviceApplicationStamp = 25
+    case androidAAID = 26
+    case androidUUID = 27
+    case ampID = 28
+    case rokuAID = 29
+    case rokuPublisherID = 30
+    case fireAID = 31
+    case microsoftAID = 32
+    case microsoftPublisherID = 33
+
+    /// The type's name in every document and on every wire.
+    package var name: String {
+        switch self {
+        case .other: "other"
+        case .customerID: "customerid"
+        case .facebook: "facebook"
+        case .twitter: "twitter"
+        case .google: "google"
+        case .microsoft: "microsoft"
+        case .yahoo: "yahoo"
+        case .email: "email"
+        case .facebookCustomAudienceID: "facebookcustomaudienceid"
+        case .other2: "other2"
+        case .other3: "other3"
+        case .other4: "other4"
+        case .other5: "other5"
+        case .other6: "other6"
+        case .other7: "other7"
+        case .other8: "other8"
+        case .other9: "other9"
+        case .other10: "other10"
+        case .mobileNumber: "mobile_number"
+        case .phoneNumber2: "phone_number_2"
+        case .phoneNumber3: "phone_number_3"
+        case .iosIDFA: "ios_idfa"
+        case .iosIDFV: "ios_idfv"
+        case .pushToken: "push_token"
+        case .deviceApplicationStamp: "device_application_stamp"
+        case .androidAAID: "android_aaid"
+        case .androidUUID: "android_uuid"
+        case .ampID: "amp_id"
+        case .rokuAID: "roku_aid"
+        case .rokuPublisherID: "roku_publisher_id"
+        case .fireAID: "fire_aid"
+        case .microsoftAID: "microsoft_aid"
+        case .microsoftPublisherID: "microsoft_publisher_id"
+        }
+    }
+
+    package init?(named name: String) {
+        self.init(named: name.utf8.span)
+    }
+
+    /// Finds a type by the bytes of its name.
+    package init?(named name: borrowing Span<UInt8>) {
+        guard name.count < IdentityType.byLength.count else { return nil }
+        for (candidate, type) in IdentityType.byLength[name.count] {
+            var index = 0
+            while index < name.count, name[index] == candidate[index] { index += 1 }
+            if index == name.count {
+                self = type
+                return
+            }
+        }
+        return nil
+    }
+
+    /// The types whose names have a length, with their names.
+    private static let byLength: [[([UInt8], IdentityType)]] = {
+        let named = allCases.map { (Array($0.name.utf8), $0) }
+        let longest = named.map(\.0.count).max() ?? 0
+        return (0...longest).map { length in named.filter { $0.0.count == length } }
+    }()
+
+    /// Whether it names a device, and so may be shared by people; such a type never logs anyone in.
+    package var isDevice: Bool { rawValue >= IdentityType.iosIDFA.rawValue }
+}
+
+/// A set of identity types.
+package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
+    private var bits: UInt64 = 0
+
+    package init(_ types: some Sequence<IdentityType> = []) {
+        for type in types { insert(type) }
+    }
+
+    package init(arrayLiteral types: IdentityType...) { self.init(types) }
+
+    package var isEmpty: Bool { bits == 0 }
+
+    package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt64(type.rawValue) != 0 }
+
+    package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt64(type.rawValue) }
+
+    package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }
+}

@@ -1,0 +1,12 @@
+/// A moment, in milliseconds since 1970 (UTC). The domain has no clock: every moment is given to it.
+package struct Instant: Hashable, Comparable, Sendable {
+    package let milliseconds: Int64
+
+    package init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    package static func < (one: Instant, other: Instant) -> Bool { one.milliseconds < other.milliseconds }
+
+    package func advanced(byMilliseconds interval: Int64) -> Instant {
+        Instant(milliseconds: milliseconds + interval)
+    }
+}

@@ -1,0 +1,104 @@
+/// Finds the person that a set of identities means, by a project's strategy (spec/idsync.md 3.2).
+struct LookUp {
+    let strategy: Strategy
+    private let identities: [Identity]
+    private var types = IdentityTypeSet()
+    // A bit for each identity that is neither looked up nor linked.
+    private var blocked: UInt64 = 0
+    private var tooCommon: UInt64 = 0
+
+    init(identities: [Identity], strategy: Strategy) {
+        self.identities = identities
+        self.strategy = strategy
+    }
+
+    /// How many identities the call names.
+    var count: Int { identities.count }
+
+    /// Sets aside the values that tell nobody apart.
+    mutating func setAside<V: View>(in view: V) {
+        for index in identities.indices {
+            let identity = identities[index]
+            if strategy.blockedValues.contains(identity.value) {
+                blocked |= 1 << UInt64(index)
+            } else if view.holderCount(of: identity.key) >= Strategy.holdersPerValue {
+                tooCommon |= 1 << UInt64(index)
+            } else {
+                types.insert(identity.type)
+            }
+        }
+    }
+
+    /// Why an identity was set aside; nil where it was not.
+    func reasonSetAside(_ index: Int) -> JournalEntry.Input.Fate? {
+        if blocked & 1 << UInt64(index) != 0 { return .blocked }
+        if tooCommon & 1 << UInt64(index) != 0 { return .tooCommon }
+        return nil
+    }
+
+    /// Whether the call names login identities, none of which anybody holds.
+    func namesNewKnownUser<V: View>(in view: V) -> Bool {
+        var names = false
+        for identity in identities where types.contains(identity.type) && strategy.login.contains(identity.type) {
+            if view.holderCount(of: identity.key) > 0 { return false }
+            names = true
+        }
+        return names
+    }
+
+    /// The person that the identities mean; nil where they mean nobody.
+    ///
+    /// The most telling type that anybody eligible holds decides; the types after it only choose among several. A value
+    /// that nobody holds vetoes nothing.
+    func find<V: View>(previous: PersonID?, in view: V) -> V.Person? {
+        // Most calls find one person by the first type that finds any; only several need a list.
+        var only: V.Person?
+        var candidates: [V.Person] = []
+        for type in strategy.hierarchy where types.contains(type) {
+            guard let identity = identities.first(where: { $0.type == type }) else { continue }
+            if candidates.isEmpty {
+                view.forEachHolder(of: identity.key) { person in
+                    guard isEligible(person, in: view) else { return }
+                    if let first = only {
+                        if candidates.isEmpty { candidates.append(first) }
+                        candidates.append(person)
+                    } else {
+                        only = person
+                    }
+                }
+                if candidates.isEmpty, let only { return only }
+            } else {
+                let both = candidates.filter { view.holds($0, identity.key) }
+                if both.count == 1 { return both[0] }
+                if !both.isEmpty { candidates = both }
+            }
+        }
+        return breakTie(candidates, previous, view)
+    }
+
+    /// A known person is found only by one of the identities that make it known, so that nobody lands on another's
+    /// profile by a shared device; and if its identities are immutable, only by one of these.
+    private func isEligible<V: View>(_ person: V.Person, in view: V) -> Bool {
+        if strategy.login.isEmpty, strategy.immutable.isEmpty { return true }
+        var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
+        view.forEachIdentity(of: person) { type, key in
+            let logsIn = strategy.login.contains(type)
+            let isImmutable = strategy.immutable.contains(type)
+            guard logsIn || isImmutable else { return true }
+            let matches = identities.contains { $0.key == key && types.contains(type) }
+            if logsIn { (holdsLogin, matchesLogin) = (true, matchesLogin || matches) }
+            if isImmutable { (holdsImmutable, matchesImmutable) = (true, matchesImmutable || matches) }
+            return true
+        }
+        return (!holdsLogin || matchesLogin) && (!holdsImmutable || matchesImmutable)
+    }
+
+    /// Chooses among equals: the one that the device was before, else the one seen last, else the oldest (decision 1).
+    private func breakTie<V: View>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V.Person? {
+        if let previous, let person = candidates.first(where: { view.id(of: $0) == previous }) { return person }
+        return candidates.max { one, other in
+            let (a, b) = (view.lastSeen(of: one), view.lastSeen(of: other))
+            return a != b ? a < b : view.id(of: one) > view.id(of: other)
+        }
+    }
+}

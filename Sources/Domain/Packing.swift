@@ -1,0 +1,89 @@
+/// Writes values tightly, for the stores: integers in as many groups of seven bits as they need, the lowest first, with
+/// the eighth bit set in all groups but the last.
+package struct Packer: Sendable {
+    package private(set) var bytes: [UInt8] = []
+
+    package init() {}
+
+    package mutating func add(_ byte: UInt8) { bytes.append(byte) }
+
+    package mutating func add(_ value: UInt64) {
+        var rest = value
+        while rest >= 0x80 {
+            bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
+            rest >>= 7
+        }
+        bytes.append(UInt8(rest))
+    }
+
+    package mutating func add(_ text: String) {
+        add(UInt64(text.utf8.count))
+        bytes.append(contentsOf: text.utf8)
+    }
+}
+
+/// Reads what ``Packer`` wrote. Each answer is nil where the bytes are not what was asked for.
+package struct Unpacker {
+    private let bytes: [UInt8]
+    private var position = 0
+
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    package var isAtEnd: Bool { position == bytes.count }
+
+    package mutating func byte() -> UInt8? {
+        guard position < bytes.count else { return nil }
+        defer { position += 1 }
+        return bytes[position]
+    }
+
+    package mutating func integer() -> UInt64? {
+        var (value, shift): (UInt64, UInt64) = (0, 0)
+        while let byte = byte(), shift < 64 {
+            value |= UInt64(byte & 0x7F) << shift
+            if byte < 0x80 { return value }
+            shift += 7
+        }
+        return nil
+    }
+
+    package mutating func text() -> String? {
+        guard let count = integer(), count <= UInt64(bytes.count - position) else { return nil }
+        defer { position += Int(count) }
+        return String(validating: bytes[position..<position + Int(count)], as: UTF8.self)
+    }
+}
+
+extension Reply {
+    /// What has to be kept so that the answer can be made again.
+    package var packed: [UInt8] {
+        var packer = Packer()
+        switch self {
+        case .setUp:
+            packer.add(JournalEntry.Kind.setUp.rawValue)
+        case .identified(let identified):
+            packer.add(JournalEntry.Kind.identify.rawValue)
+            packer.add(UInt64(bitPattern: identified.person.rawValue))
+            packer.add(identified.matched)
+            packer.add(identified.isKnown ? 1 : 0 as UInt8)
+        }
+        return packer.bytes
+    }
+
+    /// Reads a kept answer; nil where it is none.
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let kind = unpacker.byte().flatMap(JournalEntry.Kind.init) else { return nil }
+        switch kind {
+        case .setUp:
+            self = .setUp
+        case .identify:
+            guard let person = unpacker.integer(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
+            else { return nil }
+            self = .identified(
+                Identified(
+                    person: PersonID(rawValue: Int64(bitPattern: person)), matched: matched, isKnown: isKnown == 1))
+        }
+        guard unpacker.isAtEnd else { return nil }
+    }
+}

@@ -1,0 +1,38 @@
+/// What a decision can see of the facts.
+///
+/// A view answers about single people, as if nobody had ever been merged: decisions are made on members (DESIGN 1).
+/// The order in which it goes through things means nothing, so no decision may depend on it.
+package protocol View {
+    /// How this view points at a person.
+    associatedtype Person: Equatable
+
+    /// Goes through the people that hold an identity.
+    func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void)
+
+    /// How many people hold an identity.
+    func holderCount(of identity: IdentityKey) -> Int
+
+    /// Goes through the identities that a person holds; stops when the body answers false.
+    func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool)
+
+    func id(of person: Person) -> PersonID
+
+    /// When something was last heard of a person, give or take a minute.
+    func lastSeen(of person: Person) -> Instant
+
+    /// The rules of a project.
+    func strategy(of project: ProjectID) -> Strategy
+}
+
+extension View {
+    /// Whether a person holds an identity.
+    @inline(__always)
+    func holds(_ person: Person, _ identity: IdentityKey) -> Bool {
+        var found = false
+        forEachIdentity(of: person) { _, held in
+            found = held == identity
+            return !found
+        }
+        return found
+    }
+}

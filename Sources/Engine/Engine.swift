@@ -1,0 +1,232 @@
+package import Domain
+import Synchronization
+import Threads
+
+/// What the engine tells whoever counts. Called on the writer's thread.
+package protocol EngineObserver: AnyObject, Sendable {
+    func committed(calls: Int, nanoseconds: UInt64)
+    func faulted(_ fault: StoreFault)
+    func recovered()
+}
+
+/// The writer's thread and its queue. Calls gather while a batch is on its way to the disk, so that the next batch is
+/// as large as it has to be; nothing waits for a timer.
+package final class Engine: Sendable {
+    package struct Limits: Equatable, Sendable {
+        /// Calls that wait for the writer. More are turned away.
+        package var queuedCalls = 16_384
+        /// Calls of one batch.
+        package var batchCalls = 1024
+        /// What the calls of one batch carry, in bytes.
+        package var batchBytes = 4 << 20
+        /// How often what was seen of people is kept.
+        package var foldMilliseconds: Int64 = 60_000
+        /// People that may have been seen since, per lane; more are let go.
+        package var sightings = 65_536
+
+        package init() {}
+    }
+
+    private struct Queue: Sendable {
+        var jobs: [(lane: Int, job: Job)] = []
+        /// The jobs before this one are taken.
+        var taken = 0
+        var isStopping = false
+
+        var count: Int { jobs.count - taken }
+    }
+
+    private let store: any Store
+    private let clock: @Sendable () -> Instant
+    private let monotonic: @Sendable () -> UInt64
+    private let limits: Limits
+    private let observer: any EngineObserver
+    /// Takes the answers of one lane, from the writer's thread.
+    private let deliver: @Sendable (Int, @escaping @Sendable () -> Void) -> Void
+    private let queue = Monitor(Queue())
+    private let sightings: [Sightings]
+    private let healthy = Atomic(true)
+    private let thread = Mutex<WorkerThread?>(nil)
+
+    /// People seen on one lane. A class, because a lock has to stay where it is.
+    private final class Sightings: Sendable {
+        let people = Mutex<[PersonID: Instant]>([:])
+    }
+
+    /// Starts the writer.
+    ///
+    /// - Parameters:
+    ///   - lanes: how many threads take answers.
+    ///   - deliver: has the thread of a lane run some work soon.
+    package init(
+        store: any Store, lanes: Int, limits: Limits = Limits(), clock: @escaping @Sendable () -> Instant,
+        monotonic: @escaping @Sendable () -> UInt64, observer: any EngineObserver,
+        deliver: @escaping @Sendable (Int, @escaping @Sendable () -> Void) -> Void
+    ) {
+        self.store = store
+        self.limits = limits
+        self.clock = clock
+        self.monotonic = monotonic
+        self.observer = observer
+        self.deliver = deliver
+        sightings = (0..<lanes).map { _ in Sightings() }
+        let thread = WorkerThread(name: "onym-writer") { [self] in run() }
+        self.thread.withLock { $0 = thread }
+    }
+
+    /// Whether the store takes commits.
+    package var isHealthy: Bool { healthy.load(ordering: .relaxed) }
+
+    /// Calls that wait for the writer.
+    package var queueDepth: Int { queue.withLock { $0.count } }
+
+    // MARK: - For the lanes
+
+    /// Answers a call at once if it changes nothing.
+    package func peek(_ call: Call, _ command: Command, lane: Int, at now: Instant) -> Peek {
+        let peek = store.peek(call, command, Stamp(at: now, person: PersonID(rawValue: 0)))
+        if case .reply(.identified(let identified)) = peek {
+            sightings[lane].people.withLock { people in
+                if people.count < limits.sightings || people[identified.person] != nil {
+                    people[identified.person] = now
+                }
+            }
+        }
+        return peek
+    }
+
+    /// Hands jobs to the writer, all of them or, when the queue is full or the engine stops, none.
+    package func submit(_ jobs: [Job], lane: Int) -> Bool {
+        queue.change { queue in
+            guard !queue.isStopping, queue.count + jobs.count <= limits.queuedCalls else { return false }
+            for job in jobs { queue.jobs.append((lane, job)) }
+            return true
+        }
+    }
+
+    /// Answers what is queued, then ends the writer. Returns when it has ended.
+    package func stop() {
+        queue.change { $0.isStopping = true }
+        thread.withLock { $0.take() }?.join()
+    }
+
+    // MARK: - The writer's thread
+
+    private func run() {
+        var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
+        let writer = Writer(store: store) { generator.next() }
+        var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
+        while true {
+            let batch = queue.wait(milliseconds: Engine.idleMilliseconds) { queue in
+                queue.count > 0 ? take(&queue) : queue.isStopping ? [] : nil
+            }
+            if let batch {
+                if batch.isEmpty { break }
+                process(batch, writer)
+            }
+            let now = clock()
+            if now >= foldAt {
+                fold(into: writer)
+                foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
+            }
+            if writer.needsRecovery { recover(writer) }
+        }
+        fold(into: writer)
+    }
+
+    /// Takes the next batch off the queue.
+    private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
+        var end = queue.taken
+        var bytes = 0
+        while end < queue.jobs.count, end - queue.taken < limits.batchCalls {
+            bytes += queue.jobs[end].job.command.byteCount
+            if bytes > limits.batchBytes, end > queue.taken { break }
+            end += 1
+        }
+        defer {
+            if end == queue.jobs.count {
+                queue.jobs = []
+                queue.taken = 0
+            } else {
+                queue.taken = end
+            }
+        }
+        if queue.taken == 0, end == queue.jobs.count { return queue.jobs }
+        return Array(queue.jobs[queue.taken..<end])
+    }
+
+    private func process(_ batch: [(lane: Int, job: Job)], _ writer: Writer) {
+        let start = monotonic()
+        let answers = writer.process(batch.map(\.job), at: clock())
+        if case .failure(.fault(let fault)) = answers.first {
+            observer.faulted(fault)
+        } else {
+            observer.committed(calls: batch.count, nanoseconds: monotonic() &- start)
+        }
+        answer(batch, answers)
+    }
+
+    /// Gives each lane its answers, all of them together.
+    private func answer(_ batch: [(lane: Int, job: Job)], _ answers: [Writer.Answer]) {
+        for lane in sightings.indices {
+            var answered: [(Job, Writer.Answer)] = []
+            for (index, entry) in batch.enumerated() where entry.lane == lane {
+                answered.append((entry.job, answers[index]))
+            }
+            if answered.isEmpty { continue }
+            let done = answered
+            deliver(lane) {
+                for (job, answer) in done { job.done(answer) }
+            }
+        }
+    }
+
+    private func fold(into writer: Writer) {
+        var seen: [PersonID: Instant] = [:]
+        for lane in sightings {
+            let people = lane.people.withLock { people in
+                defer { people = [:] }
+                return people
+            }
+            seen.merge(people) { max($0, $1) }
+        }
+        writer.fold(seen)
+    }
+
+    /// Turns calls away until the store can be opened again.
+    private func recover(_ writer: Writer) {
+        healthy.store(false, ordering: .relaxed)
+        var pause = Engine.recoveryMilliseconds.lowerBound
+        while let fault = writer.recover() {
+            observer.faulted(fault)
+            let waited: Bool? = queue.wait(milliseconds: pause) { $0.isStopping ? true : nil }
+            let batch = queue.withLock { queue in
+                defer { (queue.jobs, queue.taken) = ([], 0) }
+                return Array(queue.jobs[queue.taken...])
+            }
+            answer(batch, batch.map { _ in .failure(.fault(fault)) })
+            if waited != nil { return }
+            pause = min(pause * 2, Engine.recoveryMilliseconds.upperBound)
+        }
+        healthy.store(true, ordering: .relaxed)
+        observer.recovered()
+    }
+
+    private static let idleMilliseconds = 1000
+    private static let recoveryMilliseconds = 50...2000
+}
+
+/// Numbers that spread well and cost next to nothing (SplitMix64). Nobody's safety depends on them.
+package struct FastGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    package init(seed: UInt64) { state = seed }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var bits = state
+        bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
+        return bits ^ bits >> 31
+    }
+}

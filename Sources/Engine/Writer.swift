@@ -1,0 +1,115 @@
+package import Domain
+
+/// Decides batches of calls, one after the other, and has the store keep what changes: the one hand that writes.
+///
+/// It has no thread of its own. The engine calls it from one; tests and simulations call it as they like.
+package final class Writer {
+    package typealias Answer = Result<Reply, CallFailure>
+
+    private let store: any Store
+    private let chance: () -> UInt64
+    private var lastPerson: PersonID?
+    private var lastStamp: Instant?
+
+    /// Whether the store has to be recovered before the next batch.
+    package private(set) var needsRecovery = false
+    /// People that calls without a change were about, since they were last folded in.
+    private var sightings: [PersonID: Instant] = [:]
+
+    package init(store: any Store, chance: @escaping () -> UInt64) {
+        self.store = store
+        self.chance = chance
+        lastPerson = store.lastPerson
+    }
+
+    /// Decides calls in their order, each seeing what those before it changed, and commits what they change at once.
+    ///
+    /// There is an answer for each call, in the same order. A refusal concerns nobody else's call; a fault of the store
+    /// fails them all, and then ``recover()`` is due.
+    package func process(_ jobs: [Job], at moment: Instant) -> [Answer] {
+        precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
+        do throws(StoreFault) {
+            var needs = Needs()
+            for job in jobs { needs.add(job.call, job.command) }
+            var answers: [Answer] = []
+            answers.reserveCapacity(jobs.count)
+            var entries: [JournalEntry] = []
+            entries.reserveCapacity(jobs.count)
+            try store.decide(needs) { workspace in
+                for job in jobs { answers.append(decide(job, at: moment, workspace, &entries)) }
+            }
+            if !entries.isEmpty { try store.commit(entries) }
+            return answers
+        } catch {
+            needsRecovery = true
+            return jobs.map { _ in .failure(.fault(error)) }
+        }
+    }
+
+    private func decide(
+        _ job: Job, at moment: Instant, _ workspace: any Workspace, _ entries: inout [JournalEntry]
+    ) -> Answer {
+        do throws(Refusal) {
+            let call = job.call
+            if let claim = call.replay, let earlier = try workspace.replay(of: claim.key)?.decision(for: claim) {
+                return .success(earlier.reply)
+            }
+            let stamp = stamp(at: moment)
+            let decision = try workspace.decide(job.command, stamp, in: call.project)
+            if let outcome = decision.outcome {
+                let entry = JournalEntry(call, stamp, outcome, decision.reply)
+                workspace.apply(entry)
+                entries.append(entry)
+                if let person = outcome.person { lastPerson = max(lastPerson ?? person, person) }
+            } else if case .identified(let identified) = decision.reply {
+                sightings[identified.person] = stamp.at
+            }
+            return .success(decision.reply)
+        } catch {
+            return .failure(.refused(error))
+        }
+    }
+
+    /// Time never goes back from one call to the next, whatever the clock does; ids of people only grow.
+    private func stamp(at moment: Instant) -> Stamp {
+        let at = max(moment, lastStamp ?? moment)
+        lastStamp = at
+        var person = PersonID(at: at, chance: chance())
+        if let lastPerson, person <= lastPerson { person = lastPerson.next }
+        return Stamp(at: at, person: person)
+    }
+
+    /// Has the store keep when people were last seen; what came of calls of its own included.
+    package func fold(_ seen: [PersonID: Instant]) {
+        sightings.merge(seen) { max($0, $1) }
+        guard !sightings.isEmpty, !needsRecovery else { return }
+        do throws(StoreFault) {
+            try store.fold(sightings)
+            sightings.removeAll(keepingCapacity: true)
+        } catch {
+            needsRecovery = true
+        }
+    }
+
+    /// Opens the store anew after a fault; false if it cannot be opened yet.
+    package func recover() -> StoreFault? {
+        do throws(StoreFault) {
+            try store.recover()
+            needsRecovery = false
+            lastPerson = max(lastPerson ?? PersonID(rawValue: 0), store.lastPerson ?? PersonID(rawValue: 0))
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
+
+/// Why a call has no reply.
+package enum CallFailure: Error, Equatable, Sendable {
+    /// The caller can do something about it.
+    case refused(Refusal)
+    /// The store failed; nobody knows whether the call took effect, and it may be made again.
+    case fault(StoreFault)
+    /// There is more to do than the queue holds, or the server is stopping. The call took no effect.
+    case overloaded
+}

@@ -1,0 +1,259 @@
+import CUV
+import Glibc
+
+/// What a stream tells its owner, always on the loop's thread.
+package protocol StreamOwner: AnyObject {
+    /// Bytes have come in; they are lent for the length of the call.
+    func received(_ bytes: borrowing Span<UInt8>)
+    /// The peer sends no more, or the connection broke. Writing may still work.
+    func ended()
+    /// All that was written has gone out to the system, after some of it had to wait.
+    func drained()
+    /// The stream is gone; this is the last call.
+    func closed()
+}
+
+/// A TCP connection on a loop. It lives until ``close()``, whoever else holds it.
+@safe
+package final class Stream {
+    private let handle: UnsafeMutablePointer<uv_tcp_t>
+    private unowned let loop: EventLoop
+    private weak var owner: (any StreamOwner)?
+    private var isClosing = false
+    private var closesWhenSent = false
+    private var write: Write?
+    private var backlog: [UInt8] = []
+
+    /// The peer's address without its port, for counting.
+    package private(set) var peer = PeerAddress()
+
+    /// Bytes that were written and have not gone out to the system.
+    package var queuedBytes: Int {
+        guard write != nil, !isClosing else { return 0 }
+        return unsafe handle.pointee.write_queue_size + backlog.count
+    }
+
+    init(loop: EventLoop) throws(SystemFault) {
+        self.loop = loop
+        unsafe handle = .allocate(capacity: 1)
+        let code = unsafe uv_tcp_init(loop.handle, handle)
+        guard code == 0 else {
+            unsafe handle.deallocate()
+            isClosing = true
+            throw SystemFault(action: "make a socket", code: -code)
+        }
+        unsafe handle.pointee.data = Unmanaged.passRetained(self).toOpaque()
+    }
+
+    static func owner(of handle: UnsafeMutablePointer<uv_handle_t>) -> Stream {
+        unsafe Unmanaged<Stream>.fromOpaque(handle.pointee.data).takeUnretainedValue()
+    }
+
+    /// Takes the next waiting connection of a listener.
+    func accept(from listener: UnsafeMutablePointer<uv_stream_t>) -> Bool {
+        let accepted = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+            unsafe uv_accept(listener, stream)
+        }
+        guard accepted == 0 else { return false }
+        unsafe uv_tcp_nodelay(handle, 1)
+        peer = unsafe PeerAddress(of: handle)
+        return true
+    }
+
+    /// Begins to read.
+    package func start(owner: any StreamOwner) {
+        self.owner = owner
+        resume()
+    }
+
+    /// Reads on after ``pause()``.
+    package func resume() {
+        guard !isClosing else { return }
+        unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+            _ = unsafe uv_read_start(stream, Stream.lendBuffer, Stream.hasRead)
+        }
+    }
+
+    /// Leaves incoming bytes with the system, so that the peer's window fills up and it waits.
+    package func pause() {
+        guard !isClosing else { return }
+        unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+            _ = unsafe uv_read_stop(stream)
+        }
+    }
+
+    /// Sends bytes, at once as far as the system takes them, the rest as soon as it does.
+    package func send(_ bytes: [UInt8]) {
+        guard !isClosing, !bytes.isEmpty else { return }
+        guard write == nil else {
+            backlog.append(contentsOf: bytes)
+            return
+        }
+        unsafe bytes.withUnsafeBytes { bytes in
+            var buffer = unsafe uv_buf_t(
+                base: UnsafeMutableRawPointer(mutating: bytes.baseAddress)?.assumingMemoryBound(to: CChar.self),
+                len: bytes.count)
+            let sent = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+                unsafe uv_try_write(stream, &buffer, 1)
+            }
+            let taken = max(0, Int(sent))
+            if taken == bytes.count { return }
+            if sent < 0, sent != UV_EAGAIN.rawValue {
+                close()
+                return
+            }
+            unsafe sendLater(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
+        }
+    }
+
+    /// Sends no more, and tells the peer so once all that was written has gone out; then closes, or reads on.
+    package func finishSending(thenClose: Bool) {
+        guard !isClosing else { return }
+        closesWhenSent = thenClose
+        let request = UnsafeMutablePointer<uv_shutdown_t>.allocate(capacity: 1)
+        unsafe request.pointee.data = Unmanaged.passRetained(self).toOpaque()
+        let code = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+            unsafe uv_shutdown(request, stream) { request, _ in
+                guard let request = unsafe request else { return }
+                let stream = unsafe Unmanaged<Stream>.fromOpaque(request.pointee.data).takeRetainedValue()
+                unsafe request.deallocate()
+                if stream.closesWhenSent { stream.close() }
+            }
+        }
+        if code < 0 {
+            unsafe Unmanaged<Stream>.fromOpaque(request.pointee.data).release()
+            unsafe request.deallocate()
+            close()
+        }
+    }
+
+    /// Closes the connection; what has not gone out is lost.
+    package func close() {
+        guard !isClosing else { return }
+        isClosing = true
+        unsafe handle.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in
+            unsafe uv_close(handle) { handle in
+                guard let handle = unsafe handle else { return }
+                let stream = unsafe Unmanaged<Stream>.fromOpaque(handle.pointee.data).takeRetainedValue()
+                unsafe stream.handle.deallocate()
+                stream.owner?.closed()
+                stream.owner = nil
+            }
+        }
+    }
+
+    // MARK: - Reading
+
+    private static let lendBuffer: uv_alloc_cb = { handle, _, buffer in
+        guard let handle = unsafe handle else { return }
+        let space = unsafe owner(of: handle).loop.readBuffer
+        unsafe buffer?.pointee = unsafe uv_buf_t(
+            base: space.baseAddress?.assumingMemoryBound(to: CChar.self), len: space.count)
+    }
+
+    private static let hasRead: uv_read_cb = { handle, count, buffer in
+        guard let handle = unsafe handle else { return }
+        let stream = unsafe handle.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { unsafe owner(of: $0) }
+        if count > 0 {
+            let bytes = unsafe UnsafeRawBufferPointer(stream.loop.readBuffer).prefix(count)
+            unsafe stream.owner?.received(
+                Span(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes)))
+        } else if count < 0 {
+            stream.pause()
+            stream.owner?.ended()
+        }
+    }
+
+    // MARK: - Writing what the system did not take
+
+    private func sendLater(_ bytes: UnsafeRawBufferPointer) {
+        let write = unsafe Write(copying: bytes)
+        self.write = write
+        unsafe write.request.pointee.data = Unmanaged.passRetained(self).toOpaque()
+        var buffer = unsafe write.buffer
+        let code = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
+            unsafe uv_write(write.request, stream, &buffer, 1) { request, status in
+                guard let request = unsafe request else { return }
+                unsafe Unmanaged<Stream>.fromOpaque(request.pointee.data).takeRetainedValue().wrote(status)
+            }
+        }
+        if code < 0 {
+            unsafe Unmanaged<Stream>.fromOpaque(write.request.pointee.data).release()
+            self.write = nil
+            close()
+        }
+    }
+
+    private func wrote(_ status: CInt) {
+        write = nil
+        guard !isClosing else { return }
+        if status < 0 {
+            close()
+        } else if backlog.isEmpty {
+            owner?.drained()
+        } else {
+            let bytes = backlog
+            backlog = []
+            send(bytes)
+            if write == nil { owner?.drained() }
+        }
+    }
+}
+
+/// A write that the system could not take at once, with the bytes that have to stay where they are until it has.
+@safe
+private final class Write {
+    let request: UnsafeMutablePointer<uv_write_t>
+    private let bytes: UnsafeMutableRawBufferPointer
+
+    var count: Int { unsafe bytes.count }
+    var buffer: uv_buf_t {
+        unsafe uv_buf_t(base: bytes.baseAddress?.assumingMemoryBound(to: CChar.self), len: bytes.count)
+    }
+
+    init(copying source: UnsafeRawBufferPointer) {
+        unsafe request = .allocate(capacity: 1)
+        unsafe bytes = .allocate(byteCount: source.count, alignment: 8)
+        unsafe bytes.copyMemory(from: source)
+    }
+
+    deinit {
+        unsafe request.deallocate()
+        unsafe bytes.deallocate()
+    }
+}
+
+/// An IP address; IPv4 is written as IPv6 writes it.
+package struct PeerAddress: Hashable, Sendable {
+    private var high: UInt64 = 0
+    private var low: UInt64 = 0
+
+    init() {}
+
+    init(of handle: UnsafeMutablePointer<uv_tcp_t>) {
+        var storage = sockaddr_storage()
+        var length = CInt(MemoryLayout<sockaddr_storage>.size)
+        unsafe withUnsafeMutablePointer(to: &storage) { storage in
+            unsafe storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                guard unsafe uv_tcp_getpeername(handle, address, &length) == 0 else { return }
+                switch unsafe CInt(address.pointee.sa_family) {
+                case AF_INET:
+                    unsafe address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { address in
+                        low = unsafe 0xFFFF_0000_0000 | UInt64(UInt32(bigEndian: address.pointee.sin_addr.s_addr))
+                    }
+                case AF_INET6:
+                    unsafe address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { address in
+                        let bytes = unsafe address.pointee.sin6_addr
+                        (high, low) = unsafe withUnsafeBytes(of: bytes) { bytes in
+                            unsafe (
+                                UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                                UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                            )
+                        }
+                    }
+                default: break
+                }
+            }
+        }
+    }
+}

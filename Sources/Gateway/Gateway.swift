@@ -1,0 +1,177 @@
+package import Domain
+package import Engine
+import HTTPMessage
+package import HTTPServer
+import Synchronization
+
+/// Takes a request through a dialect and the engine, and back: bytes, decode, decide, encode, bytes.
+package final class Gateway: Sendable {
+    private let engine: Engine
+    private let surfaces: [Surface]
+    private let clock: @Sendable () -> Instant
+    private let directory: @Sendable () -> Directory
+    private let desks: [Desk]
+
+    /// The most characters of an Idempotency-Key.
+    package static let idempotencyKeyCharacters = 255
+    /// For how long a client should wait while the store cannot be written.
+    package static let retryAfterSeconds = 1
+
+    /// What a loop works with, and what it has found out in this round.
+    private final class Desk: @unchecked Sendable {
+        // Unchecked: only its loop's thread touches it.
+        let index: Int
+        let tools: LoopTools
+        /// The jobs that this round's requests have for the writer.
+        var jobs: [Job] = []
+        var round: Round?
+
+        init(index: Int, hash: KeyedHash) {
+            self.index = index
+            tools = LoopTools(hash: hash)
+        }
+
+        func endRound() -> [Job] {
+            round = nil
+            guard !jobs.isEmpty else { return [] }
+            defer { jobs = [] }
+            return jobs
+        }
+    }
+
+    /// The time and the directory, looked at once in a round: a round takes far less than a millisecond.
+    private struct Round {
+        let now: Instant
+        let directory: Directory
+    }
+
+    private func round(of desk: Desk) -> Round {
+        if let round = desk.round { return round }
+        let round = Round(now: clock(), directory: directory())
+        desk.round = round
+        return round
+    }
+
+    package init(
+        surfaces: [Surface], engine: Engine, store: any Store, loops: Int, clock: @escaping @Sendable () -> Instant
+    ) {
+        self.engine = engine
+        self.surfaces = surfaces
+        self.clock = clock
+        directory = { store.directory }
+        desks = (0..<loops).map { Desk(index: $0, hash: store.hash) }
+    }
+
+    /// The routes as the HTTP server takes them.
+    package var groups: [RouteGroup] {
+        surfaces.map { surface in
+            RouteGroup(
+                name: surface.name, cors: surface.cors, traceField: surface.traceField,
+                routes: surface.routes.map { route(for: $0, of: surface) },
+                refuse: { refusal, id in surface.refuse(.http(refusal), id) })
+        }
+    }
+
+    /// Hands what this round's requests want decided to the writer, all of it together. On the loop's thread.
+    package func endRound(loop: Int) {
+        let jobs = desks[loop].endRound()
+        if jobs.isEmpty { return }
+        if !engine.submit(jobs, lane: loop) {
+            for job in jobs { job.done(.failure(.overloaded)) }
+        }
+    }
+
+    private func route(for route: SurfaceRoute, of surface: Surface) -> Route {
+        switch route.action {
+        case .answer(let answer):
+            return Route(route.method, route.path, ignoresCase: route.ignoresCase) { [self] request, exchange in
+                do throws(Rejection) {
+                    if route.scope != nil { _ = try caller(of: request, route, surface, desks[exchange.loopIndex]) }
+                    return .answer(answer(request))
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        case .command(let body, let decode, let encode):
+            return Route(
+                route.method, route.path, ignoresCase: route.ignoresCase, body: .buffered(body)
+            ) { [self] request, exchange in
+                do throws(Rejection) {
+                    let desk = desks[exchange.loopIndex]
+                    let caller = try caller(of: request, route, surface, desk)
+                    let decoded = try decode(request, caller, desk.tools)
+                    return try handle(decoded, request, exchange, caller, desk, surface, encode)
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        }
+    }
+
+    private func caller(
+        of request: borrowing Request, _ route: SurfaceRoute, _ surface: Surface, _ desk: Desk
+    ) throws(Rejection) -> Caller {
+        let round = round(of: desk)
+        let caller = try surface.authenticate(request, route, round.directory, round.now, desk.tools)
+        if let scope = route.scope, !caller.key.scopes.contains(scope) {
+            throw Rejection(surface.refuse(.forbidden(scope), request.id))
+        }
+        return caller
+    }
+
+    /// Answers at once what changes nothing, and queues the rest.
+    private func handle(
+        _ decoded: DecodedCommand, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller, _ desk: Desk,
+        _ surface: Surface, _ encode: @escaping @Sendable (Reply, Command, RequestID) -> Response
+    ) throws(Rejection) -> Handling {
+        let (id, command) = (request.id, decoded.command)
+        let project = caller.key.project
+        let key = try replayKey(decoded, request, project, desk.tools, surface)
+
+        var call = Call(project: project, key: caller.key.id, replayKey: key)
+        switch engine.peek(call, command, lane: desk.index, at: round(of: desk).now) {
+        case .reply(let reply): return .answer(encode(reply, command, id))
+        case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
+        case .needsWriter: break
+        }
+        call.requestID = id.text
+        if let key { call.replay = ReplayClaim(key: key, body: Gateway.hash(request, desk.tools.hash)) }
+        desk.jobs.append(
+            Job(call: call, command: command) { answer in
+                exchange.answer(Gateway.response(to: answer, command, id, surface, encode))
+            })
+        return .later
+    }
+
+    private static func response(
+        to answer: Writer.Answer, _ command: Command, _ id: RequestID, _ surface: Surface,
+        _ encode: (Reply, Command, RequestID) -> Response
+    ) -> Response {
+        switch answer {
+        case .success(let reply): encode(reply, command, id)
+        case .failure(.refused(let refusal)): surface.refuse(.refused(refusal), id)
+        case .failure(.fault): surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
+        case .failure(.overloaded): surface.refuse(.http(.overloaded), id)
+        }
+    }
+
+    /// What a repetition of the call would be recognized by: its Idempotency-Key before the dialect's own id.
+    private func replayKey(
+        _ decoded: DecodedCommand, _ request: borrowing Request, _ project: ProjectID, _ tools: LoopTools,
+        _ surface: Surface
+    ) throws(Rejection) -> ReplayKey? {
+        let given = request.withField("idempotency-key") { text -> ReplayKey? in
+            guard (1...Gateway.idempotencyKeyCharacters).contains(text.count) else { return nil }
+            return ReplayKey(.idempotencyKey, text, in: project, hash: tools.hash)
+        }
+        guard let given else { return decoded.replayKey }
+        guard let key = given else { throw Rejection(surface.refuse(.badIdempotencyKey, request.id)) }
+        return key
+    }
+
+    /// The hash of what a call asks for: where, and with which body.
+    private static func hash(_ request: borrowing Request, _ hash: KeyedHash) -> Hash128 {
+        let path = hash.hash(tag: 0, request.rawPath)
+        return hash.hash(tag: path.low, request.body.span)
+    }
+}

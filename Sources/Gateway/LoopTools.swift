@@ -1,0 +1,40 @@
+package import Crypto
+package import Domain
+package import JSON
+
+/// What a loop's thread has at hand to read requests with. Each loop has its own.
+package final class LoopTools {
+    package let json = JSONParser()
+    /// The hash that the store knows identities by.
+    package let hash: KeyedHash
+
+    private let sha256 = SHA256()
+    /// Keys that were found in a directory, by a hash that costs less than the one they are kept by. There are never
+    /// more of them than the directory has keys.
+    private var knownKeys: [Hash128: AccessKey] = [:]
+    private var knownIn: Directory?
+
+    package init(hash: KeyedHash) { self.hash = hash }
+
+    /// The key that a directory has for a text, whether or not it may still be used.
+    package func key(_ text: borrowing Span<UInt8>, in directory: Directory) -> AccessKey? {
+        if knownIn !== directory {
+            knownKeys = [:]
+            knownIn = directory
+        }
+        let quick = hash.hash(tag: LoopTools.keyTag, text)
+        if let key = knownKeys[quick] { return key }
+        guard let key = directory.key(sha256.digest(of: text).keyHash) else { return nil }
+        knownKeys[quick] = key
+        return key
+    }
+
+    /// Unlike the tag of anything else that is hashed with the same key.
+    private static let keyTag: UInt64 = 0xFFFF_FFFF_FFFF_FFFF
+}
+
+extension Digest {
+    package var keyHash: KeyHash {
+        KeyHash(Hash128(high: words.1, low: words.0), Hash128(high: words.3, low: words.2))
+    }
+}

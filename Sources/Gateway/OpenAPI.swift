@@ -1,0 +1,246 @@
+import HTTPMessage
+import JSON
+
+/// Writes the description of the API (OpenAPI 3.1) from the tables of routes.
+package enum OpenAPI {
+    package static func document(_ surfaces: [Surface], version: String) -> [UInt8] {
+        var json = JSONWriter(reserving: 16_384)
+        json.object { json in
+            json.key("openapi")
+            json.string("3.1.0")
+            json.key("info")
+            json.object { json in
+                json.key("title")
+                json.string("Onym")
+                json.key("description")
+                json.string("Who is this, and what belongs to them? One graph of people, in several dialects.")
+                json.key("version")
+                json.string(version)
+                json.key("license")
+                json.object { json in
+                    json.key("name")
+                    json.string("Apache-2.0")
+                    json.key("identifier")
+                    json.string("Apache-2.0")
+                }
+            }
+            json.key("tags")
+            json.array { json in
+                for surface in surfaces {
+                    json.object { json in
+                        json.key("name")
+                        json.string(surface.name)
+                        json.key("description")
+                        json.string(surface.description)
+                    }
+                }
+            }
+            json.key("paths")
+            write(paths: surfaces, &json)
+            json.key("components")
+            json.object { json in
+                json.key("securitySchemes")
+                json.object { json in
+                    for surface in surfaces {
+                        for scheme in surface.securitySchemes { write(scheme, of: surface, &json) }
+                    }
+                }
+            }
+        }
+        return json.bytes
+    }
+
+    private static func write(paths surfaces: [Surface], _ json: inout JSONWriter) {
+        var paths: [String] = []
+        var operations: [String: [(Surface, SurfaceRoute)]] = [:]
+        for surface in surfaces {
+            for route in surface.routes {
+                if operations[route.path] == nil { paths.append(route.path) }
+                operations[route.path, default: []].append((surface, route))
+            }
+        }
+        json.object { json in
+            for path in paths {
+                json.key(template(path))
+                json.object { json in
+                    for (surface, route) in operations[path, default: []] {
+                        json.key(String(describing: route.method.name).lowercased())
+                        write(route, of: surface, &json)
+                    }
+                }
+            }
+        }
+    }
+
+    private static func write(_ route: SurfaceRoute, of surface: Surface, _ json: inout JSONWriter) {
+        let operation = route.operation
+        json.object { json in
+            json.key("operationId")
+            json.string(operation.id)
+            json.key("tags")
+            json.array { $0.string(surface.name) }
+            json.key("summary")
+            json.string(operation.summary)
+            if let description = operation.description {
+                json.key("description")
+                json.string(description)
+            }
+            let parameters = route.path.split(separator: "/").filter { $0.hasPrefix(":") }
+            if !parameters.isEmpty {
+                json.key("parameters")
+                json.array { json in
+                    for parameter in parameters { write(pathParameter: String(parameter.dropFirst()), &json) }
+                }
+            }
+            json.key("security")
+            json.array { json in
+                guard route.scope != nil else { return }
+                for scheme in surface.securitySchemes {
+                    json.object { json in
+                        json.key(name(scheme, surface))
+                        json.array { _ in }
+                    }
+                }
+            }
+            if let request = operation.request {
+                json.key("requestBody")
+                json.object { json in
+                    json.key("required")
+                    json.bool(true)
+                    write(content: "application/json", request, &json)
+                }
+            }
+            json.key("responses")
+            json.object { json in
+                for answer in operation.responses {
+                    json.key(String(answer.status.rawValue))
+                    json.object { json in
+                        json.key("description")
+                        json.string(answer.description)
+                        if let schema = answer.schema { write(content: answer.contentType, schema, &json) }
+                    }
+                }
+            }
+        }
+    }
+
+    private static func write(pathParameter name: String, _ json: inout JSONWriter) {
+        json.object { json in
+            json.key("name")
+            json.string(name)
+            json.key("in")
+            json.string("path")
+            json.key("required")
+            json.bool(true)
+            json.key("schema")
+            write(.string(), &json)
+        }
+    }
+
+    private static func write(content type: String, _ schema: Schema, _ json: inout JSONWriter) {
+        json.key("content")
+        json.object { json in
+            json.key(type)
+            json.object { json in
+                json.key("schema")
+                write(schema, &json)
+            }
+        }
+    }
+
+    private static func write(_ schema: Schema, _ json: inout JSONWriter) {
+        json.object { json in
+            switch schema {
+            case .string(let description, let values):
+                write(type: "string", description, &json)
+                if !values.isEmpty {
+                    json.key("enum")
+                    json.array { json in
+                        for value in values { json.string(value) }
+                    }
+                }
+            case .integer(let description): write(type: "integer", description, &json)
+            case .boolean(let description): write(type: "boolean", description, &json)
+            case .null: write(type: "null", nil, &json)
+            case .array(let element):
+                write(type: "array", nil, &json)
+                json.key("items")
+                write(element, &json)
+            case .object(let properties, let others): write(object: properties, others, &json)
+            case .anyOf(let schemas):
+                json.key("anyOf")
+                json.array { json in
+                    for schema in schemas { write(schema, &json) }
+                }
+            }
+        }
+    }
+
+    private static func write(object properties: [Schema.Property], _ others: Bool, _ json: inout JSONWriter) {
+        write(type: "object", nil, &json)
+        json.key("properties")
+        json.object { json in
+            for property in properties {
+                json.key(property.name)
+                write(property.schema, &json)
+            }
+        }
+        let required = properties.filter(\.isRequired)
+        if !required.isEmpty {
+            json.key("required")
+            json.array { json in
+                for property in required { json.string(property.name) }
+            }
+        }
+        if !others {
+            json.key("additionalProperties")
+            json.bool(false)
+        }
+    }
+
+    private static func write(type: String, _ description: String?, _ json: inout JSONWriter) {
+        json.key("type")
+        json.string(type)
+        if let description {
+            json.key("description")
+            json.string(description)
+        }
+    }
+
+    private static func write(_ scheme: SecurityScheme, of surface: Surface, _ json: inout JSONWriter) {
+        json.key(name(scheme, surface))
+        json.object { json in
+            json.key("type")
+            switch scheme.kind {
+            case .basic:
+                json.string("http")
+                json.key("scheme")
+                json.string("basic")
+            case .bearer:
+                json.string("http")
+                json.key("scheme")
+                json.string("bearer")
+            case .header(let header):
+                json.string("apiKey")
+                json.key("in")
+                json.string("header")
+                json.key("name")
+                json.string(header)
+            }
+            json.key("description")
+            json.string(scheme.description)
+        }
+    }
+
+    /// Schemes of all dialects stand in one place, so each is named with its dialect.
+    private static func name(_ scheme: SecurityScheme, _ surface: Surface) -> String {
+        "\(surface.name)_\(scheme.name)"
+    }
+
+    /// `/v1/:mpid/modify` as `/v1/{mpid}/modify`.
+    private static func template(_ path: String) -> String {
+        path.split(separator: "/", omittingEmptySubsequences: false)
+            .map { $0.hasPrefix(":") ? "{\($0.dropFirst())}" : String($0) }
+            .joined(separator: "/")
+    }
+}

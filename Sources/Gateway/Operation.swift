@@ -1,0 +1,78 @@
+package import HTTPMessage
+
+/// What the API's description says of a route.
+package struct Operation: Sendable {
+    package let id: String
+    package let summary: String
+    package let description: String?
+    package let request: Schema?
+    package let responses: [Answer]
+
+    package struct Answer: Sendable {
+        package let status: Status
+        package let description: String
+        package let contentType: String
+        package let schema: Schema?
+
+        package init(
+            _ status: Status, _ description: String, contentType: String = "application/json", schema: Schema? = nil
+        ) {
+            self.status = status
+            self.description = description
+            self.contentType = contentType
+            self.schema = schema
+        }
+    }
+
+    package init(
+        id: String, summary: String, description: String? = nil, request: Schema? = nil, responses: [Answer]
+    ) {
+        self.id = id
+        self.summary = summary
+        self.description = description
+        self.request = request
+        self.responses = responses
+    }
+}
+
+/// How callers prove who they are.
+package struct SecurityScheme: Sendable {
+    package let name: String
+    package let kind: Kind
+    package let description: String
+
+    package enum Kind: Sendable {
+        case basic
+        case bearer
+        case header(String)
+    }
+
+    package init(_ name: String, _ kind: Kind, _ description: String) {
+        self.name = name
+        self.kind = kind
+        self.description = description
+    }
+}
+
+/// The shape of a JSON value, as far as it is promised.
+package indirect enum Schema: Sendable {
+    case string(_ description: String? = nil, oneOf: [String] = [])
+    case integer(_ description: String? = nil)
+    case boolean(_ description: String? = nil)
+    case null
+    case array(Schema)
+    case object([Property], others: Bool = true)
+    case anyOf([Schema])
+
+    package struct Property: Sendable {
+        package let name: String
+        package let schema: Schema
+        package let isRequired: Bool
+
+        package init(_ name: String, _ schema: Schema, required: Bool = false) {
+            self.name = name
+            self.schema = schema
+            isRequired = required
+        }
+    }
+}

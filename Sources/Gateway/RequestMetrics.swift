@@ -1,0 +1,113 @@
+package import Domain
+import Engine
+package import HTTPMessage
+import HTTPServer
+package import Telemetry
+
+/// Counts what the server and the engine do, and tells it to Prometheus. Each loop counts for itself.
+package final class RequestMetrics: ServerObserver, EngineObserver {
+    private let routes: [String]
+    private let requests: [Counters]
+    private let latencies: [[Histogram]]
+    private let batches = Histogram(smallest: 1, buckets: 12)
+    private let commits = Histogram(smallest: 64_000, buckets: 18)
+    private let connections = Counters(count: Connection.allCases.count)
+    private let faults = Counters(count: 1)
+    private let logger: Logger
+
+    private enum Connection: Int, CaseIterable { case opened, closed, refused }
+
+    /// The statuses that are counted apart; any other is counted as the last.
+    private static let statuses: [UInt16] = [
+        200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 417, 422, 429, 431,
+        500,
+        501, 502, 503, 505, 0,
+    ]
+    private static let statusIndex: [UInt8] = {
+        var index = [UInt8](repeating: UInt8(statuses.count - 1), count: 600)
+        for (place, status) in statuses.enumerated() { index[Int(status)] = UInt8(place) }
+        return index
+    }()
+
+    /// - Parameter surfaces: in the order in which the server has them, so that routes are counted under their names.
+    package init(surfaces: [Surface], loops: Int, logger: Logger) {
+        routes =
+            surfaces.flatMap { surface in surface.routes.map { "\($0.method.name) \($0.path)" } } + ["none"]
+        let routeCount = routes.count
+        requests = (0..<loops).map { _ in Counters(count: routeCount * RequestMetrics.statuses.count) }
+        latencies = (0..<loops).map { _ in (0..<routeCount).map { _ in Histogram(smallest: 16_000, buckets: 20) } }
+        self.logger = logger
+    }
+
+    // MARK: - ServerObserver
+
+    package func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {
+        let route = route ?? routes.count - 1
+        let status = RequestMetrics.statusIndex[min(Int(status.rawValue), 599)]
+        requests[loop].add(at: route * RequestMetrics.statuses.count + Int(status))
+        latencies[loop][route].record(nanoseconds)
+    }
+
+    package func openedConnection() { connections.add(at: Connection.opened.rawValue) }
+    package func closedConnection() { connections.add(at: Connection.closed.rawValue) }
+    package func refusedConnection() { connections.add(at: Connection.refused.rawValue) }
+
+    // MARK: - EngineObserver
+
+    package func committed(calls: Int, nanoseconds: UInt64) {
+        batches.record(UInt64(calls))
+        commits.record(nanoseconds)
+    }
+
+    package func faulted(_ fault: StoreFault) {
+        faults.add(at: 0)
+        logger.log(.error, "The store failed.", [("fault", .text(fault.description))])
+    }
+
+    package func recovered() {
+        logger.log(.info, "The store is open again.")
+    }
+
+    // MARK: - Telling
+
+    package func write(store: StoreCounts, queueDepth: Int, memoryBytes: Int?, to text: inout MetricsText) {
+        text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
+        for (route, name) in routes.enumerated() {
+            for (place, status) in RequestMetrics.statuses.enumerated() {
+                let index = route * RequestMetrics.statuses.count + place
+                let count = requests.reduce(0) { $0 + $1[index] }
+                guard count > 0 else { continue }
+                let labels = [("route", name), ("status", status == 0 ? "other" : String(status))]
+                text.sample("onym_http_requests_total", labels: labels, count)
+            }
+        }
+        text.begin(
+            "onym_http_request_duration_seconds", .histogram,
+            help: "From a request's last byte to its answer, by route.")
+        for (route, name) in routes.enumerated() {
+            let snapshot = Histogram.sum(latencies.map { $0[route] })
+            guard snapshot.counts.contains(where: { $0 > 0 }) else { continue }
+            text.histogram("onym_http_request_duration_seconds", labels: [("route", name)], snapshot, unit: 1e9)
+        }
+        let opened = connections[Connection.opened.rawValue]
+        text.gauge("onym_connections", help: "Open connections.", opened &- connections[Connection.closed.rawValue])
+        text.counter("onym_connections_total", help: "Connections taken.", opened)
+        text.counter(
+            "onym_connections_refused_total", help: "Connections turned away because there were too many.",
+            connections[Connection.refused.rawValue])
+        text.begin("onym_batch_calls", .histogram, help: "Calls decided in one batch.")
+        text.histogram("onym_batch_calls", Histogram.sum([batches]), unit: 1)
+        text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
+        text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
+        text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
+        text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
+        text.gauge("onym_people", help: "People ever made.", store.people)
+        text.gauge("onym_identities", help: "Identities that somebody holds or held.", store.identities)
+        text.gauge("onym_links", help: "Links between people and identities.", store.links)
+        text.gauge(
+            "onym_journal_sequence", help: "The last change's place in the journal.", store.lastSequence.rawValue)
+        if let memoryBytes {
+            text.gauge("process_resident_memory_bytes", help: "Memory in use.", memoryBytes)
+        }
+    }
+}

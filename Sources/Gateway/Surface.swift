@@ -1,0 +1,174 @@
+package import Domain
+package import HTTPMessage
+package import HTTPServer
+
+/// A dialect as the server sees it: a table of routes, how callers prove who they are, and how it says no.
+///
+/// It is all data and pure functions: nothing here touches a store, a clock or a socket.
+package struct Surface: Sendable {
+    package let name: String
+    /// What the routes have in common, for whoever reads the API's description.
+    package let description: String
+    package let cors: CORSPolicy?
+    /// A field in which 32 hexadecimal digits that stand for the request are answered.
+    package let traceField: StaticString?
+    /// How callers prove who they are, for the API's description: a name and an object of OpenAPI.
+    package let securitySchemes: [SecurityScheme]
+    package let routes: [SurfaceRoute]
+    /// Finds out who calls. Asked for each route that needs a key.
+    package let authenticate:
+        @Sendable (borrowing Request, SurfaceRoute, Directory, Instant, LoopTools) throws(Rejection) -> Caller
+    /// Says no in the dialect's own words.
+    package let refuse: @Sendable (Problem, RequestID) -> Response
+
+    package init(
+        name: String, description: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil,
+        securitySchemes: [SecurityScheme] = [], routes: [SurfaceRoute],
+        authenticate:
+            @escaping @Sendable (
+                borrowing Request, SurfaceRoute, Directory, Instant, LoopTools
+            ) throws(Rejection) -> Caller,
+        refuse: @escaping @Sendable (Problem, RequestID) -> Response
+    ) {
+        self.name = name
+        self.description = description
+        self.cors = cors
+        self.traceField = traceField
+        self.securitySchemes = securitySchemes
+        self.routes = routes
+        self.authenticate = authenticate
+        self.refuse = refuse
+    }
+}
+
+/// One call of a dialect.
+package struct SurfaceRoute: Sendable {
+    package let method: Method
+    package let path: String
+    package let ignoresCase: Bool
+    /// What the key has to be allowed to do; nil where no key is needed.
+    package let scope: Scope?
+    package let operation: Operation
+    package let action: Action
+
+    /// What a call does.
+    package enum Action: Sendable {
+        /// Answers from what the server knows without the store's writer.
+        case answer(@Sendable (borrowing Request) -> Response)
+        /// Reads a command, has it decided, and says what came of it.
+        case command(
+            body: BufferedBody,
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> DecodedCommand,
+            encode: @Sendable (Reply, Command, RequestID) -> Response)
+    }
+
+    package init(
+        _ method: Method, _ path: String, ignoresCase: Bool = false, scope: Scope?, operation: Operation, action: Action
+    ) {
+        self.method = method
+        self.path = path
+        self.ignoresCase = ignoresCase
+        self.scope = scope
+        self.operation = operation
+        self.action = action
+    }
+}
+
+/// What a request asks for, read.
+package struct DecodedCommand: Sendable {
+    package let command: Command
+    /// What the dialect itself recognizes a repetition by; an Idempotency-Key goes before it.
+    package let replayKey: ReplayKey?
+
+    package init(_ command: Command, replayKey: ReplayKey? = nil) {
+        self.command = command
+        self.replayKey = replayKey
+    }
+}
+
+/// Who makes a call.
+package struct Caller: Sendable {
+    package let key: AccessKey
+    package init(key: AccessKey) { self.key = key }
+}
+
+/// A request that is answered with a no, already in the dialect's words.
+package struct Rejection: Error, Sendable {
+    package let response: Response
+    package init(_ response: Response) { self.response = response }
+}
+
+/// Why a call has no proper answer, whatever the dialect. Each dialect puts every one of these into its own envelope.
+package enum Problem: Equatable, Sendable {
+    case http(HTTPRefusal)
+    case refused(Refusal)
+    /// The key may not do this.
+    case forbidden(Scope)
+    /// The Idempotency-Key is empty, or too long.
+    case badIdempotencyKey
+    /// The store cannot be written now; try again after some seconds.
+    case unavailable(retryAfterSeconds: Int)
+
+    package var status: Status {
+        switch self {
+        case .http(let refusal): refusal.status
+        case .refused(let refusal): refusal.status
+        case .forbidden: .forbidden
+        case .badIdempotencyKey: .badRequest
+        case .unavailable: .serviceUnavailable
+        }
+    }
+
+    /// A stable name that a program can act on.
+    package var code: String {
+        switch self {
+        case .http(let refusal): refusal.code
+        case .refused(let refusal): refusal.code
+        case .forbidden: "forbidden"
+        case .badIdempotencyKey: "bad_idempotency_key"
+        case .unavailable: "unavailable"
+        }
+    }
+
+    /// One sentence for a person.
+    package var message: String {
+        switch self {
+        case .http(let refusal): refusal.message
+        case .refused(let refusal): refusal.message
+        case .forbidden(let scope): "This key may not do that; it lacks the scope \(scope.rawValue)."
+        case .badIdempotencyKey:
+            "Idempotency-Key must have 1 to \(Gateway.idempotencyKeyCharacters) visible characters."
+        case .unavailable(let seconds): "The store cannot be written at the moment; try again in \(seconds) s."
+        }
+    }
+
+    /// The field that a client waits by; nil where waiting does not help.
+    package var retryAfter: Response.Field? {
+        switch self {
+        case .unavailable(let seconds): .init("Retry-After", String(seconds))
+        case .http(.overloaded): .init("Retry-After", "1")
+        default: nil
+        }
+    }
+}
+
+extension Refusal {
+    package var status: Status {
+        switch self {
+        case .idempotencyMismatch: .unprocessableContent
+        }
+    }
+
+    package var code: String {
+        switch self {
+        case .idempotencyMismatch: "idempotency_mismatch"
+        }
+    }
+
+    package var message: String {
+        switch self {
+        case .idempotencyMismatch:
+            "This Idempotency-Key was used before, with another call; use a new key for a new call."
+        }
+    }
+}

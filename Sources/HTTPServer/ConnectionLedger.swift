@@ -1,0 +1,39 @@
+import EventLoop
+import Synchronization
+
+/// Counts the connections of all loops, in all and per address, and says whether one more may be had.
+final class ConnectionLedger: Sendable {
+    private struct Counts {
+        var total = 0
+        var perAddress: [PeerAddress: Int] = [:]
+    }
+
+    private let counts = Mutex(Counts())
+    private let limits: ServerLimits
+
+    init(limits: ServerLimits) {
+        self.limits = limits
+    }
+
+    var total: Int { counts.withLock { $0.total } }
+
+    func admit(_ peer: PeerAddress) -> Bool {
+        counts.withLock { counts in
+            guard counts.total < limits.connections,
+                counts.perAddress[peer, default: 0] < limits.connectionsPerAddress
+            else { return false }
+            counts.total += 1
+            counts.perAddress[peer, default: 0] += 1
+            return true
+        }
+    }
+
+    func release(_ peer: PeerAddress) {
+        counts.withLock { counts in
+            counts.total -= 1
+            if let count = counts.perAddress[peer] {
+                counts.perAddress[peer] = count > 1 ? count - 1 : nil
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import ByteText
+import HTTPMessage
+
+/// Finds the route for a method and a path: a trie whose edges are segments, literals before parameters.
+struct Router: Sendable {
+    /// A route and the group it belongs to, by their places.
+    struct Target: Equatable, Sendable {
+        let group: Int
+        let route: Int
+        /// A number of its own among all routes.
+        let ordinal: Int
+    }
+
+    struct Match: Equatable {
+        let targets: Targets
+        /// Where the parameters stand in the path, not yet decoded.
+        let parameters: [Range<Int>]
+    }
+
+    /// The routes of one path, by method: a handful, so they are looked through.
+    struct Targets: Equatable, Sendable {
+        private var targets: [Target] = []
+        private(set) var methods: [Method] = []
+
+        var isEmpty: Bool { targets.isEmpty }
+        /// A route of the path, whichever; all of them are of one group.
+        var first: Target? { targets.first }
+
+        subscript(_ method: Method) -> Target? {
+            methods.firstIndex(of: method).map { targets[$0] }
+        }
+
+        fileprivate mutating func add(_ method: Method, _ target: Target) {
+            precondition(!methods.contains(method), "Two routes have one method and one path.")
+            precondition(targets.allSatisfy { $0.group == target.group }, "Two groups have routes at one path.")
+            methods.append(method)
+            targets.append(target)
+        }
+    }
+
+    private struct Literal {
+        let segment: [UInt8]
+        let ignoresCase: Bool
+        let child: Int
+    }
+
+    private struct Node {
+        var literals: [Literal] = []
+        var parameter: Int?
+        var targets = Targets()
+    }
+
+    let groups: [RouteGroup]
+    private var nodes = [Node()]
+
+    /// Builds the trie. Two routes for one method and path are a mistake of the program.
+    init(_ groups: [RouteGroup]) {
+        self.groups = groups
+        var ordinal = 0
+        for (groupIndex, group) in groups.enumerated() {
+            for (routeIndex, route) in group.routes.enumerated() {
+                let node = insert(route)
+                nodes[node].targets.add(
+                    route.method, Target(group: groupIndex, route: routeIndex, ordinal: ordinal))
+                ordinal += 1
+            }
+        }
+    }
+
+    subscript(_ target: Target) -> Route { groups[target.group].routes[target.route] }
+
+    private mutating func insert(_ route: Route) -> Int {
+        precondition(route.path.utf8.first == UInt8(ascii: "/"), "A path begins with a slash.")
+        var node = 0
+        for segment in route.path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            if segment.hasPrefix(":") {
+                node = nodes[node].parameter ?? addNode { $0[node].parameter = $1 }
+            } else {
+                let bytes = Array(segment.utf8)
+                let known = nodes[node].literals.first { $0.segment == bytes && $0.ignoresCase == route.ignoresCase }
+                node =
+                    known?.child
+                    ?? addNode { nodes, child in
+                        nodes[node].literals.append(
+                            Literal(segment: bytes, ignoresCase: route.ignoresCase, child: child))
+                    }
+            }
+        }
+        return node
+    }
+
+    private mutating func addNode(_ attach: (inout [Node], Int) -> Void) -> Int {
+        nodes.append(Node())
+        attach(&nodes, nodes.count - 1)
+        return nodes.count - 1
+    }
+
+    /// Finds the node that a path leads to; nil where no route has it.
+    func match(_ path: borrowing Span<UInt8>) -> Match? {
+        var parameters: [Range<Int>] = []
+        guard let node = find(path, from: 1, node: 0, &parameters) else { return nil }
+        return Match(targets: nodes[node].targets, parameters: parameters)
+    }
+
+    private func find(
+        _ path: borrowing Span<UInt8>, from start: Int, node: Int, _ parameters: inout [Range<Int>]
+    ) -> Int? {
+        let end = path.firstIndex(of: UInt8(ascii: "/"), in: start..<path.count) ?? path.count
+        func goOn(_ child: Int, _ parameters: inout [Range<Int>]) -> Int? {
+            if end == path.count { return nodes[child].targets.isEmpty ? nil : child }
+            return find(path, from: end + 1, node: child, &parameters)
+        }
+        let segment = path.extracting(start..<end)
+        let here = nodes[node]
+        for literal in here.literals where matches(segment, literal.segment, literal.ignoresCase) {
+            if let found = goOn(literal.child, &parameters) { return found }
+        }
+        if let child = here.parameter, start < end {
+            parameters.append(start..<end)
+            if let found = goOn(child, &parameters) { return found }
+            parameters.removeLast()
+        }
+        return nil
+    }
+
+    /// Compares a received segment, which may have escapes, with a literal.
+    private func matches(_ segment: borrowing Span<UInt8>, _ literal: [UInt8], _ ignoresCase: Bool) -> Bool {
+        guard segment.count == literal.count else {
+            guard segment.count > literal.count, segment.firstIndex(of: UInt8(ascii: "%"), in: segment.indices) != nil
+            else { return false }
+            var decoded: [UInt8] = []
+            guard PercentCoding.decode(segment, into: &decoded), decoded.count == literal.count else { return false }
+            return matches(decoded.span, literal, ignoresCase)
+        }
+        for index in segment.indices where segment[index] != literal[index] {
+            guard ignoresCase, ASCII.lowercased(segment[index]) == ASCII.lowercased(literal[index]) else {
+                return false
+            }
+        }
+        return true
+    }
+}

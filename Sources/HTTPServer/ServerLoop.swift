@@ -1,0 +1,157 @@
+import CivilTime
+import EventLoop
+import Glibc
+import HTTPMessage
+import TLS
+
+/// One of a server's loops with its connections. All of it belongs to the loop's thread.
+final class ServerLoop: @unchecked Sendable {
+    // Unchecked: it is handed to its thread once, and reached from others only through the loop's mailbox.
+
+    let index: Int
+    let events: EventLoop
+    let configuration: Server.Configuration
+    let router: Router
+    let observer: any ServerObserver
+    var limits: ServerLimits { configuration.limits }
+
+    private(set) var isDraining = false
+    /// The Date field with its line end, made anew a few times a second.
+    private(set) var date: [UInt8] = []
+
+    private let ledger: ConnectionLedger
+    private let onStopped: @Sendable () -> Void
+    private var listener: Listener?
+    private var connections: [Connection?] = []
+    private var freeSlots: [Int] = []
+    private var generation: UInt32 = 0
+    private var unsettled: [Connection] = []
+    private var random = SystemRandomNumberGenerator()
+    private var requestIDs: (high: UInt64, low: UInt64)
+    private var drainDeadline = UInt64.max
+
+    init(
+        index: Int, configuration: Server.Configuration, router: Router, ledger: ConnectionLedger,
+        observer: any ServerObserver, onStopped: @escaping @Sendable () -> Void
+    ) throws(SystemFault) {
+        self.index = index
+        self.configuration = configuration
+        self.router = router
+        self.ledger = ledger
+        self.observer = observer
+        self.onStopped = onStopped
+        events = try EventLoop()
+        requestIDs = (random.next(), random.next())
+    }
+
+    /// Listens on a socket; then ``run()`` may be called.
+    func listen(on socket: CInt) throws(SystemFault) {
+        listener = try Listener(loop: events, socket: socket) { [unowned self] stream in accept(stream) }
+    }
+
+    func run() {
+        updateDate()
+        events.onTick = { [unowned self] in tick() }
+        events.onRoundEnd = { [unowned self] in endRound() }
+        events.tick(everyMilliseconds: ServerLoop.tickMilliseconds)
+        events.run()
+        events.onTick = {}
+        events.onRoundEnd = {}
+    }
+
+    private func accept(_ stream: Stream) {
+        guard !isDraining, ledger.admit(stream.peer) else {
+            observer.refusedConnection()
+            stream.close()
+            return
+        }
+        var session: TLSSession?
+        if let context = configuration.tls?.context {
+            session = try? TLSSession(context: context)
+            if session == nil {
+                ledger.release(stream.peer)
+                stream.close()
+                return
+            }
+        }
+        observer.openedConnection()
+        let slot = freeSlots.popLast() ?? connections.count
+        if slot == connections.count { connections.append(nil) }
+        generation &+= 1
+        let id = ConnectionID(slot: slot, generation: generation)
+        let connection = Connection(id: id, loop: self, stream: stream, tls: session)
+        connections[slot] = connection
+        connection.start()
+    }
+
+    func connection(_ id: ConnectionID) -> Connection? {
+        guard let connection = connections[id.slot], connection.id == id else { return nil }
+        return connection
+    }
+
+    func remove(_ connection: Connection, peer: PeerAddress) {
+        connections[connection.id.slot] = nil
+        freeSlots.append(connection.id.slot)
+        ledger.release(peer)
+        observer.closedConnection()
+        stopIfDrained()
+    }
+
+    /// Has a connection send its answers at the end of this round, all of them at once.
+    func settleLater(_ connection: Connection) {
+        unsettled.append(connection)
+    }
+
+    private func endRound() {
+        configuration.onRoundEnd(index)
+        while !unsettled.isEmpty {
+            let connections = unsettled
+            unsettled.removeAll(keepingCapacity: true)
+            for connection in connections { connection.settle() }
+        }
+    }
+
+    private func tick() {
+        updateDate()
+        let now = events.now
+        for connection in connections { connection?.tick(now) }
+        if now >= drainDeadline {
+            for connection in connections { connection?.close() }
+        }
+        endRound()
+    }
+
+    private func updateDate() {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        date = Array("Date: ".utf8) + HTTPDate.format(secondsSince1970: time.tv_sec) + Array("\r\n".utf8)
+    }
+
+    /// A name for a request: unique, and not to be guessed from another server's.
+    func makeRequestID() -> RequestID {
+        requestIDs.low &+= 1
+        // Mixed, so that neighbors do not look alike to whoever compares the first digits.
+        let mixed = (requestIDs.low ^ requestIDs.low >> 29) &* 0xBF58_476D_1CE4_E5B9
+        return RequestID(high: requestIDs.high &+ requestIDs.low, low: mixed)
+    }
+
+    // MARK: - Stopping
+
+    /// Takes no more connections, lets what is in flight finish, then ends the loop.
+    func drain() {
+        isDraining = true
+        listener?.close()
+        listener = nil
+        drainDeadline = events.now + limits.drainMilliseconds
+        for connection in connections { connection?.drain() }
+        stopIfDrained()
+    }
+
+    private func stopIfDrained() {
+        guard isDraining, connections.allSatisfy({ $0 == nil }) else { return }
+        events.stop()
+        onStopped()
+    }
+
+    private static let tickMilliseconds: UInt64 = 200
+}

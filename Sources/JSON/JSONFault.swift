@@ -1,0 +1,35 @@
+/// Why bytes are not the JSON that was asked for.
+package struct JSONFault: Error, Equatable, Sendable {
+    package enum Problem: Equatable, Sendable {
+        case malformed
+        case empty
+        case notUTF8
+        case tooDeep
+        case badNumber
+        case tooLarge
+        /// A value is of another kind than it has to be, or out of its range: "must be a string".
+        case wrong(String)
+    }
+
+    /// The place of the value, as in `known_identities.email`; nil for the document itself.
+    package let path: String?
+    package let problem: Problem
+
+    package init(_ problem: Problem, at path: String? = nil) {
+        self.problem = problem
+        self.path = path
+    }
+
+    /// One sentence for the person who wrote the client.
+    package var message: String {
+        switch problem {
+        case .malformed: "The body is not valid JSON."
+        case .empty: "The body is empty; it must be a JSON document."
+        case .notUTF8: "The body is not valid UTF-8."
+        case .tooDeep: "The body is nested too deep."
+        case .badNumber: "The body holds a number that is malformed, or that no 64-bit integer or double can hold."
+        case .tooLarge: "The body is too large to be read."
+        case .wrong(let demand): "\(path ?? "the body") \(demand)"
+        }
+    }
+}

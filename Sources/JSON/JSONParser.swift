@@ -1,0 +1,41 @@
+import ByteText
+import CSimdJSON
+
+/// Reads JSON documents, one at a time: simdjson over a copy of the bytes.
+///
+/// A parser keeps its memory from one document to the next, so have one per thread.
+@safe
+package final class JSONParser {
+    private let handle: OpaquePointer
+
+    /// The deepest nesting of arrays and objects that any document of ours needs, with room.
+    package static let defaultDepth = 32
+
+    package init(depth: Int = JSONParser.defaultDepth) {
+        guard let handle = unsafe onym_json_parser_make(depth) else {
+            preconditionFailure("The system has no memory left for a parser.")
+        }
+        unsafe self.handle = handle
+    }
+
+    deinit { unsafe onym_json_parser_free(handle) }
+
+    /// Reads a document and lends its root; values are good until the body returns.
+    package func read<Result>(
+        _ bytes: [UInt8], _ body: (JSONValue) throws(JSONFault) -> Result
+    ) throws(JSONFault) -> Result {
+        var root = unsafe onym_json_value()
+        let code = unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe Int(onym_json_parse(handle, bytes.baseAddress, bytes.count, &root))
+        }
+        switch code {
+        case ONYM_JSON_OK: return try body(unsafe JSONValue(root))
+        case ONYM_JSON_EMPTY: throw JSONFault(.empty)
+        case ONYM_JSON_NOT_UTF8: throw JSONFault(.notUTF8)
+        case ONYM_JSON_TOO_DEEP: throw JSONFault(.tooDeep)
+        case ONYM_JSON_BAD_NUMBER: throw JSONFault(.badNumber)
+        case ONYM_JSON_NO_MEMORY: throw JSONFault(.tooLarge)
+        default: throw JSONFault(.malformed)
+        }
+    }
+}

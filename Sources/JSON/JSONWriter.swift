@@ -1,0 +1,162 @@
+import ByteText
+
+/// Writes one JSON document into bytes: what is written is well formed as long as each `begin` has its `end`.
+package struct JSONWriter: Sendable {
+    package private(set) var bytes: [UInt8]
+    /// Whether a value stands before the place of the next, in the same array or object.
+    private var needsComma = false
+
+    package init(reserving capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    package mutating func beginObject() { begin(UInt8(ascii: "{")) }
+    package mutating func endObject() { end(UInt8(ascii: "}")) }
+    package mutating func beginArray() { begin(UInt8(ascii: "[")) }
+    package mutating func endArray() { end(UInt8(ascii: "]")) }
+
+    /// Writes an object's braces around what a body writes.
+    package mutating func object(_ body: (inout JSONWriter) -> Void) {
+        beginObject()
+        body(&self)
+        endObject()
+    }
+
+    /// Writes an array's brackets around what a body writes.
+    package mutating func array(_ body: (inout JSONWriter) -> Void) {
+        beginArray()
+        body(&self)
+        endArray()
+    }
+
+    /// Writes a key of letters that need no escape.
+    package mutating func key(_ key: StaticString) {
+        bytes.append(quoted: key, comma: needsComma, colon: true)
+        needsComma = false
+    }
+
+    package mutating func key(_ key: String) {
+        write(quoted: key, colon: true)
+        needsComma = false
+    }
+
+    package mutating func null() { literal("null") }
+    package mutating func bool(_ value: Bool) { literal(value ? "true" : "false") }
+
+    package mutating func integer(_ value: some FixedWidthInteger) {
+        separate()
+        bytes.append(decimal: value)
+    }
+
+    /// Writes a number; one that JSON has no form for is written as null.
+    package mutating func double(_ value: Double) {
+        guard value.isFinite else { return null() }
+        separate()
+        bytes.append(contentsOf: "\(value)".utf8)
+    }
+
+    package mutating func string(_ value: String) {
+        write(quoted: value, colon: false)
+        needsComma = true
+    }
+
+    /// Writes a string of ASCII that needs no escape: digits, dates, words of ours.
+    package mutating func plainString(_ value: some Collection<UInt8>) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: value)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// Writes an integer as a string: what is more than 53 bits long is safe only so.
+    package mutating func decimalString(_ value: some FixedWidthInteger) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(decimal: value)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func begin(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func end(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func literal(_ text: StaticString) {
+        separate()
+        bytes.append(text)
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func write(quoted text: String, colon: Bool) {
+        let utf8 = text.utf8.span
+        if JSONWriter.needsNoEscape(utf8) {
+            bytes.append(quoted: utf8, comma: needsComma, colon: colon)
+        } else {
+            separate()
+            bytes.append(UInt8(ascii: "\""))
+            write(escaping: utf8)
+            bytes.append(UInt8(ascii: "\""))
+            if colon { bytes.append(UInt8(ascii: ":")) }
+        }
+    }
+
+    /// Looks for quotes, backslashes and control characters, eight bytes at a time.
+    private static func needsNoEscape(_ utf8: borrowing Span<UInt8>) -> Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let tops: UInt64 = ones << 7
+        var index = 0
+        while index + 8 <= utf8.count {
+            let word = unsafe utf8.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
+            let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+            let slashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+            // A byte with its top bit set is part of a longer character, and marks nothing.
+            let marks =
+                ((word &- ones &* 0x20) | (quotes &- ones) | (slashes &- ones)) & ~word & tops
+            if marks != 0 { return false }
+            index += 8
+        }
+        while index < utf8.count {
+            if JSONWriter.isEscaped(utf8[index]) { return false }
+            index += 1
+        }
+        return true
+    }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
+    private mutating func write(escaping utf8: borrowing Span<UInt8>) {
+        var clean = 0
+        for index in utf8.indices where JSONWriter.isEscaped(utf8[index]) {
+            bytes.append(copying: utf8.extracting(clean..<index))
+            clean = index + 1
+            let byte = utf8[index]
+            switch byte {
+            case UInt8(ascii: "\""): bytes.append("\\\"")
+            case UInt8(ascii: "\\"): bytes.append("\\\\")
+            case 0x08: bytes.append("\\b")
+            case 0x09: bytes.append("\\t")
+            case 0x0A: bytes.append("\\n")
+            case 0x0C: bytes.append("\\f")
+            case 0x0D: bytes.append("\\r")
+            default:
+                bytes.append("\\u00")
+                bytes.append(Hexadecimal.digit(byte >> 4))
+                bytes.append(Hexadecimal.digit(byte & 15))
+            }
+        }
+        bytes.append(copying: utf8.extracting(clean...))
+    }
+}

@@ -1,0 +1,55 @@
+import Invocation
+
+/// A command of the program.
+protocol ProgramCommand: SendableMetatype {
+    static var name: String { get }
+    static var summary: String { get }
+    /// The flags that it has besides settings, as its help shows them.
+    static var usage: String { get }
+    static var valuedFlags: [String] { get }
+    static var switches: [String] { get }
+
+    /// Does it. Answers the exit code.
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32
+}
+
+extension ProgramCommand {
+    static var valuedFlags: [String] { [] }
+    static var switches: [String] { ["json"] }
+}
+
+/// What a command works with.
+struct CommandContext {
+    let arguments: Arguments
+    let settings: Settings
+    let terminal: Terminal
+
+    /// Whether results are to be printed for programs.
+    var isForPrograms: Bool { arguments.has("json") }
+
+    var dataFolder: DataFolder { DataFolder(path: settings["data"] ?? "data") }
+}
+
+/// Why a command did not do what it was told.
+enum CommandFault: Error, Equatable {
+    /// It was told wrongly.
+    case usage(String)
+    /// It could not be done.
+    case failed(String)
+
+    /// Names what failed, where something below said why.
+    init(_ error: some Error & CustomStringConvertible) { self = .failed(error.description) }
+
+    var message: String {
+        switch self {
+        case .usage(let message), .failed(let message): message
+        }
+    }
+
+    var exitCode: Int32 {
+        switch self {
+        case .usage: 2
+        case .failed: 1
+        }
+    }
+}

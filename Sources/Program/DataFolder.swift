@@ -1,0 +1,113 @@
+import ByteText
+import Crypto
+import Glibc
+import StoreSQLite
+
+/// The folder that everything of a server is in.
+struct DataFolder: Equatable, Sendable {
+    let path: String
+
+    var store: StoreFile { StoreFile(folder: path) }
+    var masterKeyPath: String { "\(path)/master.key" }
+    var settingsPath: String { "\(path)/onym.toml" }
+
+    /// What the settings file says; nil where there is none.
+    var settingsText: String? {
+        guard unsafe access(settingsPath, F_OK) == 0 else { return nil }
+        return try? Files.read(settingsPath, orElse: "")
+    }
+
+    /// Whether a store may be made here without being asked to: nothing else is there.
+    var isVacant: Bool {
+        guard let names = try? Files.names(in: path) else { return true }
+        // What is there before a store is: settings, and what an earlier attempt left.
+        return names.allSatisfy { name in
+            ["onym.toml", "onym.lock", "master.key"].contains(name) || name.hasPrefix("onym.db.new")
+        }
+    }
+
+    /// Makes the folder, for its owner only, if it is not there.
+    func make() throws(CommandFault) {
+        guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+        throw .failed("The folder \(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
+    }
+
+    /// Reads the master key, from the environment's text if there is one.
+    func masterKey(setting: String?) throws(CommandFault) -> MasterKey {
+        if let key = setting.flatMap(MasterKey.init(text:)) { return key }
+        let text = try Files.read(masterKeyPath, orElse: "The master key \(masterKeyPath) cannot be read")
+        guard let key = MasterKey(text: text) else {
+            throw .failed("\(masterKeyPath) does not hold a master key, which is 64 hexadecimal digits.")
+        }
+        return key
+    }
+
+    /// Makes a master key, unless one is there already.
+    func makeMasterKey() throws(CommandFault) -> MasterKey {
+        if unsafe access(masterKeyPath, F_OK) == 0 { return try masterKey(setting: nil) }
+        let key = MasterKey()
+        try Files.writeNew(key.text + "\n", to: masterKeyPath)
+        return key
+    }
+}
+
+/// The key that secrets are derived from. It never leaves the data folder, nor is it printed.
+struct MasterKey: Equatable, Sendable {
+    let bytes: [UInt8]
+
+    init() { bytes = SecureRandom.bytes(32) }
+
+    init?(text: String) {
+        let digits = text.utf8.filter { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+        guard digits.count == 64, let bytes = Hexadecimal.decode(digits.span) else { return nil }
+        self.bytes = bytes
+    }
+
+    var text: String { Hexadecimal.encode(bytes) }
+}
+
+/// The few things that are done with small files.
+enum Files {
+    struct NoSuchFolder: Error {}
+
+    static func names(in path: String) throws(NoSuchFolder) -> [String] {
+        guard let folder = unsafe opendir(path) else { throw NoSuchFolder() }
+        defer { unsafe closedir(folder) }
+        var names: [String] = []
+        while let entry = unsafe readdir(folder) {
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    static func read(_ path: String, orElse message: String) throws(CommandFault) -> String {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .failed("\(message): \(unsafe String(cString: strerror(errno))).") }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 4096)
+        while bytes.count < 1 << 20 {
+            let count = unsafe Glibc.read(descriptor, &piece, piece.count)
+            if count < 0 { throw .failed("\(message): \(unsafe String(cString: strerror(errno))).") }
+            if count == 0 { break }
+            bytes += piece[..<count]
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Writes a file that was not there, for its owner only, and has it reach the disk.
+    static func writeNew(_ text: String, to path: String) throws(CommandFault) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw .failed("\(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
+        }
+        defer { close(descriptor) }
+        let bytes = Array(text.utf8)
+        guard unsafe write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
+            throw .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
+        }
+    }
+}

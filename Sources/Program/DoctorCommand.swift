@@ -1,0 +1,44 @@
+import Domain
+import JSON
+import StoreSQLite
+
+/// `onym doctor`: checks what must always be true of a store.
+enum DoctorCommand: ProgramCommand {
+    static let name = "doctor"
+    static let summary = "Checks the store, beside a running server or alone; says what is wrong and what to do."
+    static let usage = "onym doctor [--data DIR] [--json]"
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let findings: [Doctor.Finding]
+        do throws(StoreFault) {
+            let doctor = try Doctor(context.dataFolder.store) { what in context.terminal.note("Checking the \(what).") }
+            findings = try doctor.examine()
+        } catch {
+            throw CommandFault(error)
+        }
+        if context.isForPrograms {
+            var json = JSONWriter()
+            json.object { json in
+                json.key("healthy")
+                json.bool(findings.isEmpty)
+                json.key("findings")
+                json.array { json in
+                    for finding in findings {
+                        json.object { json in
+                            json.key("code")
+                            json.string(finding.code)
+                            json.key("description")
+                            json.string(finding.description)
+                        }
+                    }
+                }
+            }
+            context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
+        } else if findings.isEmpty {
+            context.terminal.result("The store is healthy.")
+        } else {
+            for finding in findings { context.terminal.result("\(finding.code): \(finding.description)") }
+        }
+        return findings.isEmpty ? 0 : 1
+    }
+}

@@ -1,0 +1,55 @@
+import Crypto
+import DialectIDSync
+import Domain
+import Engine
+import Glibc
+import Invocation
+import StoreSQLite
+
+/// `onym init`: makes the store with a project, one app per dialect and their keys.
+enum InitCommand: ProgramCommand {
+    static let name = "init"
+    static let summary = "Makes a store with a project, an app for each dialect, and their keys; prints the keys once."
+    static let usage = "onym init [--data DIR] [--project NAME] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let credentials = try make(in: context.dataFolder, project: context.arguments["project"] ?? "Demo")
+        context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
+        return 0
+    }
+
+    /// Makes everything, or nothing: the store gets its name when it is complete.
+    static func make(in folder: DataFolder, project name: String) throws(CommandFault) -> ProjectPlan.Credentials {
+        guard !name.isEmpty, name.utf8.count <= 255 else {
+            throw .usage("A project's name has 1 to 255 bytes.")
+        }
+        guard !folder.store.exists else {
+            throw .failed("There is a store in \(folder.path) already; nothing was changed.")
+        }
+        try folder.make()
+        let secrets = IDSyncSecrets(master: try folder.makeMasterKey().bytes)
+        let plan = ProjectPlan(name: name, secrets: secrets, now: SystemClock.now())
+        do throws(StoreFault) {
+            try SQLiteStore.make(folder.store, hashKey: Hash128(random: SecureRandom.bytes(16))) {
+                store throws(StoreFault) in
+                var call = Call(project: plan.setUp.project.id, key: nil)
+                call.requestID = "init"
+                let writer = Writer(store: store, chance: { 0 })
+                let job = Job(call: call, command: .setUp(plan.setUp))
+                let answers = writer.process([job], at: SystemClock.now())
+                if case .failure(.fault(let fault)) = answers[0] { throw fault }
+            }
+        } catch {
+            throw CommandFault(error)
+        }
+        return plan.credentials
+    }
+}
+
+extension Hash128 {
+    init(random bytes: [UInt8]) {
+        guard let hash = Hash128(bytes.span) else { preconditionFailure("16 bytes of randomness are needed.") }
+        self = hash
+    }
+}

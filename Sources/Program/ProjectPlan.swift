@@ -1,0 +1,148 @@
+import Crypto
+import DialectIDSync
+import Domain
+import Gateway
+import JSON
+
+/// A project to be made: an app for each dialect and all their keys, with the secrets that are shown once and then only
+/// known by their hashes.
+struct ProjectPlan {
+    let setUp: SetUp
+    let credentials: Credentials
+
+    /// What is printed when a project is made (spec/native.md).
+    struct Credentials: Equatable {
+        let projectID: String
+        let projectName: String
+        let adminKey = "onym_admin_" + SecureRandom.text(48, from: hexadecimal)
+        let idsyncKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
+        let idsyncWebKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
+        let idsyncSecret: String
+        let claimClientKey = "owl_client_" + SecureRandom.text(48, from: hexadecimal)
+        let claimAgentKey = "owl_agent_" + SecureRandom.text(48, from: hexadecimal)
+        let claimImportKey = "owl_import_" + SecureRandom.text(48, from: hexadecimal)
+        let claimBundleID = "com.example.demo"
+        let entitlementsProjectKey = SecureRandom.text(32, from: letters)
+        let entitlementsSecretKey = "sk_" + SecureRandom.text(32, from: letters)
+        let linkingAppID = SecureRandom.text(24, from: hexadecimal)
+        let linkingAppSecret = SecureRandom.text(64, from: hexadecimal)
+        let linkingKey = SecureRandom.text(15, from: hexadecimal) + "." + SecureRandom.text(48, from: letters)
+
+        private static let hexadecimal: StaticString = "0123456789abcdef"
+        private static let letters: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+        init(projectID: String, projectName: String, secrets: IDSyncSecrets) {
+            self.projectID = projectID
+            self.projectName = projectName
+            idsyncSecret = secrets.secret(for: idsyncKey)
+        }
+    }
+
+    init(name: String, secrets: IDSyncSecrets, now: Instant) {
+        let project = Project(id: ProjectID(rawValue: 1), name: name, madeAt: now)
+        credentials = Credentials(
+            projectID: String(project.id.rawValue), projectName: name, secrets: secrets)
+
+        func app(
+            _ id: Int64, _ dialect: Dialect, _ platform: App.Platform, bundleID: String? = nil, publicID: String? = nil,
+            secret: String? = nil
+        ) -> App {
+            App(
+                id: AppID(rawValue: id), project: project.id, dialect: dialect, name: "\(name) (\(dialect.rawValue))",
+                platform: platform, bundleID: bundleID, publicID: publicID, secretHash: secret.map(ProjectPlan.hash),
+                madeAt: now)
+        }
+        let idsync = app(1, .idsync, .any)
+        let claim = app(2, .claim, .apple, bundleID: credentials.claimBundleID)
+        let entitlements = app(3, .entitlements, .any)
+        let linking = app(
+            4, .linking, .any, publicID: credentials.linkingAppID, secret: credentials.linkingAppSecret)
+
+        var keys: [AccessKey] = []
+        func add(_ text: String, _ kind: AccessKey.Kind, _ name: String, _ app: App?, _ scopes: ScopeSet) {
+            keys.append(
+                AccessKey(
+                    id: KeyID(rawValue: Int64(keys.count + 1)), project: project.id, app: app?.id, kind: kind,
+                    name: name, hash: ProjectPlan.hash(text), scopes: scopes, madeAt: now,
+                    // Keys for linking last a year (spec/linking.md 1.2).
+                    expiresAt: kind == .linking ? now.advanced(byMilliseconds: 365 * 86_400_000) : nil))
+        }
+        add(credentials.adminKey, .admin, "Administration", nil, ScopeSet(Scope.allCases))
+        add(credentials.idsyncKey, .idsync, "IDSync", idsync, [.identityRead, .identityWrite, .eventsWrite])
+        add(credentials.idsyncWebKey, .idsyncWeb, "IDSync for the web", idsync, [.identityWrite, .eventsWrite])
+        add(credentials.claimClientKey, .claimClient, "\(name) Client Key", claim, [.eventsWrite, .usersWrite])
+        add(credentials.claimAgentKey, .claimAgent, "Agent", nil, ProjectPlan.agentScopes)
+        add(credentials.claimImportKey, .claimImport, "Import", claim, [.eventsWrite, .usersWrite])
+        add(
+            credentials.entitlementsProjectKey, .entitlementsProject, "Entitlements", entitlements,
+            [.accessRead, .usersWrite])
+        add(
+            credentials.entitlementsSecretKey, .entitlementsSecret, "Entitlements, secret", entitlements,
+            [.accessRead, .accessWrite, .usersWrite])
+        add(credentials.linkingKey, .linking, "Linking", linking, [.userLink, .userRead, .userDelete])
+        setUp = SetUp(project: project, apps: [idsync, claim, entitlements, linking], keys: keys)
+    }
+
+    /// All that spec/claim.md 1.2 lets an agent hold: everything but `events:write`.
+    private static let agentScopes: ScopeSet = [
+        .eventsRead, .funnelsRead, .funnelsWrite, .appsRead, .appsWrite, .projectsRead, .projectsWrite, .metricsRead,
+        .metricsWrite, .auditLogsRead, .usersWrite, .integrationsRead, .integrationsWrite, .jobsRead, .jobsWrite,
+        .issuesRead, .issuesWrite, .feedbackRead, .feedbackWrite, .questionnairesRead, .questionnairesWrite,
+        .reviewsRead,
+        .reviewsWrite,
+    ]
+
+    private static func hash(_ text: String) -> KeyHash { SHA256.digest(of: Array(text.utf8)).keyHash }
+}
+
+extension ProjectPlan.Credentials {
+    /// The document of `onym init --json`.
+    var json: String {
+        var json = JSONWriter(reserving: 1024)
+        func group(_ key: StaticString, _ members: [(StaticString, String)]) {
+            json.key(key)
+            json.object { json in
+                for (name, value) in members {
+                    json.key(name)
+                    json.string(value)
+                }
+            }
+        }
+        json.beginObject()
+        group("project", [("id", projectID), ("name", projectName)])
+        json.key("admin_key")
+        json.string(adminKey)
+        group("idsync", [("key", idsyncKey), ("secret", idsyncSecret), ("web_key", idsyncWebKey)])
+        group(
+            "claim",
+            [
+                ("client_key", claimClientKey), ("agent_key", claimAgentKey), ("import_key", claimImportKey),
+                ("bundle_id", claimBundleID),
+            ])
+        group("entitlements", [("project_key", entitlementsProjectKey), ("secret_key", entitlementsSecretKey)])
+        group("linking", [("app_id", linkingAppID), ("app_secret", linkingAppSecret), ("api_key", linkingKey)])
+        json.endObject()
+        return String(decoding: json.bytes, as: UTF8.self)
+    }
+
+    /// The same for people.
+    var text: String {
+        """
+        Project "\(projectName)" (\(projectID)). These keys are shown once; the server keeps only their hashes.
+
+          admin key               \(adminKey)
+          IDSync key              \(idsyncKey)
+                 secret           \(idsyncSecret)
+                 web key          \(idsyncWebKey)
+          Claim client key        \(claimClientKey)
+                agent key         \(claimAgentKey)
+                import key        \(claimImportKey)
+                bundle id         \(claimBundleID)
+          Entitlements key        \(entitlementsProjectKey)
+                secret key        \(entitlementsSecretKey)
+          Linking app id          \(linkingAppID)
+                  app secret      \(linkingAppSecret)
+                  API key         \(linkingKey)
+        """
+    }
+}

@@ -1,0 +1,155 @@
+import DialectIDSync
+import DialectNative
+import Domain
+import Engine
+import EventLoop
+import Gateway
+import Glibc
+import HTTPMessage
+import HTTPServer
+import StoreSQLite
+import Synchronization
+import Telemetry
+
+/// A server with all its parts: the one place that knows every one of them.
+final class RunningServer: Sendable {
+    struct Configuration: Sendable {
+        var address: ListeningAddress
+        var metricsAddress: ListeningAddress?
+        var loops: Int
+        var limits = ServerLimits()
+        var tls: TLSIdentity?
+        var logger: Logger
+    }
+
+    let address: ListeningAddress
+    private let store: SQLiteStore
+    private let engine: Engine
+    private let server: Server
+    private let metricsServer: Server?
+
+    /// Starts to serve a store that is open.
+    init(_ configuration: Configuration, store: SQLiteStore, secrets: IDSyncSecrets) throws(SystemFault) {
+        self.store = store
+        let lanes = Lanes()
+        let idsync = IDSync.surface(secrets: secrets)
+        let inspection = Inspection()
+        let native = Native.surface(
+            Native.Sources(
+                unreadiness: { inspection.unreadiness() }, metrics: { inspection.metrics() },
+                metricsContentType: MetricsText.contentType, openAPI: { inspection.openAPI }))
+        let surfaces = [native, idsync]
+        let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
+        engine = Engine(
+            store: store, lanes: configuration.loops, clock: SystemClock.now, monotonic: MonotonicClock.nanoseconds,
+            observer: metrics, deliver: lanes.deliver)
+        inspection.begin(
+            store: store, engine: engine, metrics: metrics,
+            openAPI: OpenAPI.document(surfaces, version: Program.version))
+
+        let gateway = Gateway(
+            surfaces: surfaces, engine: engine, store: store, loops: configuration.loops, clock: SystemClock.now)
+        var http = Server.Configuration(
+            groups: gateway.groups, loops: configuration.loops,
+            refuse: { refusal, id in Native.problem(.http(refusal), id) })
+        http.limits = configuration.limits
+        http.tls = configuration.tls
+        http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
+        do throws(SystemFault) {
+            server = try Server(http, on: configuration.address, observer: metrics)
+            lanes.open(server)
+            if let address = configuration.metricsAddress {
+                metricsServer = try RunningServer.serveMetrics(on: address, inspection)
+            } else {
+                metricsServer = nil
+            }
+        } catch {
+            engine.stop()
+            throw error
+        }
+        address = server.address
+    }
+
+    /// Finishes what is in flight, has everything reach the disk, and returns.
+    func stop() {
+        server.stop()
+        metricsServer?.stop()
+        engine.stop()
+        store.close()
+    }
+
+    /// Serves the metrics alone, without a key, where only monitoring can reach them.
+    private static func serveMetrics(
+        on address: ListeningAddress, _ inspection: Inspection
+    ) throws(SystemFault) -> Server {
+        let route = Route(.get, "/metrics") { _, _ in
+            .answer(.init(.ok, contentType: MetricsText.contentType, body: inspection.metrics()))
+        }
+        let refuse: @Sendable (HTTPRefusal, RequestID) -> Response = { Native.problem(.http($0), $1) }
+        return try Server(
+            Server.Configuration(
+                groups: [RouteGroup(name: "metrics", routes: [route], refuse: refuse)], loops: 1, refuse: refuse),
+            on: address, observer: Unobserved())
+    }
+
+    /// Counts nothing: whoever reads the metrics is not part of them.
+    private final class Unobserved: ServerObserver {
+        func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {}
+        func openedConnection() {}
+        func closedConnection() {}
+        func refusedConnection() {}
+    }
+}
+
+/// The way from the writer back to the loops, which begin after it.
+private final class Lanes: Sendable {
+    private let server = Mutex<Server?>(nil)
+
+    func open(_ server: Server) { self.server.withLock { $0 = server } }
+
+    var deliver: @Sendable (Int, @escaping @Sendable () -> Void) -> Void {
+        { [self] lane, work in server.withLock { $0 }?.post(toLoop: lane, work) }
+    }
+}
+
+/// What the server tells about itself, once its parts are there.
+private final class Inspection: Sendable {
+    private struct Parts {
+        let store: SQLiteStore
+        let engine: Engine
+        let metrics: RequestMetrics
+        let openAPI: [UInt8]
+    }
+
+    private let parts = Mutex<Parts?>(nil)
+
+    func begin(store: SQLiteStore, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
+        parts.withLock { $0 = Parts(store: store, engine: engine, metrics: metrics, openAPI: openAPI) }
+    }
+
+    func unreadiness() -> String? {
+        guard let parts = parts.withLock({ $0 }) else { return "The server is starting." }
+        return parts.engine.isHealthy ? nil : "The store cannot be written; the log says why."
+    }
+
+    func metrics() -> [UInt8] {
+        guard let parts = parts.withLock({ $0 }) else { return [] }
+        var text = MetricsText()
+        parts.metrics.write(
+            store: parts.store.counts, queueDepth: parts.engine.queueDepth, memoryBytes: ProcessMemory.residentBytes(),
+            to: &text)
+        return text.bytes
+    }
+
+    var openAPI: [UInt8] { parts.withLock { $0?.openAPI ?? [] } }
+}
+
+/// The memory of this process, as the kernel counts it.
+enum ProcessMemory {
+    static func residentBytes() -> Int? {
+        guard let text = try? Files.read("/proc/self/statm", orElse: "") else { return nil }
+        let fields = text.split(separator: " ")
+        guard fields.count > 1, let pages = Int(fields[1]) else { return nil }
+        return pages * Int(sysconf(CInt(_SC_PAGESIZE)))
+    }
+}

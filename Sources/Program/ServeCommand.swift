@@ -1,0 +1,201 @@
+import CLinux
+import DialectIDSync
+import Domain
+import EventLoop
+import Glibc
+import HTTPServer
+import Invocation
+import StoreSQLite
+import TLS
+import Telemetry
+
+/// `onym serve`: serves until it is told to stop.
+enum ServeCommand: ProgramCommand {
+    static let name = "serve"
+    static let summary = "Serves. An empty data folder is initialised first."
+    static let usage =
+        "onym serve [--data DIR] [--listen 127.0.0.1:8080] [--tls-cert FILE --tls-key FILE] [--mode MODE] …"
+    static let switches: [String] = []
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let settings = context.settings
+        let logger = Logger(level: settings["log_level"].flatMap(Logger.Level.init(named:)) ?? .info)
+        // Before any thread begins, so that every thread inherits it: signals are waited for, never caught.
+        let signals = Signals.block()
+        OpenFiles.raiseLimit()
+        Memory.keep()
+
+        let folder = context.dataFolder
+        var credentials: ProjectPlan.Credentials?
+        if !folder.store.exists {
+            guard folder.isVacant else {
+                throw .failed(
+                    "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
+            }
+            credentials = try InitCommand.make(in: folder, project: "Demo")
+        }
+        let secrets = IDSyncSecrets(master: try folder.masterKey(setting: settings["master_key"]).bytes)
+        let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
+        let configuration = try configuration(settings, logger, tls)
+        let store = try open(folder, context.terminal)
+        let server: RunningServer
+        do throws(SystemFault) {
+            server = try RunningServer(configuration, store: store, secrets: secrets)
+        } catch {
+            store.close()
+            throw CommandFault(error)
+        }
+
+        let base = "\(tls == nil ? "http" : "https")://\(server.address)"
+        context.terminal.result("{\"listening\":\"\(base)\"}")
+        logger.log(
+            .info, "Serving.",
+            [
+                ("address", .text(base)), ("loops", .integer(configuration.loops)),
+                ("mode", .text(settings["mode"] ?? "")),
+            ])
+        if let credentials { welcome(credentials, base, context.terminal) }
+
+        waitForStop(signals, configuration.tls, tls, logger)
+        logger.log(.info, "Stopping.")
+        server.stop()
+        logger.log(.info, "Stopped.")
+        return 0
+    }
+
+    private static func configuration(
+        _ settings: Settings, _ logger: Logger, _ tls: TLSFiles?
+    ) throws(CommandFault) -> RunningServer.Configuration {
+        guard let address = settings["listen"].flatMap(ListeningAddress.init) else {
+            throw .usage("--listen must be an address and a port.")
+        }
+        let loops = settings["loops"].flatMap(Int.init) ?? 0
+        var configuration = RunningServer.Configuration(
+            address: address, loops: loops > 0 ? loops : max(1, Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))),
+            logger: logger)
+        configuration.metricsAddress = settings["metrics_listen"].flatMap(ListeningAddress.init)
+        configuration.limits.connections =
+            settings["max_connections"].flatMap(Int.init) ?? configuration.limits.connections
+        configuration.limits.connectionsPerAddress =
+            settings["max_connections_per_address"].flatMap(Int.init) ?? configuration.limits.connectionsPerAddress
+        configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
+        return configuration
+    }
+
+    private static func open(_ folder: DataFolder, _ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
+        do throws(StoreFault) {
+            return try SQLiteStore(
+                folder.store,
+                progress: { done, total in
+                    // A store that opens at once needs no progress.
+                    if total > 1_000_000 { terminal.note("Reading the store: \(done) of about \(total) rows.") }
+                })
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+
+    /// Says what somebody who sees the server for the first time can do with it.
+    private static func welcome(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
+        terminal.note(
+            """
+
+            \(credentials.text)
+
+            Try it:
+
+              curl -s \(base)/v1/identify -H 'x-mp-key: \(credentials.idsyncWebKey)' \\
+                -H 'content-type: application/json' \\
+                -d '{"environment":"development","known_identities":{"customerid":"ada"}}'
+
+            """)
+    }
+
+    /// Waits for SIGTERM or SIGINT. SIGHUP reads the certificate anew.
+    private static func waitForStop(
+        _ signals: Signals, _ identity: TLSIdentity?, _ files: TLSFiles?, _ logger: Logger
+    ) {
+        while signals.next() == SIGHUP {
+            guard let identity, let files else { continue }
+            do throws(CommandFault) {
+                identity.replace(with: try files.load())
+                logger.log(.info, "The certificate was read anew.")
+            } catch {
+                // The old one stays in use: better a certificate that is about to expire than none.
+                logger.log(.error, "The certificate could not be read.", [("reason", .text(error.message))])
+            }
+        }
+        // Whoever asks twice does not want to wait for what is in flight.
+        signals.unblock()
+    }
+}
+
+/// The files of a certificate and its key.
+private struct TLSFiles: Sendable {
+    let certificate: String
+    let key: String
+
+    init?(_ certificate: String?, _ key: String?) throws(CommandFault) {
+        guard certificate != nil || key != nil else { return nil }
+        guard let certificate, let key else {
+            throw .usage("--tls-cert and --tls-key go together.")
+        }
+        self.certificate = certificate
+        self.key = key
+    }
+
+    func load() throws(CommandFault) -> TLSContext {
+        do throws(TLSFault) {
+            return try TLSContext(certificateFile: certificate, keyFile: key)
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+}
+
+/// The signals that the server acts on, taken one at a time by the thread that asks.
+private struct Signals {
+    private var set = sigset_t()
+
+    static func block() -> Signals {
+        var signals = Signals()
+        unsafe sigemptyset(&signals.set)
+        for number in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals.set, number) }
+        unsafe pthread_sigmask(SIG_BLOCK, &signals.set, nil)
+        // A peer that is gone, or a file at its limit, is told by the call that finds it.
+        for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
+        return signals
+    }
+
+    func next() -> CInt {
+        var (set, number) = (set, CInt(0))
+        while unsafe sigwait(&set, &number) != 0 {}
+        return number
+    }
+
+    func unblock() {
+        var set = set
+        unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+    }
+}
+
+/// How many files and sockets the process may have open.
+private enum OpenFiles {
+    /// Takes as many as the system allows without asking: each connection needs one.
+    static func raiseLimit() {
+        var limit = rlimit()
+        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+}
+
+/// How the process deals with memory that it has freed.
+private enum Memory {
+    /// Keeps some of it, because the next batch wants as much again: given back and taken anew with each batch, it costs
+    /// a twentieth of the durable calls.
+    static func keep() {
+        mallopt(M_TRIM_THRESHOLD, 256 << 20)
+        mallopt(M_TOP_PAD, 16 << 20)
+    }
+}

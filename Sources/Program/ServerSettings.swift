@@ -1,0 +1,50 @@
+import EventLoop
+import Invocation
+import Telemetry
+
+/// What whoever runs the server can choose.
+enum ServerSettings {
+    static let definitions: [SettingDefinition] = [
+        SettingDefinition(
+            "data", "The folder of the store, its keys and its settings.", standard: "data", isInFile: false),
+        SettingDefinition(
+            "listen", "Where to serve: an address and a port; port 0 takes a free one.", standard: "127.0.0.1:8080",
+            demand: address),
+        SettingDefinition("tls_cert", "A file with the certificate chain, in PEM. With tls_key: serve HTTPS."),
+        SettingDefinition("tls_key", "A file with the certificate's private key, in PEM."),
+        SettingDefinition(
+            "mode", "production, or development: what is only for trying out is refused in production.",
+            standard: "production", demand: { oneOf(["production", "development"], $0) }),
+        SettingDefinition(
+            "metrics_listen", "Where to serve /metrics without a key, for a network that only monitoring reaches.",
+            demand: address),
+        SettingDefinition(
+            "log_level", "The least grave lines to log.", standard: "info",
+            demand: { oneOf(Logger.Level.allCases.map(\.name), $0) }),
+        SettingDefinition(
+            "loops", "Threads that serve connections; 0 takes one per core.", standard: "0",
+            demand: { integer(0...256, $0) }),
+        SettingDefinition(
+            "max_connections", "Connections in all.", standard: "16384", demand: { integer(1...1_000_000, $0) }),
+        SettingDefinition(
+            "max_connections_per_address", "Connections from one address; raise it behind a proxy.", standard: "2048",
+            demand: { integer(1...1_000_000, $0) }),
+        SettingDefinition(
+            "master_key",
+            "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
+            isSecret: true, isInFile: false,
+            demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil }),
+    ]
+
+    private static let address: @Sendable (String) -> String? = {
+        ListeningAddress($0) == nil ? "an address and a port, as in 127.0.0.1:8080" : nil
+    }
+
+    private static func oneOf(_ names: [String], _ value: String) -> String? {
+        names.contains(value) ? nil : names.joined(separator: " or ")
+    }
+
+    private static func integer(_ range: ClosedRange<Int>, _ value: String) -> String? {
+        Int(value).map(range.contains) == true ? nil : "a number from \(range.lowerBound) to \(range.upperBound)"
+    }
+}

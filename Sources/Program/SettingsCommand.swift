@@ -1,0 +1,38 @@
+import Invocation
+import JSON
+
+/// `onym settings`: prints each setting with where it came from.
+enum SettingsCommand: ProgramCommand {
+    static let name = "settings"
+    static let summary = "Prints each setting, and where its value came from."
+    static let usage = "onym settings [--data DIR] [--json]"
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let entries = context.settings.entries
+        func shown(_ entry: Settings.Entry) -> String? {
+            entry.definition.isSecret && entry.value != nil ? "(set)" : entry.value
+        }
+        guard context.isForPrograms else {
+            for entry in entries {
+                let name =
+                    entry.definition.name + String(repeating: " ", count: max(1, 30 - entry.definition.name.count))
+                context.terminal.result("\(name)\(shown(entry) ?? "-")  (\(entry.source.name))")
+            }
+            return 0
+        }
+        var json = JSONWriter(reserving: 1024)
+        json.object { json in
+            for entry in entries {
+                json.key(entry.definition.name)
+                json.object { json in
+                    json.key("value")
+                    if let value = shown(entry) { json.string(value) } else { json.null() }
+                    json.key("source")
+                    json.string(entry.source.name)
+                }
+            }
+        }
+        context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
+        return 0
+    }
+}

@@ -1,0 +1,32 @@
+import Glibc
+
+/// Where a command prints: results on standard output, everything else on standard error.
+package struct Terminal: Sendable {
+    private let output: @Sendable (String) -> Void
+    private let error: @Sendable (String) -> Void
+
+    package init(output: @escaping @Sendable (String) -> Void, error: @escaping @Sendable (String) -> Void) {
+        self.output = output
+        self.error = error
+    }
+
+    /// The process's own.
+    package static let standard = Terminal(
+        output: { Terminal.write($0, to: STDOUT_FILENO) }, error: { Terminal.write($0, to: STDERR_FILENO) })
+
+    /// Prints a line of the result.
+    package func result(_ line: String) { output(line + "\n") }
+
+    /// Prints a line for whoever looks on.
+    package func note(_ line: String) { error(line + "\n") }
+
+    private static func write(_ text: String, to descriptor: CInt) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written < 0, errno == EINTR { continue }
+            if written <= 0 { return }
+            rest = rest.dropFirst(written)
+        }
+    }
+}

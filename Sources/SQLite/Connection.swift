@@ -1,0 +1,222 @@
+import CSQLite
+
+/// A connection to a SQLite database. It belongs to one thread at a time.
+@safe
+package final class Connection {
+    package enum Mode: Sendable { case create, readWrite, readOnly }
+
+    private let handle: OpaquePointer
+
+    /// Opens a file. SQLite itself reads nothing before the first statement.
+    package init(path: String, mode: Mode) throws(SQLiteFault) {
+        let access =
+            switch mode {
+            case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+            case .readWrite: SQLITE_OPEN_READWRITE
+            case .readOnly: SQLITE_OPEN_READONLY
+            }
+        var handle: OpaquePointer?
+        // Without its own lock: the thread rule above is ours to keep.
+        let code = unsafe sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        guard code == SQLITE_OK, let opened = unsafe handle else {
+            defer { unsafe sqlite3_close_v2(handle) }
+            throw unsafe SQLiteFault(code, handle)
+        }
+        unsafe self.handle = opened
+    }
+
+    deinit { unsafe sqlite3_close_v2(handle) }
+
+    /// Runs statements that answer nothing.
+    package func execute(_ sql: String) throws(SQLiteFault) {
+        try check(unsafe sqlite3_exec(handle, sql, nil, nil, nil))
+    }
+
+    package func prepare(_ sql: String) throws(SQLiteFault) -> Statement {
+        var statement: OpaquePointer?
+        try check(unsafe sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil))
+        guard let statement = unsafe statement else { preconditionFailure("A statement without SQL.") }
+        return unsafe Statement(statement, connection: self)
+    }
+
+    /// The first column of the first row that a query answers; nil where there is no row, or a NULL.
+    package func integer(_ sql: String) throws(SQLiteFault) -> Int64? {
+        let statement = try prepare(sql)
+        guard try statement.step() else { return nil }
+        return statement.isNull(0) ? nil : statement.integer(0)
+    }
+
+    /// Runs a body in a transaction that takes the write lock at once; a fault rolls it back.
+    package func transaction<Result>(_ body: () throws(SQLiteFault) -> Result) throws(SQLiteFault) -> Result {
+        try execute("BEGIN IMMEDIATE")
+        do throws(SQLiteFault) {
+            let result = try body()
+            try execute("COMMIT")
+            return result
+        } catch {
+            if isInTransaction { try? execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Waits this long for another process's lock before it gives up.
+    package func setBusyTimeout(milliseconds: Int32) {
+        unsafe sqlite3_busy_timeout(handle, milliseconds)
+    }
+
+    package enum CheckpointMode: Sendable {
+        /// Copies what it can without waiting for anyone.
+        case passive
+        /// Waits for readers and writers, copies everything, and truncates the log.
+        case truncate
+    }
+
+    /// Copies pages from the write-ahead log into the database. Answers the frames in the log, and those copied.
+    @discardableResult
+    package func checkpoint(_ mode: CheckpointMode) throws(SQLiteFault) -> (frames: Int, copied: Int) {
+        var (frames, copied): (CInt, CInt) = (0, 0)
+        let mode = mode == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE
+        try check(unsafe sqlite3_wal_checkpoint_v2(handle, nil, mode, &frames, &copied))
+        return (Int(frames), Int(copied))
+    }
+
+    package var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
+
+    /// The pages that the last commit left in the write-ahead log, told after each commit.
+    package func onCommit(_ hook: WriteAheadLogHook) {
+        unsafe sqlite3_wal_hook(
+            handle,
+            { hook, _, _, pages in
+                guard let hook = unsafe hook else { return SQLITE_OK }
+                unsafe Unmanaged<WriteAheadLogHook>.fromOpaque(hook).takeUnretainedValue().pages = Int(pages)
+                return SQLITE_OK
+            }, Unmanaged.passUnretained(hook).toOpaque())
+    }
+
+    fileprivate func check(_ code: CInt) throws(SQLiteFault) {
+        if code != SQLITE_OK { throw unsafe SQLiteFault(code, handle) }
+    }
+
+    fileprivate func fault(_ code: CInt) -> SQLiteFault { unsafe SQLiteFault(code, handle) }
+}
+
+/// Remembers how long the write-ahead log is. It has to live as long as the connection that it is given to.
+package final class WriteAheadLogHook {
+    package fileprivate(set) var pages = 0
+    package init() {}
+}
+
+/// A prepared statement. Parameters count from 1, columns from 0, as in SQLite.
+@safe
+package final class Statement {
+    private let handle: OpaquePointer
+    private let connection: Connection
+
+    fileprivate init(_ handle: OpaquePointer, connection: Connection) {
+        unsafe self.handle = handle
+        self.connection = connection
+    }
+
+    deinit { unsafe sqlite3_finalize(handle) }
+
+    // MARK: - Parameters
+
+    package func bind(_ index: Int32, _ value: Int64) {
+        bound(unsafe sqlite3_bind_int64(handle, index, value))
+    }
+
+    package func bind(_ index: Int32, _ value: Int64?) {
+        if let value { bind(index, value) } else { bindNull(index) }
+    }
+
+    package func bind(_ index: Int32, text: String) {
+        var text = text
+        bound(
+            text.withUTF8 { utf8 in
+                unsafe utf8.withMemoryRebound(to: CChar.self) { text in
+                    // An empty string may have no address, and SQLite takes that for NULL.
+                    unsafe text.count == 0
+                        ? onym_sqlite3_bind_text(handle, index, "", 0)
+                        : onym_sqlite3_bind_text(handle, index, text.baseAddress, UInt64(text.count))
+                }
+            })
+    }
+
+    package func bind(_ index: Int32, text: String?) {
+        if let text { bind(index, text: text) } else { bindNull(index) }
+    }
+
+    package func bind(_ index: Int32, blob: [UInt8]) {
+        bound(
+            unsafe blob.withUnsafeBytes {
+                unsafe onym_sqlite3_bind_blob(handle, index, $0.baseAddress, UInt64($0.count))
+            })
+    }
+
+    package func bind(_ index: Int32, blob: [UInt8]?) {
+        if let blob { bind(index, blob: blob) } else { bindNull(index) }
+    }
+
+    package func bindNull(_ index: Int32) {
+        bound(unsafe sqlite3_bind_null(handle, index))
+    }
+
+    private func bound(_ code: CInt) {
+        // Anything but a lack of memory is a wrong index, or a statement that is still running.
+        precondition(code == SQLITE_OK, "A parameter could not be bound: \(connection.fault(code)).")
+    }
+
+    // MARK: - Running
+
+    /// Moves to the next row; false when there is none, and then the statement is ready to run again.
+    package func step() throws(SQLiteFault) -> Bool {
+        let code = unsafe sqlite3_step(handle)
+        if code == SQLITE_ROW { return true }
+        if code == SQLITE_DONE {
+            unsafe sqlite3_reset(handle)
+            return false
+        }
+        let fault = connection.fault(code)
+        unsafe sqlite3_reset(handle)
+        throw fault
+    }
+
+    /// Runs to the end, dropping rows.
+    package func run() throws(SQLiteFault) {
+        while try step() {}
+    }
+
+    /// Makes ready to run again, before the last row was reached.
+    package func reset() {
+        unsafe sqlite3_reset(handle)
+    }
+
+    // MARK: - Columns
+
+    package func integer(_ column: Int32) -> Int64 { unsafe sqlite3_column_int64(handle, column) }
+
+    package func isNull(_ column: Int32) -> Bool { unsafe sqlite3_column_type(handle, column) == SQLITE_NULL }
+
+    package func optionalInteger(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
+
+    /// The text of a column; nil where it is NULL.
+    package func text(_ column: Int32) -> String? {
+        isNull(column)
+            ? nil
+            : withBytes(column) { bytes in
+                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
+            }
+    }
+
+    package func blob(_ column: Int32) -> [UInt8]? {
+        isNull(column) ? nil : withBytes(column) { bytes in unsafe bytes.withUnsafeBufferPointer { unsafe Array($0) } }
+    }
+
+    /// Lends the bytes of a text or a blob, until the statement moves on.
+    package func withBytes<Result>(_ column: Int32, _ body: (borrowing Span<UInt8>) -> Result) -> Result {
+        // The order matters: sqlite3_column_bytes after sqlite3_column_blob changes nothing any more.
+        let start = unsafe sqlite3_column_blob(handle, column)
+        let count = unsafe Int(sqlite3_column_bytes(handle, column))
+        return body(unsafe Span(_unsafeBytes: UnsafeRawBufferPointer(start: start, count: count)))
+    }
+}

@@ -1,0 +1,73 @@
+package import Domain
+import Synchronization
+
+/// The store as a model: dictionaries behind a lock, plainly right. Tests and simulations compare the others with it.
+///
+/// It keeps nothing beyond the process.
+package final class MemoryStore: Store {
+    private struct State {
+        var facts = Facts()
+        var lastSequence = JournalSequence.zero
+        var lastPerson: PersonID?
+        var journal: [JournalEntry] = []
+    }
+
+    package let hash: KeyedHash
+    private let state = Mutex(State())
+
+    package init(hash: KeyedHash) {
+        self.hash = hash
+    }
+
+    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
+        let facts = state.withLock { $0.facts }
+        if let key = call.replayKey, facts.replays[key] != nil { return .needsWriter }
+        return Peek(command, stamp, call.project, in: facts)
+    }
+
+    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+        body(FactsWorkspace(state.withLock { $0.facts.loading(needs) }))
+    }
+
+    package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
+        state.withLock { state in
+            for entry in entries {
+                state.facts.apply(entry)
+                state.lastSequence = state.lastSequence.next
+                state.journal.append(entry)
+                for case .personMade(let person, _) in entry.changes {
+                    state.lastPerson = max(state.lastPerson ?? person, person)
+                }
+            }
+            if let last = entries.last {
+                state.facts.forgetReplays(before: last.at.advanced(byMilliseconds: -2 * Replay.memoryMilliseconds))
+            }
+        }
+    }
+
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
+        state.withLock { state in
+            for (person, moment) in sightings { state.facts.see(person, at: moment) }
+        }
+    }
+
+    package func recover() throws(StoreFault) {}
+
+    package var lastPerson: PersonID? { state.withLock { $0.lastPerson } }
+
+    package var directory: Directory { state.withLock { $0.facts.directory } }
+
+    package var counts: StoreCounts {
+        state.withLock { state in
+            var counts = StoreCounts()
+            counts.people = state.facts.people.count
+            counts.identities = state.facts.holders.count
+            counts.links = state.facts.people.values.reduce(0) { $0 + $1.identities.count }
+            counts.lastSequence = state.lastSequence
+            return counts
+        }
+    }
+
+    /// All that was committed, in order.
+    package var journal: [JournalEntry] { state.withLock { $0.journal } }
+}

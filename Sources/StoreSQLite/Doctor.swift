@@ -1,0 +1,165 @@
+package import Domain
+import SQLite
+
+/// Looks through a store for what must never be: the invariants that the writer keeps.
+///
+/// It reads beside a running server, page by page, so that it holds nobody up; what is written meanwhile is left out.
+package final class Doctor {
+    /// Something that is wrong, and what to do.
+    package struct Finding: Equatable, Sendable {
+        /// A stable name of the invariant.
+        package let code: String
+        package let description: String
+    }
+
+    private let file: StoreFile
+    private let connection: Connection
+    private let progress: (String) -> Void
+    private var findings: [Finding] = []
+    /// How often each invariant was found broken; only the first few are described.
+    private var broken: [String: Int] = [:]
+
+    private static let describedAtMost = 5
+    private static let pageRows: Int64 = 50_000
+
+    /// - Parameter progress: told what is being looked at.
+    package init(_ file: StoreFile, progress: @escaping (String) -> Void) throws(StoreFault) {
+        guard file.exists else { throw StoreFault(.notFound, "There is no store at \(file.path).") }
+        self.file = file
+        self.progress = progress
+        connection = try file.openChecked()
+    }
+
+    /// Looks at everything. A healthy store has no findings.
+    package func examine() throws(StoreFault) -> [Finding] {
+        do throws(SQLiteFault) {
+            try examineFile()
+            try examineJournal()
+            try examinePeople()
+            try examineLinks()
+        } catch {
+            throw StoreFault(error, path: file.path)
+        }
+        for (code, count) in broken.sorted(by: { $0.key < $1.key }) where count > Doctor.describedAtMost {
+            findings.append(Finding(code: code, description: "… and \(count - Doctor.describedAtMost) more of these."))
+        }
+        return findings
+    }
+
+    private func examineFile() throws(SQLiteFault) {
+        progress("pages of the file")
+        let rows = try connection.prepare("PRAGMA integrity_check(20)")
+        while try rows.step() {
+            let line = rows.text(0) ?? ""
+            if line != "ok" { found("file", "SQLite says of the file: \(line). Restore a backup.") }
+        }
+    }
+
+    /// The journal has every number from 1 on, and time does not go back.
+    private func examineJournal() throws(SQLiteFault) {
+        progress("journal")
+        var (expected, lastAt): (Int64, Int64) = (1, .min)
+        try page("SELECT sequence, at, kind FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?") { row in
+            let (sequence, at) = (row.integer(0), row.integer(1))
+            if sequence != expected { found("journal_gap", "The journal goes from \(expected - 1) to \(sequence).") }
+            if at < lastAt { found("journal_time", "Journal row \(sequence) is from before the row that it follows.") }
+            if JournalEntry.Kind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
+                found("journal_kind", "Journal row \(sequence) is of a kind that this version does not know.")
+            }
+            (expected, lastAt) = (sequence + 1, at)
+            return sequence
+        }
+        lastSequence = expected - 1
+    }
+
+    private var lastSequence: Int64 = 0
+    private var index = PeopleIndex()
+
+    /// Every person has an id above 0, a project, and the journal row that made it.
+    private func examinePeople() throws(SQLiteFault) {
+        progress("people")
+        let projects = Set(try integers("SELECT id FROM projects"))
+        try page("SELECT id, project, made_by FROM people WHERE id > ? ORDER BY id LIMIT ?", from: .min) { row in
+            let (id, project, madeBy) = (row.integer(0), row.integer(1), row.integer(2))
+            // Made since the journal was looked at.
+            if madeBy > lastSequence { return id }
+            if id <= 0 { found("person_id", "Person \(id) has an id that is not positive.") }
+            if !projects.contains(project) {
+                found("person_project", "Person \(id) belongs to project \(project), which is not there.")
+            }
+            if madeBy < 1 { found("person_origin", "Person \(id) was made by no journal row.") }
+            index.load(
+                PersonID(rawValue: id), in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
+                seen: Instant(milliseconds: 0))
+            return id
+        }
+    }
+
+    /// Every link has a person, a known type, a value and the journal row that made it; nobody holds a value twice, and
+    /// no value of a unique type has two holders.
+    private func examineLinks() throws(SQLiteFault) {
+        progress("links")
+        let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
+        let unique = index.directory.strategy(of: ProjectID(rawValue: 1)).unique
+        try page("SELECT id, person, type, value, made_by FROM links WHERE id > ? ORDER BY id LIMIT ?") { row in
+            let (id, person, madeBy) = (row.integer(0), row.integer(1), row.integer(4))
+            if madeBy > lastSequence { return id }
+            if madeBy < 1 { found("link_origin", "Link \(id) was made by no journal row.") }
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) else {
+                found("link_type", "Link \(id) has type \(row.integer(2)), which this version does not know.")
+                return id
+            }
+            let isEmpty = row.withBytes(3) { !Identity.valueBytes.contains($0.count) }
+            if isEmpty { found("link_value", "Link \(id) has a value that is empty or too long.") }
+            guard let place = index.place(of: PersonID(rawValue: person)) else {
+                found("link_person", "Link \(id) belongs to person \(person), who is not there.")
+                return id
+            }
+            let project = index.project(of: place)
+            let key = row.withBytes(3) { IdentityKey(type, $0, in: project, hash: hash) }
+            var holdsAlready = false
+            index.committed.forEachHolder(of: key) { if $0 == place { holdsAlready = true } }
+            if holdsAlready {
+                found("link_twice", "Link \(id) gives person \(person) a \(type.name) that it has.")
+            } else if unique.contains(type), index.committed.holderCount(of: key) > 0 {
+                found("link_unique", "Link \(id) gives person \(person) a \(type.name) that another person holds.")
+            }
+            index.load(type, key, of: place, number: id)
+            return id
+        }
+    }
+
+    // MARK: - Reading
+
+    /// Reads a table by its key, a page at a time. The body answers the key of its row.
+    private func page(
+        _ sql: String, from start: Int64 = 0, _ body: (Statement) -> Int64
+    ) throws(SQLiteFault) {
+        let rows = try connection.prepare(sql)
+        var last = start
+        while true {
+            rows.bind(1, last)
+            rows.bind(2, Doctor.pageRows)
+            var count: Int64 = 0
+            while try rows.step() {
+                last = body(rows)
+                count += 1
+            }
+            if count < Doctor.pageRows { return }
+        }
+    }
+
+    private func integers(_ sql: String) throws(SQLiteFault) -> [Int64] {
+        let rows = try connection.prepare(sql)
+        var integers: [Int64] = []
+        while try rows.step() { integers.append(rows.integer(0)) }
+        return integers
+    }
+
+    private func found(_ code: String, _ description: String) {
+        broken[code, default: 0] += 1
+        if broken[code, default: 0] <= Doctor.describedAtMost {
+            findings.append(Finding(code: code, description: description))
+        }
+    }
+}

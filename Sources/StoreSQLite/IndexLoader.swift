@@ -1,0 +1,158 @@
+import Domain
+import SQLite
+
+/// Rebuilds the index from the rows, each table read once and in order.
+struct IndexLoader {
+    private let connection: Connection
+    private let path: String
+    /// Told now and then how many rows have been read of how many.
+    private let progress: (Int, Int) -> Void
+    private var rowsRead = 0
+    private var rowsInAll = 0
+    private let hash: KeyedHash
+
+    private static let progressRows = 262_144
+
+    init(_ connection: Connection, path: String, hash: KeyedHash, progress: @escaping (Int, Int) -> Void) {
+        self.connection = connection
+        self.path = path
+        self.hash = hash
+        self.progress = progress
+    }
+
+    /// Reads everything.
+    mutating func load() throws(StoreFault) -> PeopleIndex {
+        do throws(SQLiteFault) {
+            let index = PeopleIndex(directory: try loadDirectory())
+            // Rows are numbered from 1 and none is missing, so the last number is a good guess at how many there are.
+            let links = try connection.integer("SELECT max(id) FROM links") ?? 0
+            rowsInAll = Int(links) * 4 / 3
+            try loadPeople(into: index)
+            try loadLinks(into: index)
+            try loadReplays(into: index)
+            progress(rowsRead, rowsRead)
+            return index
+        } catch {
+            throw StoreFault(error, path: path)
+        }
+    }
+
+    private mutating func loadPeople(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare("SELECT id, project, last_seen FROM people ORDER BY id")
+        while try rows.step() {
+            index.load(
+                PersonID(rawValue: rows.integer(0)),
+                in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
+                seen: Instant(milliseconds: rows.integer(2)))
+            count()
+        }
+    }
+
+    private mutating func loadLinks(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare("SELECT id, person, type, value FROM links ORDER BY id")
+        // The links of one person mostly follow each other.
+        var last: (id: Int64, place: PeopleIndex.Place, project: ProjectID)?
+        while try rows.step() {
+            let person = rows.integer(1)
+            if last?.id != person {
+                guard let place = index.place(of: PersonID(rawValue: person)) else {
+                    throw corrupt("link \(rows.integer(0)) belongs to person \(person), who is not there")
+                }
+                last = (person, place, index.project(of: place))
+            }
+            guard let (_, place, project) = last,
+                let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(2)))
+            else { throw corrupt("link \(rows.integer(0)) has a type that this version does not know") }
+            let key = rows.withBytes(3) { value in IdentityKey(type, value, in: project, hash: hash) }
+            index.load(type, key, of: place, number: rows.integer(0))
+            count()
+        }
+    }
+
+    /// Reads the calls of the last day, and a little more.
+    private mutating func loadReplays(into index: PeopleIndex) throws(SQLiteFault) {
+        guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
+        let first = try firstSequence(since: last - Replay.memoryMilliseconds)
+        let rows = try connection.prepare(
+            "SELECT sequence, at, replay FROM journal WHERE sequence >= ? ORDER BY sequence")
+        rows.bind(1, first)
+        while try rows.step() {
+            guard !rows.isNull(2), let hash = rows.withBytes(2, { Hash128($0) }) else { continue }
+            index.replays.add(
+                hash, JournalSequence(rawValue: rows.integer(0)),
+                at: Instant(milliseconds: rows.integer(1)))
+            count()
+        }
+    }
+
+    /// The first journal row from some moment on: times grow with the sequence, so it is found by halving.
+    private func firstSequence(since moment: Int64) throws(SQLiteFault) -> Int64 {
+        let row = try connection.prepare("SELECT at FROM journal WHERE sequence >= ? ORDER BY sequence LIMIT 1")
+        var low: Int64 = 1
+        var high = try connection.integer("SELECT max(sequence) FROM journal") ?? 1
+        while low < high {
+            let middle = low + (high - low) / 2
+            row.bind(1, middle)
+            let at = try row.step() ? row.integer(0) : .max
+            row.reset()
+            if at < moment { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    private func loadDirectory() throws(SQLiteFault) -> Directory {
+        var projects: [Project] = []
+        let project = try connection.prepare("SELECT id, name, made_at FROM projects")
+        while try project.step() {
+            projects.append(
+                Project(
+                    id: ProjectID(rawValue: Int32(truncatingIfNeeded: project.integer(0))), name: project.text(1) ?? "",
+                    madeAt: Instant(milliseconds: project.integer(2))))
+        }
+        var apps: [App] = []
+        let app = try connection.prepare(
+            "SELECT id, project, dialect, name, platform, bundle_id, public_id, secret_hash, made_at FROM apps")
+        while try app.step() {
+            guard let dialect = app.text(2).flatMap(Dialect.init), let platform = app.text(4).flatMap(App.Platform.init)
+            else { throw corrupt("app \(app.integer(0)) has a dialect or a platform that this version does not know") }
+            apps.append(
+                App(
+                    id: AppID(rawValue: app.integer(0)),
+                    project: ProjectID(rawValue: Int32(truncatingIfNeeded: app.integer(1))), dialect: dialect,
+                    name: app.text(3) ?? "", platform: platform, bundleID: app.text(5), publicID: app.text(6),
+                    secretHash: app.isNull(7) ? nil : app.withBytes(7) { KeyHash($0) },
+                    madeAt: Instant(milliseconds: app.integer(8))))
+        }
+        return Directory(projects: projects, apps: apps, keys: try loadKeys())
+    }
+
+    private func loadKeys() throws(SQLiteFault) -> [AccessKey] {
+        var keys: [AccessKey] = []
+        let key = try connection.prepare(
+            "SELECT id, project, app, kind, name, hash, scopes, made_at, expires_at, revoked_at FROM keys")
+        while try key.step() {
+            guard let kind = key.text(3).flatMap(AccessKey.Kind.init), let hash = key.withBytes(5, { KeyHash($0) })
+            else {
+                throw corrupt("key \(key.integer(0)) has a kind that this version does not know")
+            }
+            keys.append(
+                AccessKey(
+                    id: KeyID(rawValue: key.integer(0)),
+                    project: ProjectID(rawValue: Int32(truncatingIfNeeded: key.integer(1))),
+                    app: key.optionalInteger(2).map(AppID.init), kind: kind, name: key.text(4) ?? "", hash: hash,
+                    scopes: ScopeSet(names: key.text(6) ?? ""), madeAt: Instant(milliseconds: key.integer(7)),
+                    expiresAt: key.optionalInteger(8).map(Instant.init),
+                    revokedAt: key.optionalInteger(9).map(Instant.init)))
+        }
+        return keys
+    }
+
+    private mutating func count() {
+        rowsRead += 1
+        if rowsRead % IndexLoader.progressRows == 0 { progress(rowsRead, max(rowsRead, rowsInAll)) }
+    }
+
+    private func corrupt(_ what: String) -> SQLiteFault {
+        SQLiteFault(code: 11, message: what)
+    }
+}

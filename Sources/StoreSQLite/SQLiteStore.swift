@@ -1,0 +1,235 @@
+package import Domain
+import SQLite
+import Synchronization
+import Threads
+
+/// The embedded store: facts appended to a SQLite file, found by an index in memory. See DESIGN.md beside this file.
+package final class SQLiteStore: Store, @unchecked Sendable {
+    // Unchecked: what belongs to the writer's thread is only touched there; the index is behind its lock.
+
+    package let hash: KeyedHash
+    private let file: StoreFile
+    private let lock: StoreLock
+    private let index: PeopleIndex
+    private let indexLock = ReadWriteLock()
+    private let checkpointer: Checkpointer
+
+    // The writer's.
+    private var session: Session?
+    private var lastSequence: JournalSequence
+    private var lastLink: Int64
+    private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
+
+    /// A connection with its statements.
+    private struct Session {
+        let connection: Connection
+        let rows: RowWriter
+        let earlier: Statement
+        let log = WriteAheadLogHook()
+
+        init(_ connection: Connection) throws(SQLiteFault) {
+            self.connection = connection
+            rows = try RowWriter(connection)
+            earlier = try connection.prepare("SELECT replay, body, reply, at FROM journal WHERE sequence = ?")
+            connection.onCommit(log)
+        }
+    }
+
+    /// Opens the store that is there, and rebuilds its index. Opening fails without having changed anything, unless it
+    /// is the disk that fails.
+    ///
+    /// - Parameter progress: told now and then how many rows have been read, of about how many.
+    package convenience init(
+        _ file: StoreFile, progress: @escaping (Int, Int) -> Void = { _, _ in }
+    ) throws(StoreFault) {
+        try self.init(file, .use, lock: try StoreLock(for: file), newHashKey: nil, progress: progress)
+    }
+
+    /// Makes a store where there is none, and fills it: when this returns it is there with all of that, and when it
+    /// fails there is none.
+    package static func make(
+        _ file: StoreFile, hashKey: Hash128, fill: (SQLiteStore) throws(StoreFault) -> Void
+    ) throws(StoreFault) {
+        let lock = try StoreLock(for: file)
+        guard !file.exists else {
+            throw StoreFault(.locked, "There is a store at \(file.path) already; nothing was changed.")
+        }
+        file.inMaking.removeUnfinished()
+        let store = try SQLiteStore(file.inMaking, .make, lock: lock, newHashKey: hashKey, progress: { _, _ in })
+        defer { store.close() }
+        try fill(store)
+        store.close()
+        try file.inMaking.finish(as: file)
+    }
+
+    private init(
+        _ file: StoreFile, _ purpose: StoreFile.Purpose, lock: StoreLock, newHashKey: Hash128?,
+        progress: @escaping (Int, Int) -> Void
+    ) throws(StoreFault) {
+        self.lock = lock
+        self.file = file
+        let connection = try file.open(purpose)
+        (session, hash, lastSequence, lastLink) = try file.attempt { () throws(SQLiteFault) in
+            if let newHashKey { try SQLiteStore.keep(newHashKey, connection) }
+            return (
+                try Session(connection), KeyedHash(key: try SQLiteStore.hashKey(connection)),
+                try SQLiteStore.lastSequence(connection), try connection.integer("SELECT max(id) FROM links") ?? 0
+            )
+        }
+        var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
+        index = try loader.load()
+        checkpointer = Checkpointer(file)
+    }
+
+    /// Copies the log and closes the file. The writer must have ended. Closing again does nothing.
+    package func close() {
+        guard session != nil else { return }
+        checkpointer.stop()
+        // What cannot be copied now stays in the log, and is read from there when the store is opened again.
+        _ = try? session?.connection.checkpoint(.truncate)
+        session = nil
+    }
+
+    // MARK: - Any thread
+
+    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
+        indexLock.read { index.peek(call, command, stamp) }
+    }
+
+    package var counts: StoreCounts {
+        indexLock.read {
+            var counts = index.counts
+            counts.lastSequence = lastSequence
+            return counts
+        }
+    }
+
+    package var directory: Directory { indexLock.read { index.directory } }
+
+    // MARK: - The writer's thread
+
+    package var lastPerson: PersonID? { index.lastPerson }
+
+    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+        var replays: [ReplayKey: Replay] = [:]
+        // Nobody else changes the index, so reading it needs no lock.
+        for key in needs.replays where index.replays.mayKnow(key) {
+            if let replay = try earlierCall(key) { replays[key] = replay }
+        }
+        let workspace = IndexWorkspace(index, replays: replays)
+        // Taken once for the whole batch: readers would have to be woken as often as it is taken.
+        indexLock.write { body(workspace) }
+    }
+
+    /// Reads what became of the last call under a key.
+    private func earlierCall(_ key: ReplayKey) throws(StoreFault) -> Replay? {
+        let session = try openSession()
+        return try file.attempt { () throws(SQLiteFault) in
+            let row = session.earlier
+            for sequence in index.replays.candidates(key) {
+                row.bind(1, sequence.rawValue)
+                defer { row.reset() }
+                guard try row.step(), row.withBytes(0, { Hash128($0) }) == key.hash else { continue }
+                guard let body = row.withBytes(1, { Hash128($0) }), let reply = row.blob(2).flatMap(Reply.init(packed:))
+                else {
+                    throw SQLiteFault(code: 11, message: "journal row \(sequence.rawValue) has no reply")
+                }
+                return Replay(body: body, reply: reply, at: Instant(milliseconds: row.integer(3)))
+            }
+            return nil
+        }
+    }
+
+    package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
+        let session = try openSession()
+        let expected = JournalSequence(rawValue: lastSequence.rawValue + Int64(entries.count))
+        inDoubt = (entries, expected)
+        try file.attempt { () throws(SQLiteFault) in
+            try session.rows.transaction { () throws(SQLiteFault) in
+                try session.rows.write(
+                    entries, after: lastSequence, lastLink: lastLink, linkNumber: index.linkNumber)
+            }
+        }
+        settle(entries, expected)
+        try checkpointIfDue(session)
+    }
+
+    /// Shows everybody what was committed.
+    private func settle(_ entries: [JournalEntry], _ last: JournalSequence) {
+        inDoubt = nil
+        indexLock.write {
+            index.commit(entries, sequence: lastSequence.next)
+            lastSequence = last
+        }
+        for entry in entries {
+            for case .linked in entry.changes { lastLink += 1 }
+        }
+    }
+
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
+        let session = try openSession()
+        try file.attempt { () throws(SQLiteFault) in
+            try session.rows.transaction { () throws(SQLiteFault) in
+                for (person, moment) in sightings { try session.rows.write(person, at: moment) }
+            }
+        }
+        indexLock.write {
+            for (person, moment) in sightings { index.see(person, at: moment) }
+        }
+        try checkpointIfDue(session)
+    }
+
+    package func recover() throws(StoreFault) {
+        session = nil
+        let connection = try file.open(.use)
+        let (session, last) = try file.attempt { () throws(SQLiteFault) in
+            let session = try Session(connection)
+            // Before it is said that all is well: a disk that is still full shows here.
+            try session.rows.probeWriting()
+            return (session, try SQLiteStore.lastSequence(connection))
+        }
+        if let (entries, expected) = inDoubt, last == expected {
+            settle(entries, expected)
+        } else {
+            inDoubt = nil
+            indexLock.write { index.rollBack() }
+        }
+        precondition(last == lastSequence, "The journal and the index disagree on what was committed.")
+        self.session = session
+    }
+
+    private func openSession() throws(StoreFault) -> Session {
+        guard let session else { throw StoreFault(.inputOutput, "\(file.path) is not open.") }
+        return session
+    }
+
+    /// Keeps the log from growing, with as little work as can be on this thread.
+    private func checkpointIfDue(_ session: Session) throws(StoreFault) {
+        if checkpointer.takeRest() || session.log.pages >= Checkpointer.pagesHard {
+            try file.attempt { () throws(SQLiteFault) in _ = try session.connection.checkpoint(.passive) }
+        } else if session.log.pages >= Checkpointer.pagesSoft {
+            checkpointer.request()
+        }
+    }
+
+    // MARK: - Settings
+
+    private static func lastSequence(_ connection: Connection) throws(SQLiteFault) -> JournalSequence {
+        JournalSequence(rawValue: try connection.integer("SELECT max(sequence) FROM journal") ?? 0)
+    }
+
+    private static func keep(_ key: Hash128, _ connection: Connection) throws(SQLiteFault) {
+        let setting = try connection.prepare("INSERT INTO settings (name, value) VALUES ('hash_key', ?)")
+        setting.bind(1, blob: key.bytes)
+        try setting.run()
+    }
+
+    private static func hashKey(_ connection: Connection) throws(SQLiteFault) -> Hash128 {
+        let setting = try connection.prepare("SELECT value FROM settings WHERE name = 'hash_key'")
+        defer { setting.reset() }
+        guard try setting.step(), let key = setting.withBytes(0, { Hash128($0) }) else {
+            throw SQLiteFault(code: 11, message: "the key of its hash is missing")
+        }
+        return key
+    }
+}

@@ -1,0 +1,104 @@
+import SQLite
+
+/// The tables, as numbered migrations: a store that an older version wrote is brought up to date when it is opened.
+///
+/// Facts are only ever appended, and no table has an index that a new row would land in the middle of: finding is the
+/// business of the index in memory. Times are milliseconds since 1970, in UTC. What a number in a `kind` or `type` column
+/// stands for is said by the enumeration of that name in the domain.
+enum Schema {
+    /// Marks a SQLite file as a store of ours: `onym` in ASCII.
+    static let applicationID: Int64 = 0x6F6E_796D
+
+    /// The version that this program writes.
+    static var version: Int { migrations.count }
+
+    static let migrations: [String] = [
+        """
+        CREATE TABLE settings (
+            name TEXT PRIMARY KEY,
+            value BLOB NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE projects (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            made_by INTEGER NOT NULL
+        ) STRICT;
+
+        CREATE TABLE apps (
+            id INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            dialect TEXT NOT NULL,
+            name TEXT NOT NULL,
+            platform TEXT NOT NULL,
+            bundle_id TEXT,
+            public_id TEXT,
+            secret_hash BLOB CONSTRAINT apps_secret_hash_length CHECK (length(secret_hash) = 32),
+            made_at INTEGER NOT NULL,
+            made_by INTEGER NOT NULL
+        ) STRICT;
+
+        CREATE TABLE keys (
+            id INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            app INTEGER,
+            kind TEXT NOT NULL,
+            name TEXT NOT NULL,
+            hash BLOB NOT NULL CONSTRAINT keys_hash_length CHECK (length(hash) = 32),
+            scopes TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            made_by INTEGER NOT NULL,
+            expires_at INTEGER,
+            revoked_at INTEGER,
+            CONSTRAINT keys_hash_unique UNIQUE (hash)
+        ) STRICT;
+
+        -- One row for each person ever made. last_seen is brought up to date now and then; the rest never changes.
+        CREATE TABLE people (
+            id INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            made_by INTEGER NOT NULL,
+            last_seen INTEGER NOT NULL
+        ) STRICT;
+
+        -- That a person holds an identity, since which journal row.
+        CREATE TABLE links (
+            id INTEGER PRIMARY KEY,
+            person INTEGER NOT NULL,
+            type INTEGER NOT NULL,
+            value TEXT NOT NULL,
+            made_by INTEGER NOT NULL
+        ) STRICT;
+
+        -- One row for each call that changed anything. What it made points here by made_by.
+        CREATE TABLE journal (
+            sequence INTEGER PRIMARY KEY,
+            at INTEGER NOT NULL,
+            project INTEGER NOT NULL,
+            key INTEGER,
+            kind INTEGER NOT NULL,
+            person INTEGER,
+            request_id TEXT NOT NULL,
+            -- The hash of the idempotency key or request id that the call is recognized by, and of its path and body.
+            replay BLOB,
+            body BLOB,
+            -- What the call named and did not link: see JournalCoding.swift.
+            inputs BLOB,
+            reply BLOB NOT NULL
+        ) STRICT;
+        """
+    ]
+
+    /// Brings a store up to date, each migration in a transaction of its own.
+    static func migrate(_ connection: Connection) throws(SQLiteFault) {
+        let found = Int(try connection.integer("PRAGMA user_version") ?? 0)
+        for version in found..<max(found, migrations.count) {
+            try connection.transaction { () throws(SQLiteFault) in
+                try connection.execute(migrations[version])
+                if version == 0 { try connection.execute("PRAGMA application_id = \(applicationID)") }
+                try connection.execute("PRAGMA user_version = \(version + 1)")
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// A lock that many readers hold together, or one writer alone. A waiting writer goes before new readers, so that a
+/// steady stream of reads cannot keep it out.
+@safe
+package final class ReadWriteLock: @unchecked Sendable {
+    private let lock: UnsafeMutablePointer<pthread_rwlock_t>
+
+    package init() {
+        unsafe lock = .allocate(capacity: 1)
+        var attributes = pthread_rwlockattr_t()
+        unsafe pthread_rwlockattr_init(&attributes)
+        unsafe pthread_rwlockattr_setkind_np(
+            &attributes, CInt(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
+        precondition(
+            unsafe pthread_rwlock_init(lock, &attributes) == 0, "The system has no memory left for a lock.")
+        unsafe pthread_rwlockattr_destroy(&attributes)
+    }
+
+    deinit {
+        unsafe pthread_rwlock_destroy(lock)
+        unsafe lock.deallocate()
+    }
+
+    /// Runs a body while nobody writes. Bodies do not nest.
+    @inline(__always)
+    package func read<Result>(_ body: () -> Result) -> Result {
+        unsafe pthread_rwlock_rdlock(lock)
+        defer { unsafe pthread_rwlock_unlock(lock) }
+        return body()
+    }
+
+    /// Runs a body while nobody reads or writes.
+    @inline(__always)
+    package func write<Result>(_ body: () -> Result) -> Result {
+        unsafe pthread_rwlock_wrlock(lock)
+        defer { unsafe pthread_rwlock_unlock(lock) }
+        return body()
+    }
+}

@@ -1,0 +1,41 @@
+import CLinux
+import Glibc
+
+/// A thread of the operating system that runs one function and can be waited for.
+///
+/// The server's hot path runs on a few of these; Swift's tasks are for what is not hot (docs/architecture.md).
+package final class WorkerThread: Sendable {
+    private let thread: pthread_t
+
+    /// Starts the thread. The name shows in `ps` and in a profile; Linux keeps its first 15 bytes.
+    package init(name: String, _ body: @escaping @Sendable () -> Void) {
+        let start = Start(name: name, body: body)
+        var thread = pthread_t()
+        let code = unsafe pthread_create(
+            &thread, nil,
+            { argument in
+                guard let argument = unsafe argument else { return nil }
+                let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
+                unsafe onym_name_thread(start.name)
+                start.body()
+                return nil
+            }, Unmanaged.passRetained(start).toOpaque())
+        precondition(code == 0, "The system has no thread left to start.")
+        self.thread = thread
+    }
+
+    /// Waits until the thread has ended. Call it once.
+    package func join() {
+        pthread_join(thread, nil)
+    }
+
+    private final class Start: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import CivilTime
+import Foundation
+import TestKit
+import Testing
+
+@Suite("Dates")
+struct CivilTimeTests {
+    @Test("are written as HTTP writes them")
+    func http() {
+        #expect(text(HTTPDate.format(secondsSince1970: 784_111_777)) == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(text(HTTPDate.format(secondsSince1970: 0)) == "Thu, 01 Jan 1970 00:00:00 GMT")
+        #expect(text(HTTPDate.format(secondsSince1970: 951_782_400)) == "Tue, 29 Feb 2000 00:00:00 GMT")
+    }
+
+    @Test("are written as ISO 8601 writes them, with milliseconds")
+    func iso() {
+        #expect(text(ISO8601.format(millisecondsSince1970: 1_612_362_723_076)) == "2021-02-03T14:32:03.076Z")
+        #expect(text(ISO8601.format(millisecondsSince1970: -1)) == "1969-12-31T23:59:59.999Z")
+    }
+
+    @Test("agree with Foundation's calendar over a thousand years")
+    func calendar() throws {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = try #require(TimeZone(identifier: "UTC"))
+        var generator = SeededGenerator(seed: 7)
+        for _ in 0..<2000 {
+            let seconds = Int.random(in: -12_000_000_000...20_000_000_000, using: &generator)
+            let parts = calendar.dateComponents(
+                [.year, .month, .day, .hour, .minute, .second, .weekday],
+                from: Date(timeIntervalSince1970: TimeInterval(seconds)))
+            let time = CivilTime(secondsSince1970: seconds)
+            #expect(
+                [time.date.year, time.date.month, time.date.day, time.hour, time.minute, time.second]
+                    == [parts.year, parts.month, parts.day, parts.hour, parts.minute, parts.second])
+            #expect(time.date.weekday + 1 == parts.weekday)
+        }
+    }
+
+    private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}

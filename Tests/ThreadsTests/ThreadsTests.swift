@@ -1,0 +1,67 @@
+import Testing
+import Threads
+
+@Suite("Threads")
+struct ThreadsTests {
+    @Test("run what they are given and can be waited for")
+    func workers() {
+        let count = Monitor(0)
+        let threads = (0..<8).map { index in
+            WorkerThread(name: "test-\(index)") {
+                for _ in 0..<1000 { count.change { $0 += 1 } }
+            }
+        }
+        for thread in threads { thread.join() }
+        #expect(count.withLock { $0 } == 8000)
+    }
+
+    @Test("wait for a change, and are woken by it")
+    func waiting() {
+        let value = Monitor(0)
+        let thread = WorkerThread(name: "changer") {
+            for _ in 0..<100 { value.change { $0 += 1 } }
+        }
+        let seen = value.wait { $0 == 100 ? $0 : nil }
+        #expect(seen == 100)
+        thread.join()
+    }
+
+    @Test("wait no longer than they are told to")
+    func timeout() {
+        let value = Monitor(0)
+        let seen: Int? = value.wait(milliseconds: 20) { $0 > 0 ? $0 : nil }
+        #expect(seen == nil)
+    }
+
+    @Test("read together and write alone")
+    func readersAndWriters() {
+        // Two numbers that are only ever changed together: a reader that sees them differ has read amid a write.
+        final class Pair: @unchecked Sendable {
+            var one = 0
+            var other = 0
+        }
+        let lock = ReadWriteLock()
+        let pair = Pair()
+        let torn = Monitor(0)
+        let writers = (0..<2).map { index in
+            WorkerThread(name: "writer-\(index)") {
+                for _ in 0..<2000 {
+                    lock.write {
+                        pair.one += 1
+                        pair.other += 1
+                    }
+                }
+            }
+        }
+        let readers = (0..<4).map { index in
+            WorkerThread(name: "reader-\(index)") {
+                for _ in 0..<2000 {
+                    if lock.read({ pair.one != pair.other }) { torn.change { $0 += 1 } }
+                }
+            }
+        }
+        for thread in writers + readers { thread.join() }
+        #expect(torn.withLock { $0 } == 0)
+        #expect(lock.read { pair.one } == 4000)
+    }
+}
