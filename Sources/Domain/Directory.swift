@@ -5,8 +5,13 @@ package final class Directory: Sendable {
     package let apps: [AppID: App]
     package let keys: [KeyID: AccessKey]
     private let keysByHash: [KeyHash: AccessKey]
+    /// The rules of projects that have rules of their own.
+    private let strategies: [ProjectID: Strategy]
 
-    package init(projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = []) {
+    package init(
+        projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [], strategies: [ProjectID: Strategy] = [:]
+    ) {
+        self.strategies = strategies
         self.projects = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, $0) })
         self.apps = Dictionary(uniqueKeysWithValues: apps.map { ($0.id, $0) })
         self.keys = Dictionary(uniqueKeysWithValues: keys.map { ($0.id, $0) })
@@ -24,13 +29,15 @@ package final class Directory: Sendable {
             case .personMade, .linked, .seen: continue
             }
         }
-        return Directory(projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values))
+        return Directory(
+            projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
+            strategies: strategies)
     }
 
     /// The key with a hash, whether or not it may still be used.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
 
-    package func strategy(of project: ProjectID) -> Strategy { .default }
+    package func strategy(of project: ProjectID) -> Strategy { strategies[project] ?? .default }
 }
 
 package struct Project: Equatable, Sendable {

@@ -21,6 +21,8 @@ package final class Engine: Sendable {
         package var batchBytes = 4 << 20
         /// How often what was seen of people is kept.
         package var foldMilliseconds: Int64 = 60_000
+        /// How many people that is at a time, so that no batch has to wait for long.
+        package var foldPeople = 128
         /// People that may have been seen since, per lane; more are let go.
         package var sightings = 65_536
 
@@ -116,8 +118,11 @@ package final class Engine: Sendable {
         var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
         let writer = Writer(store: store) { generator.next() }
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
+        // Many people are folded in a little at a time, with room for batches in between.
+        var (isFolding, stepAt) = (false, foldAt)
         while true {
-            let batch = queue.wait(milliseconds: Engine.idleMilliseconds) { queue in
+            let wait = isFolding ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
+            let batch = queue.wait(milliseconds: wait) { queue in
                 queue.count > 0 ? take(&queue) : queue.isStopping ? [] : nil
             }
             if let batch {
@@ -126,12 +131,18 @@ package final class Engine: Sendable {
             }
             let now = clock()
             if now >= foldAt {
-                fold(into: writer)
+                writer.note(takeSightings())
+                isFolding = true
                 foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
+            }
+            if isFolding, now >= stepAt {
+                isFolding = writer.fold(limit: limits.foldPeople)
+                stepAt = now.advanced(byMilliseconds: Int64(Engine.foldPauseMilliseconds))
             }
             if writer.needsRecovery { recover(writer) }
         }
-        fold(into: writer)
+        writer.note(takeSightings())
+        while writer.fold(limit: limits.foldPeople) {}
     }
 
     /// Takes the next batch off the queue.
@@ -181,7 +192,8 @@ package final class Engine: Sendable {
         }
     }
 
-    private func fold(into writer: Writer) {
+    /// Collects the people that the lanes have seen.
+    private func takeSightings() -> [PersonID: Instant] {
         var seen: [PersonID: Instant] = [:]
         for lane in sightings {
             let people = lane.people.withLock { people in
@@ -190,7 +202,7 @@ package final class Engine: Sendable {
             }
             seen.merge(people) { max($0, $1) }
         }
-        writer.fold(seen)
+        return seen
     }
 
     /// Turns calls away until the store can be opened again.
@@ -213,6 +225,7 @@ package final class Engine: Sendable {
     }
 
     private static let idleMilliseconds = 1000
+    private static let foldPauseMilliseconds = 10
     private static let recoveryMilliseconds = 50...2000
 }
 

@@ -13,7 +13,7 @@ package final class Writer {
 
     /// Whether the store has to be recovered before the next batch.
     package private(set) var needsRecovery = false
-    /// People that calls without a change were about, since they were last folded in.
+    /// People that were seen since their sightings were last folded in.
     private var sightings: [PersonID: Instant] = [:]
 
     package init(store: any Store, chance: @escaping () -> UInt64) {
@@ -39,6 +39,9 @@ package final class Writer {
                 for job in jobs { answers.append(decide(job, at: moment, workspace, &entries)) }
             }
             if !entries.isEmpty { try store.commit(entries) }
+            for entry in entries {
+                for case .seen(let person, let moment) in entry.changes { sightings[person] = moment }
+            }
             return answers
         } catch {
             needsRecovery = true
@@ -79,19 +82,26 @@ package final class Writer {
         return Stamp(at: at, person: person)
     }
 
-    /// Has the store keep when people were last seen; what came of calls of its own included.
-    package func fold(_ seen: [PersonID: Instant]) {
+    /// Takes note of when people were seen by calls that never came here.
+    package func note(_ seen: [PersonID: Instant]) {
         sightings.merge(seen) { max($0, $1) }
-        guard !sightings.isEmpty, !needsRecovery else { return }
+    }
+
+    /// Has the store keep when some of the people that were seen were last seen; true while there are more of them.
+    package func fold(limit: Int) -> Bool {
+        guard !sightings.isEmpty, !needsRecovery else { return false }
+        var part: [PersonID: Instant] = [:]
+        while part.count < limit, let (person, moment) = sightings.popFirst() { part[person] = moment }
         do throws(StoreFault) {
-            try store.fold(sightings)
-            sightings.removeAll(keepingCapacity: true)
+            try store.fold(part)
+            return !sightings.isEmpty
         } catch {
             needsRecovery = true
+            return false
         }
     }
 
-    /// Opens the store anew after a fault; false if it cannot be opened yet.
+    /// Opens the store anew after a fault; answers why that cannot be done yet, or nil when it is done.
     package func recover() -> StoreFault? {
         do throws(StoreFault) {
             try store.recover()

@@ -46,7 +46,10 @@ final class Connection: StreamOwner {
     private var firstOrdinal: UInt64 = 0
     private var output: [UInt8] = []
 
+    /// Whether the client's bytes are left with the system.
     private var isPaused = false
+    /// Whether whoever takes the body that is being read has had enough for now.
+    private var isSinkWaiting = false
     private var hasPeerEnded = false
     private var isProcessing = false
     private var deadline = (kind: Deadline.none, at: UInt64.max)
@@ -87,7 +90,7 @@ final class Connection: StreamOwner {
     }
 
     private func read(_ bytes: borrowing Span<UInt8>) {
-        if input.isEmpty, !isPaused {
+        if input.isEmpty {
             let consumed = process(bytes)
             if stage == .open, consumed < bytes.count { input.append(copying: bytes.extracting(consumed...)) }
         } else {
@@ -99,7 +102,7 @@ final class Connection: StreamOwner {
 
     /// Reads on in what came in before.
     private func processInput() {
-        guard !isPaused, stage == .open, !input.isEmpty else { return }
+        guard stage == .open, !input.isEmpty else { return }
         // Taken out while it is read, so that nothing is copied when the rest is put back.
         var bytes = input
         input = []
@@ -115,7 +118,7 @@ final class Connection: StreamOwner {
         isProcessing = true
         defer { isProcessing = false }
         do throws(MessageFault) {
-            while stage == .open, !isPaused, let event = try parser.next(in: bytes, from: &offset) {
+            while stage == .open, !isFull, let event = try parser.next(in: bytes, from: &offset) {
                 switch event {
                 case .head: begin(bytes.extracting(offset - parser.head.byteCount..<offset))
                 case .body(let range): take(bytes.extracting(range))
@@ -169,7 +172,7 @@ final class Connection: StreamOwner {
     private func take(_ bytes: borrowing Span<UInt8>) {
         guard let incoming, incoming.refusal == nil else { return }
         if let sink = incoming.sink {
-            if sink.receive(bytes) == .wait { pause() }
+            if sink.receive(bytes) == .wait { isSinkWaiting = true }
         } else if case .buffered = incoming.body {
             body.append(copying: bytes)
         }
@@ -284,20 +287,22 @@ final class Connection: StreamOwner {
         let response = incoming?.refuse(refusal) ?? loop.configuration.refuse(refusal, context.id)
         incoming?.sink?.abandon()
         incoming = nil
+        isSinkWaiting = false
         stage = .finishing
         answer(response, context)
     }
 
     // MARK: - Flow
 
-    private func pause() {
-        guard !isPaused else { return }
-        isPaused = true
-        stream.pause()
+    /// Whether as much is under way as may be: then nothing more is read.
+    private var isFull: Bool {
+        isSinkWaiting || waiting.count >= loop.limits.pipelinedRequests
+            || stream.queuedBytes + output.count > loop.limits.outputBytes
     }
 
     func resumeBody() {
-        guard incoming?.sink != nil, !isProcessing else { return }
+        guard isSinkWaiting else { return }
+        isSinkWaiting = false
         loop.settleLater(self)
     }
 
@@ -306,17 +311,20 @@ final class Connection: StreamOwner {
         guard stage != .closed else { return }
         repeat {
             flush()
-            let isFull =
-                waiting.count >= loop.limits.pipelinedRequests || stream.queuedBytes > loop.limits.outputBytes
-            if isFull {
-                pause()
-            } else if isPaused, stage == .open {
-                isPaused = false
-                processInput()
-                if !isPaused { stream.resume() }
-            }
+            if stage == .open, !isFull { processInput() }
         } while !output.isEmpty
+        if stage == .open { pauseOrResume() }
         updateDeadline()
+    }
+
+    private func pauseOrResume() {
+        if isFull, !isPaused {
+            isPaused = true
+            stream.pause()
+        } else if !isFull, isPaused {
+            isPaused = false
+            stream.resume()
+        }
     }
 
     private func flush() {

@@ -57,7 +57,7 @@ final class Incoming {
         self.route = route
         context.route = target.ordinal
         for range in match.parameters {
-            guard let parameter = PercentCoding.decodedText(bytes.extracting(range)) else {
+            guard let parameter = PercentCoding.decodedText(bytes.extracting(path).extracting(range)) else {
                 refusal = refuse(.malformedTarget)
                 return
             }

@@ -1,32 +1,32 @@
 import ByteText
-import HTTPMessage
+package import HTTPMessage
 
 /// Finds the route for a method and a path: a trie whose edges are segments, literals before parameters.
-struct Router: Sendable {
+package struct Router: Sendable {
     /// A route and the group it belongs to, by their places.
-    struct Target: Equatable, Sendable {
-        let group: Int
-        let route: Int
+    package struct Target: Equatable, Sendable {
+        package let group: Int
+        package let route: Int
         /// A number of its own among all routes.
-        let ordinal: Int
+        package let ordinal: Int
     }
 
-    struct Match: Equatable {
-        let targets: Targets
+    package struct Match: Equatable {
+        package let targets: Targets
         /// Where the parameters stand in the path, not yet decoded.
-        let parameters: [Range<Int>]
+        package let parameters: [Range<Int>]
     }
 
     /// The routes of one path, by method: a handful, so they are looked through.
-    struct Targets: Equatable, Sendable {
+    package struct Targets: Equatable, Sendable {
         private var targets: [Target] = []
-        private(set) var methods: [Method] = []
+        package private(set) var methods: [Method] = []
 
-        var isEmpty: Bool { targets.isEmpty }
+        package var isEmpty: Bool { targets.isEmpty }
         /// A route of the path, whichever; all of them are of one group.
-        var first: Target? { targets.first }
+        package var first: Target? { targets.first }
 
-        subscript(_ method: Method) -> Target? {
+        package subscript(_ method: Method) -> Target? {
             methods.firstIndex(of: method).map { targets[$0] }
         }
 
@@ -50,11 +50,11 @@ struct Router: Sendable {
         var targets = Targets()
     }
 
-    let groups: [RouteGroup]
+    package let groups: [RouteGroup]
     private var nodes = [Node()]
 
     /// Builds the trie. Two routes for one method and path are a mistake of the program.
-    init(_ groups: [RouteGroup]) {
+    package init(_ groups: [RouteGroup]) {
         self.groups = groups
         var ordinal = 0
         for (groupIndex, group) in groups.enumerated() {
@@ -67,7 +67,7 @@ struct Router: Sendable {
         }
     }
 
-    subscript(_ target: Target) -> Route { groups[target.group].routes[target.route] }
+    package subscript(_ target: Target) -> Route { groups[target.group].routes[target.route] }
 
     private mutating func insert(_ route: Route) -> Int {
         precondition(route.path.utf8.first == UInt8(ascii: "/"), "A path begins with a slash.")
@@ -96,7 +96,7 @@ struct Router: Sendable {
     }
 
     /// Finds the node that a path leads to; nil where no route has it.
-    func match(_ path: borrowing Span<UInt8>) -> Match? {
+    package func match(_ path: borrowing Span<UInt8>) -> Match? {
         var parameters: [Range<Int>] = []
         guard let node = find(path, from: 1, node: 0, &parameters) else { return nil }
         return Match(targets: nodes[node].targets, parameters: parameters)

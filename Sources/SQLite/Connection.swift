@@ -82,15 +82,23 @@ package final class Connection {
 
     package var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
 
-    /// The pages that the last commit left in the write-ahead log, told after each commit.
-    package func onCommit(_ hook: WriteAheadLogHook) {
+    /// Has a watch look on at every commit.
+    package func watchCommits(_ watch: CommitWatch) {
+        let pointer = unsafe Unmanaged.passUnretained(watch).toOpaque()
+        unsafe sqlite3_commit_hook(
+            handle,
+            { watch in
+                guard let watch = unsafe watch else { return 0 }
+                return unsafe Unmanaged<CommitWatch>.fromOpaque(watch).takeUnretainedValue().takeFault(.before) ? 1 : 0
+            }, pointer)
         unsafe sqlite3_wal_hook(
             handle,
-            { hook, _, _, pages in
-                guard let hook = unsafe hook else { return SQLITE_OK }
-                unsafe Unmanaged<WriteAheadLogHook>.fromOpaque(hook).takeUnretainedValue().pages = Int(pages)
-                return SQLITE_OK
-            }, Unmanaged.passUnretained(hook).toOpaque())
+            { watch, _, _, pages in
+                guard let watch = unsafe watch else { return SQLITE_OK }
+                let commits = unsafe Unmanaged<CommitWatch>.fromOpaque(watch).takeUnretainedValue()
+                commits.logPages = Int(pages)
+                return commits.takeFault(.after) ? SQLITE_IOERR : SQLITE_OK
+            }, pointer)
     }
 
     fileprivate func check(_ code: CInt) throws(SQLiteFault) {
@@ -100,10 +108,29 @@ package final class Connection {
     fileprivate func fault(_ code: CInt) -> SQLiteFault { unsafe SQLiteFault(code, handle) }
 }
 
-/// Remembers how long the write-ahead log is. It has to live as long as the connection that it is given to.
-package final class WriteAheadLogHook {
-    package fileprivate(set) var pages = 0
+/// Looks on at a connection's commits. It has to live as long as the connection that it is given to.
+package final class CommitWatch {
+    /// The pages that the last commit left in the write-ahead log.
+    package fileprivate(set) var logPages = 0
+
+    /// When a commit may fail.
+    package enum FaultPoint: Sendable {
+        /// Before anything of it is in the file.
+        case before
+        /// When all of it is in the file, and only the answer is lost.
+        case after
+    }
+
+    /// Has the next commit fail, for tests of what happens then.
+    package var nextFault: FaultPoint?
+
     package init() {}
+
+    fileprivate func takeFault(_ point: FaultPoint) -> Bool {
+        guard nextFault == point else { return false }
+        nextFault = nil
+        return true
+    }
 }
 
 /// A prepared statement. Parameters count from 1, columns from 0, as in SQLite.

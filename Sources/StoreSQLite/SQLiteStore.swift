@@ -1,5 +1,5 @@
 package import Domain
-import SQLite
+package import SQLite
 import Synchronization
 import Threads
 
@@ -9,12 +9,12 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package let hash: KeyedHash
     private let file: StoreFile
-    private let lock: StoreLock
     private let index: PeopleIndex
     private let indexLock = ReadWriteLock()
     private let checkpointer: Checkpointer
 
     // The writer's.
+    private var lock: StoreLock?
     private var session: Session?
     private var lastSequence: JournalSequence
     private var lastLink: Int64
@@ -25,13 +25,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let connection: Connection
         let rows: RowWriter
         let earlier: Statement
-        let log = WriteAheadLogHook()
+        let commits = CommitWatch()
 
         init(_ connection: Connection) throws(SQLiteFault) {
             self.connection = connection
             rows = try RowWriter(connection)
             earlier = try connection.prepare("SELECT replay, body, reply, at FROM journal WHERE sequence = ?")
-            connection.onCommit(log)
+            connection.watchCommits(commits)
         }
     }
 
@@ -88,6 +88,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         // What cannot be copied now stays in the log, and is read from there when the store is opened again.
         _ = try? session?.connection.checkpoint(.truncate)
         session = nil
+        lock = nil
     }
 
     // MARK: - Any thread
@@ -198,6 +199,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         self.session = session
     }
 
+    /// Has the next commit fail, for tests of what happens then. On the writer's thread.
+    package func failNextCommit(_ point: CommitWatch.FaultPoint?) {
+        session?.commits.nextFault = point
+    }
+
     private func openSession() throws(StoreFault) -> Session {
         guard let session else { throw StoreFault(.inputOutput, "\(file.path) is not open.") }
         return session
@@ -205,9 +211,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Keeps the log from growing, with as little work as can be on this thread.
     private func checkpointIfDue(_ session: Session) throws(StoreFault) {
-        if checkpointer.takeRest() || session.log.pages >= Checkpointer.pagesHard {
+        if checkpointer.takeRest() || session.commits.logPages >= Checkpointer.pagesHard {
             try file.attempt { () throws(SQLiteFault) in _ = try session.connection.checkpoint(.passive) }
-        } else if session.log.pages >= Checkpointer.pagesSoft {
+        } else if session.commits.logPages >= Checkpointer.pagesSoft {
             checkpointer.request()
         }
     }

@@ -1,0 +1,179 @@
+import Domain
+import TestKit
+import Testing
+
+/// The index in memory beside the dictionaries that are its model.
+@Suite("The index of people")
+struct PeopleIndexTests {
+    /// Both, changed alike.
+    private struct Pair {
+        var facts = Facts()
+        let index = PeopleIndex()
+        var journal: [JournalEntry] = []
+        var sequence = JournalSequence.zero
+        var now = Instant(milliseconds: 1_800_000_000_000)
+        var random: SeededGenerator
+
+        init(seed: UInt64) { random = SeededGenerator(seed: seed) }
+
+        /// A batch of random entries: new people, and links of old and new values to old and new people.
+        mutating func randomBatch() -> [JournalEntry] {
+            var people = Array(facts.people.keys)
+            return (0..<Int.random(in: 1...8, using: &random)).map { _ in
+                now = now.advanced(byMilliseconds: 1)
+                let isNew = people.isEmpty || random.oneIn(2)
+                let person =
+                    isNew
+                    ? PersonID(at: now, chance: random.next())
+                    : people.randomElement(using: &random) ?? PersonID(rawValue: 1)
+                var changes: [Change] = isNew ? [.personMade(person, at: now)] : [.seen(person, at: now)]
+                people.append(person)
+                var types = Set<IdentityType>()
+                for _ in 0..<Int.random(in: 0...4, using: &random) {
+                    let type = [IdentityType.email, .iosIDFV, .customerID].randomElement(using: &random) ?? .email
+                    // A person holds a value once; in one entry, one value of a type.
+                    let identity = World.identity(type, "\(Int.random(in: 0..<60, using: &random))")
+                    let holds = facts.people[person]?.identities.contains { $0.key == identity.key } ?? false
+                    if !holds, types.insert(type).inserted, !justLinked.contains("\(person)\(identity.key)") {
+                        justLinked.insert("\(person)\(identity.key)")
+                        changes.append(.linked(person, identity))
+                    }
+                }
+                return JournalEntry(
+                    Call(project: World.project, key: nil), Stamp(at: now, person: person),
+                    Outcome(kind: .identify, person: person, changes: changes), .setUp)
+            }
+        }
+
+        private var justLinked = Set<String>()
+
+        /// Decides a batch in the index, and keeps it or takes it back.
+        mutating func run(_ batch: [JournalEntry], commits: Bool) {
+            justLinked = []
+            let workspace = IndexWorkspace(index, replays: [:])
+            for entry in batch { workspace.apply(entry) }
+            if commits {
+                index.commit(batch, sequence: sequence.next)
+                for entry in batch {
+                    facts.apply(entry)
+                    sequence = sequence.next
+                }
+            }
+        }
+
+        func expectAgreement(_ place: SourceLocation = #_sourceLocation) {
+            let view = index.committed
+            for number in 0..<60 {
+                for type in [IdentityType.email, .iosIDFV, .customerID] {
+                    let key = World.identity(type, "\(number)").key
+                    var holders: [PersonID] = []
+                    view.forEachHolder(of: key) { holders.append(view.id(of: $0)) }
+                    let expected = facts.holders[key] ?? []
+                    #expect(holders.sorted() == expected.sorted(), sourceLocation: place)
+                    #expect(view.holderCount(of: key) == expected.count, sourceLocation: place)
+                    #expect((index.linkNumber(of: key) != nil) == !expected.isEmpty, sourceLocation: place)
+                }
+            }
+            for (person, state) in facts.people {
+                guard let found = index.place(of: person) else {
+                    Issue.record("A person is missing.", sourceLocation: place)
+                    continue
+                }
+                var held: [IdentityKey] = []
+                view.forEachIdentity(of: found) { _, key in
+                    held.append(key)
+                    return true
+                }
+                #expect(Set(held) == Set(state.identities.map(\.key)), sourceLocation: place)
+                #expect(held.count == state.identities.count, sourceLocation: place)
+                #expect(view.lastSeen(of: found) == state.lastSeen, sourceLocation: place)
+                #expect(index.project(of: found) == state.project, sourceLocation: place)
+            }
+            #expect(index.counts.people == facts.people.count, sourceLocation: place)
+        }
+    }
+
+    @Test("agrees with its model after any history of commits and faults", arguments: 1...30)
+    func agreesWithModel(_ seed: Int) {
+        var pair = Pair(seed: UInt64(seed))
+        for round in 0..<60 {
+            let batch = pair.randomBatch()
+            if pair.random.oneIn(3) {
+                pair.run(batch, commits: false)
+                pair.index.rollBack()
+            } else {
+                pair.run(batch, commits: true)
+            }
+            if round % 10 == 9 { pair.expectAgreement() }
+        }
+    }
+
+    @Test("hides what has not been committed from everybody but its batch")
+    func hidesPending() throws {
+        let index = PeopleIndex()
+        let (person, key) = (PersonID(rawValue: 77), World.identity(.email, "a@x"))
+        let stamp = Stamp(at: Instant(milliseconds: 1), person: person)
+        let call = Call(project: World.project, key: nil)
+        let entry = JournalEntry(
+            call, stamp,
+            Outcome(
+                kind: .identify, person: person, changes: [.personMade(person, at: stamp.at), .linked(person, key)]),
+            .setUp)
+        let workspace = IndexWorkspace(index, replays: [:])
+        workspace.apply(entry)
+
+        let identify = Command.identify(Identify(identities: [key]))
+        #expect(index.committed.holderCount(of: key.key) == 0)
+        #expect(index.peek(call, identify, stamp) == .needsWriter)
+        #expect(try workspace.decide(identify, stamp, in: World.project).outcome == nil)
+
+        index.commit([entry], sequence: JournalSequence(rawValue: 1))
+        #expect(index.committed.holderCount(of: key.key) == 1)
+        let expected = Identified(person: person, matched: 1, isKnown: false)
+        #expect(index.peek(call, identify, stamp) == .reply(.identified(expected)))
+    }
+
+    @Test("finds each of many people and identities")
+    func many() {
+        let index = PeopleIndex()
+        let count = 100_000
+        for number in 1...count {
+            let person = PersonID(rawValue: Int64(number) << 22)
+            index.load(person, in: World.project, seen: Instant(milliseconds: Int64(number)))
+            guard let place = index.place(of: person) else { preconditionFailure() }
+            index.load(.email, World.identity(.email, "\(number)").key, of: place, number: Int64(number))
+        }
+        #expect(index.counts.people == count)
+        #expect(index.counts.identities == count)
+        #expect(index.lastPerson == PersonID(rawValue: Int64(count) << 22))
+        for number in stride(from: 1, through: count, by: 37) {
+            var found: [PersonID] = []
+            index.committed.forEachHolder(of: World.identity(.email, "\(number)").key) {
+                found.append(index.id(of: $0))
+            }
+            #expect(found == [PersonID(rawValue: Int64(number) << 22)])
+        }
+        #expect(index.place(of: PersonID(rawValue: 5)) == nil)
+        #expect(index.committed.holderCount(of: World.identity(.email, "0").key) == 0)
+    }
+
+    @Test("remembers calls for a day, and forgets them within two")
+    func replays() {
+        let index = ReplayIndex()
+        let hour: Int64 = 3_600_000
+        func key(_ number: Int64) -> ReplayKey {
+            let text = Array("call \(number)".utf8)
+            return ReplayKey(.requestID, text.span, in: World.project, hash: World.hash)
+        }
+        for number in Int64(1)...100 {
+            index.add(key(number).hash, JournalSequence(rawValue: number), at: Instant(milliseconds: number * hour))
+            for earlier in max(1, number - 24)...number {
+                #expect(index.candidates(key(earlier)) == [JournalSequence(rawValue: earlier)])
+            }
+            if number > 48 { #expect(!index.mayKnow(key(number - 48))) }
+        }
+        #expect(!index.mayKnow(key(1000)))
+        index.add(key(100).hash, JournalSequence(rawValue: 101), at: Instant(milliseconds: 100 * hour))
+        #expect(index.candidates(key(100)).map(\.rawValue) == [101, 100], "the newest first")
+    }
+}

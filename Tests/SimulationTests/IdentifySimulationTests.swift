@@ -1,0 +1,106 @@
+import Domain
+import Engine
+import Foundation
+import StoreSQLite
+import TestKit
+import Testing
+
+/// Histories by chance, with faults, lost answers, retries and restarts: every store gives the answers of the model.
+///
+/// `ONYM_SEED=17 swift test --filter SimulationTests` runs one history again; `ONYM_SOAK=50` runs fifty times as many.
+@Suite("Simulated histories of identify")
+struct IdentifySimulationTests {
+    private typealias Call = StoreFixture.IdentifyCall
+
+    static let seeds = Seeds.range(200, environment: ProcessInfo.processInfo.environment)
+
+    @Test("give the same answers on both stores", arguments: seeds)
+    func sameAnswers(_ seed: UInt64) throws {
+        let (model, sqlite) = (try StoreFixture(.memory, seed: seed), try StoreFixture(.sqlite, seed: seed))
+        var history = History(seed: seed)
+        for _ in 0..<40 {
+            let step = history.next()
+            let expected = try run(step, on: model)
+            let answers = try run(step, on: sqlite)
+            // One sentence rather than two long answers: the seed brings the rest back.
+            #expect(answers == expected, "ONYM_SEED=\(seed): the stores differ at \(step)")
+            #expect(sqlite.store.counts == model.store.counts, "ONYM_SEED=\(seed): after \(step)")
+            if answers != expected { return }
+        }
+        try sqlite.reopen()
+        #expect(sqlite.store.counts == model.store.counts, "ONYM_SEED=\(seed): after the last restart")
+        sqlite.sqlite?.close()
+        let findings = try Doctor(StoreFile(folder: sqlite.folder.path)) { _ in }.examine()
+        #expect(findings.isEmpty, "ONYM_SEED=\(seed)")
+    }
+
+    /// What happens next.
+    private enum Step: CustomStringConvertible {
+        case batch([Call])
+        /// A batch whose commit fails, and what its clients do then: they try again.
+        case faulted([Call], CommitFault)
+        case peek(Call)
+        case fold
+        case restart
+
+        var description: String {
+            switch self {
+            case .batch(let calls): "a batch of \(calls.count)"
+            case .faulted(let calls, let fault): "a batch of \(calls.count) that fails \(fault) its commit"
+            case .peek: "a peek"
+            case .fold: "a fold"
+            case .restart: "a restart"
+            }
+        }
+    }
+
+    private struct History {
+        private var generator: SeededGenerator
+
+        init(seed: UInt64) { generator = SeededGenerator(seed: seed &* 7919) }
+
+        mutating func next() -> Step {
+            switch Int.random(in: 0..<20, using: &generator) {
+            case 0: return .fold
+            case 1: return .restart
+            case 2, 3: return .faulted(calls(), generator.oneIn(2) ? .before : .after)
+            case 4..<9: return .peek(Call.random(&generator))
+            default: return .batch(calls())
+            }
+        }
+
+        private mutating func calls() -> [Call] {
+            (0..<Int.random(in: 1...10, using: &generator)).map { _ in Call.random(&generator) }
+        }
+    }
+
+    private enum Outcome: Equatable {
+        case answers([Writer.Answer])
+        case peek(Peek)
+        case nothing
+    }
+
+    private func run(_ step: Step, on fixture: StoreFixture) throws -> [Outcome] {
+        switch step {
+        case .batch(let calls): return [.answers(fixture.process(calls))]
+        case .peek(let call): return [.peek(fixture.peek(call))]
+        case .fold:
+            fixture.fold()
+            return [.nothing]
+        case .restart:
+            try fixture.reopen()
+            return [.nothing]
+        case .faulted(let calls, let fault):
+            fixture.failNextCommit(fault)
+            let failed = fixture.process(calls)
+            if !fixture.writer.needsRecovery {
+                // Nothing changed, so nothing was committed: the fault still waits, for a batch that changes something.
+                fixture.cancelCommitFault()
+                return [.answers(failed)]
+            }
+            #expect(failed.allSatisfy { if case .failure(.fault) = $0 { true } else { false } })
+            #expect(fixture.writer.recover() == nil)
+            return [.answers(fixture.process(calls))]
+        }
+    }
+}

@@ -1,0 +1,246 @@
+import Domain
+import Engine
+import TestKit
+import Testing
+
+/// The clauses of the Store protocol, on every store.
+@Suite("The contract of stores", .serialized)
+struct StoreContractTests {
+    typealias Call = StoreFixture.IdentifyCall
+
+    @Test("what is committed is what later batches and peeks see", arguments: StoreKind.allCases)
+    func committedIsSeen(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let call = Call([.customerID: "1", .email: "a@x"])
+        #expect(fixture.peek(call) == .needsWriter)
+        let made = try fixture.identify(call)
+        #expect(made.isKnown && made.matched == 0)
+
+        let again = Identified(person: made.person, matched: 0b11, isKnown: true)
+        #expect(fixture.peek(call) == .reply(.identified(again)))
+        #expect(try fixture.identify(call) == again)
+        #expect(fixture.store.counts.people == 1)
+        #expect(fixture.store.counts.identities == 2)
+        #expect(fixture.store.counts.links == 2)
+        #expect(fixture.changes == 1)
+        #expect(fixture.store.lastPerson == made.person)
+    }
+
+    @Test("each call of a batch sees what those before it changed", arguments: StoreKind.allCases)
+    func batchOrder(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let answers = try fixture.process([
+            Call([.iosIDFV: "1"]),
+            Call([.iosIDFV: "1", .email: "a@x"]),
+            Call([.email: "a@x"]),
+            Call([.iosIDFV: "2"]),
+        ]).map { try $0.get() }
+        guard case .identified(let first) = answers[0], case .identified(let second) = answers[1],
+            case .identified(let third) = answers[2], case .identified(let fourth) = answers[3]
+        else { preconditionFailure() }
+        #expect(first.person == second.person && second.person == third.person)
+        #expect(second.matched == 0b10 && third.matched == 1)
+        #expect(fourth.person != first.person)
+        #expect(fixture.changes == 3, "the third call changed nothing")
+    }
+
+    @Test("two first calls with one new identity make one person", arguments: StoreKind.allCases)
+    func oneFirstPerson(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let answers = fixture.process(Array(repeating: Call([.deviceApplicationStamp: "D"]), count: 20))
+        let people = try Set(
+            answers.map { answer in
+                guard case .identified(let identified) = try answer.get() else { preconditionFailure() }
+                return identified.person
+            })
+        #expect(people.count == 1)
+        #expect(fixture.store.counts.people == 1)
+    }
+
+    @Test("a batch may be empty, and may be large", arguments: StoreKind.allCases)
+    func batchSizes(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        #expect(fixture.process([]).isEmpty)
+        for size in [1, 7, 8, 9, 31, 32, 33, 40, 1024] {
+            let before = fixture.store.counts
+            let calls = (0..<size).map {
+                Call([.customerID: "\(size)-\($0)", .email: "\(size)-\($0)@x", .iosIDFV: "d-\(size)-\($0)"])
+            }
+            for answer in fixture.process(calls) { _ = try answer.get() }
+            #expect(fixture.store.counts.people == before.people + size)
+            #expect(fixture.store.counts.links == before.links + 3 * size)
+        }
+        if kind.isDurable {
+            let counts = fixture.store.counts
+            try fixture.reopen()
+            #expect(fixture.store.counts == counts)
+        }
+    }
+
+    // MARK: - Repetitions
+
+    @Test("a repeated call is recognized, and given the answer that it had", arguments: StoreKind.allCases)
+    func repeated(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let byID = Call([.customerID: "1", .email: "a@x"], requestID: "r1")
+        let byKey = Call([.customerID: "2", .email: "b@x"], idempotencyKey: "k1")
+        let (first, second) = (try fixture.identify(byID), try fixture.identify(byKey))
+        // Not what they would be decided as now: then both identities would match.
+        #expect(first.matched == 0 && second.matched == 0)
+        #expect(fixture.peek(byID) == .needsWriter)
+        #expect(try fixture.identify(byID) == first)
+        #expect(try fixture.identify(byKey) == second)
+        #expect(fixture.changes == 2)
+
+        let both = fixture.process([
+            Call([.email: "c@x"], requestID: "r2"), Call([.email: "c@x"], requestID: "r2"),
+        ])
+        #expect(both[0] == both[1], "in one batch, too")
+        if kind.isDurable {
+            try fixture.reopen()
+            #expect(try fixture.identify(byID) == first)
+            #expect(try fixture.identify(byKey) == second)
+        }
+    }
+
+    @Test("a request id with another body is another call", arguments: StoreKind.allCases)
+    func requestIDReused(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let first = try fixture.identify(Call([.customerID: "1"], requestID: "r"))
+        let second = try fixture.identify(Call([.customerID: "2"], requestID: "r"))
+        #expect(first.person != second.person)
+        #expect(try fixture.identify(Call([.customerID: "2"], requestID: "r")) == second, "the newest is remembered")
+    }
+
+    @Test("an idempotency key with another body is refused, and changes nothing", arguments: StoreKind.allCases)
+    func idempotencyKeyReused(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        _ = try fixture.identify(Call([.customerID: "1"], idempotencyKey: "k"))
+        let answers = fixture.process([
+            Call([.customerID: "2"], idempotencyKey: "k"), Call([.customerID: "3"]),
+        ])
+        #expect(answers[0] == .failure(.refused(.idempotencyMismatch)))
+        #expect(throws: Never.self) { try answers[1].get() }
+        #expect(fixture.store.counts.people == 2, "a refusal concerns nobody else's call")
+    }
+
+    @Test("a call that changed nothing is not remembered", arguments: StoreKind.allCases)
+    func unchangedNotRemembered(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        _ = try fixture.identify([.customerID: "1"])
+        let quiet = Call([.customerID: "1"], idempotencyKey: "k")
+        _ = try fixture.identify(quiet)
+        #expect(fixture.peek(quiet) != .needsWriter)
+        _ = try fixture.identify(Call([.customerID: "2"], idempotencyKey: "k"))
+    }
+
+    @Test("calls are remembered for a day, and not for ever", arguments: StoreKind.allCases)
+    func memory(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let hour: Int64 = 3_600_000
+        let old = Call([.customerID: "old"], requestID: "old")
+        let first = try fixture.identify(old)
+        for number in 1...3 {
+            fixture.clock.advance(milliseconds: 8 * hour - 1000)
+            _ = try fixture.identify([.customerID: "\(number)"])
+        }
+        #expect(try fixture.identify(old) == first, "not yet a day")
+        if kind.isDurable {
+            try fixture.reopen()
+            #expect(try fixture.identify(old) == first, "not yet a day, after a restart")
+        }
+        for number in 4...12 {
+            fixture.clock.advance(milliseconds: 8 * hour)
+            _ = try fixture.identify(Call([.customerID: "\(number)"], requestID: "\(number)"))
+        }
+        #expect(try fixture.identify(old).matched == 1, "decided anew")
+    }
+
+    // MARK: - When people were seen
+
+    @Test("people are seen by the calls that come to them", arguments: StoreKind.allCases)
+    func sightings(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        // Two anonymous people with one e-mail address.
+        let first = try fixture.identify([.iosIDFV: "1", .email: "E"]).person
+        let second = try fixture.identify([.mobileNumber: "N", .iosIDFV: "2"]).person
+        _ = try fixture.identify([.mobileNumber: "N", .email: "E"])
+        #expect(try fixture.identify([.email: "E"]).person == second)
+
+        fixture.clock.advance(milliseconds: 1000)
+        fixture.writer.note([first: fixture.clock.now])
+        fixture.fold()
+        #expect(try fixture.identify([.email: "E"]).person == first)
+        if kind.isDurable {
+            try fixture.reopen()
+            #expect(try fixture.identify([.email: "E"]).person == first, "kept")
+        }
+    }
+
+    // MARK: - Faults
+
+    @Test("a commit that failed has left nothing", arguments: StoreKind.allCases)
+    func failedCommit(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        _ = try fixture.identify([.customerID: "1"])
+        let counts = fixture.store.counts
+        fixture.failNextCommit(.before)
+        let calls = [Call([.customerID: "2", .email: "b@x"]), Call([.customerID: "1", .email: "a@x"])]
+        for answer in fixture.process(calls) {
+            guard case .failure(.fault) = answer else {
+                Issue.record("A batch was answered although its commit failed.")
+                continue
+            }
+        }
+        #expect(fixture.writer.needsRecovery)
+        #expect(fixture.writer.recover() == nil)
+        #expect(!fixture.writer.needsRecovery)
+        #expect(fixture.store.counts.people == counts.people)
+        #expect(fixture.store.counts.links == counts.links)
+        #expect(fixture.store.counts.lastSequence == counts.lastSequence)
+        #expect(fixture.peek(calls[0]) == .needsWriter)
+        for answer in fixture.process(calls) { _ = try answer.get() }
+        #expect(fixture.store.counts.people == 2)
+        try fixture.reopen()
+        #expect(fixture.store.counts.people == 2 && fixture.store.counts.links == 4)
+    }
+
+    @Test("a commit whose answer was lost is found to stand", arguments: StoreKind.allCases)
+    func lostAnswer(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        _ = try fixture.identify([.customerID: "1"])
+        fixture.failNextCommit(.after)
+        let call = Call([.customerID: "2", .email: "b@x"], requestID: "r")
+        guard case .failure(.fault) = fixture.process([call])[0] else {
+            Issue.record("A batch was answered although its commit failed.")
+            return
+        }
+        #expect(fixture.writer.recover() == nil)
+        #expect(fixture.store.counts.people == 2)
+        #expect(fixture.changes == 2)
+        let answer = try fixture.identify(call)
+        #expect(answer.matched == 0, "the answer that was lost")
+        #expect(fixture.changes == 2, "not applied twice")
+        try fixture.reopen()
+        #expect(fixture.store.counts.people == 2)
+    }
+
+    // MARK: - Opening
+
+    @Test(
+        "opening rebuilds exactly the facts that were committed",
+        arguments: StoreKind.allCases.filter(\.isDurable), [UInt64(1), 2, 3])
+    func rebuilds(_ kind: StoreKind, _ seed: UInt64) throws {
+        let (fixture, model) = (try StoreFixture(kind, seed: seed), try StoreFixture(.memory, seed: seed))
+        var generator = SeededGenerator(seed: seed)
+        for round in 0..<40 {
+            let calls = (0..<Int.random(in: 1...20, using: &generator)).map { _ in Call.random(&generator) }
+            #expect(fixture.process(calls) == model.process(calls))
+            if round % 7 == 6 {
+                try fixture.reopen()
+                try model.reopen()
+            }
+            #expect(fixture.store.counts == model.store.counts)
+        }
+    }
+}

@@ -1,0 +1,75 @@
+package import Domain
+import Synchronization
+
+/// When a commit fails.
+package enum CommitFault: Sendable, CaseIterable {
+    /// Before anything of it is kept.
+    case before
+    /// When all of it is kept, and only the answer is lost.
+    case after
+}
+
+/// A store whose commits fail when a test says so, and whose recovery may take several attempts.
+package final class FailingStore: Store {
+    private struct Plan {
+        var nextCommit: CommitFault?
+        var failedRecoveries = 0
+        var isBroken = false
+    }
+
+    private let store: any Store
+    private let plan = Mutex(Plan())
+
+    package init(_ store: any Store) { self.store = store }
+
+    /// Has the next commit fail, and then some attempts to recover.
+    package func failNextCommit(_ fault: CommitFault, failedRecoveries: Int = 0) {
+        plan.withLock {
+            $0.nextCommit = fault
+            $0.failedRecoveries = failedRecoveries
+        }
+    }
+
+    package func cancelCommitFault() {
+        plan.withLock { $0.nextCommit = nil }
+    }
+
+    package var hash: KeyedHash { store.hash }
+    package var lastPerson: PersonID? { store.lastPerson }
+    package var counts: StoreCounts { store.counts }
+    package var directory: Directory { store.directory }
+
+    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
+
+    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+        precondition(!plan.withLock { $0.isBroken }, "A batch was given to a store that has to be recovered.")
+        try store.decide(needs, body)
+    }
+
+    package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
+        let fault = plan.withLock { plan in
+            defer { plan.nextCommit = nil }
+            plan.isBroken = plan.nextCommit != nil
+            return plan.nextCommit
+        }
+        if fault != .before { try store.commit(entries) }
+        if fault != nil { throw FailingStore.fault }
+    }
+
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) { try store.fold(sightings) }
+
+    package func recover() throws(StoreFault) {
+        let fails = plan.withLock { plan in
+            guard plan.failedRecoveries > 0 else {
+                plan.isBroken = false
+                return false
+            }
+            plan.failedRecoveries -= 1
+            return true
+        }
+        if fails { throw FailingStore.fault }
+        try store.recover()
+    }
+
+    package static let fault = StoreFault(.inputOutput, "The test says so.")
+}

@@ -1,0 +1,54 @@
+import Foundation
+
+/// Runs other programs.
+package enum Shell {
+    package struct Failed: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    package struct Result: Sendable {
+        package let code: Int32
+        package let output: String
+        package let errors: String
+    }
+
+    /// Runs a program to its end, whatever its exit code.
+    package static func result(
+        _ arguments: [String], environment: [String: String]? = nil, folder: String? = nil, input: String = ""
+    ) throws -> Result {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = arguments
+        if let environment {
+            process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        }
+        if let folder { process.currentDirectoryURL = URL(filePath: folder) }
+        // Files, not pipes: nobody has to read while the program runs.
+        let files = TemporaryFolder()
+        func file(_ name: String, _ text: String = "") throws -> FileHandle {
+            let url = URL(filePath: files.path + "/" + name)
+            try Data(text.utf8).write(to: url)
+            return try FileHandle(forUpdating: url)
+        }
+        let (input, output, errors) = (try file("in", input), try file("out"), try file("err"))
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = errors
+        try process.run()
+        process.waitUntilExit()
+        func text(_ name: String) -> String {
+            (try? String(decoding: Data(contentsOf: URL(filePath: files.path + "/" + name)), as: UTF8.self)) ?? ""
+        }
+        return Result(code: process.terminationStatus, output: text("out"), errors: text("err"))
+    }
+
+    /// Runs a program that has to succeed; answers what it printed.
+    @discardableResult
+    package static func run(_ arguments: String...) throws -> String {
+        let result = try result(arguments)
+        guard result.code == 0 else {
+            throw Failed(description: "\(arguments.joined(separator: " ")): \(result.code)\n\(result.errors)")
+        }
+        return result.output
+    }
+}

@@ -1,0 +1,167 @@
+package import Domain
+package import Engine
+import SQLite
+import StoreMemory
+package import StoreSQLite
+
+/// A kind of store that tests run on.
+package enum StoreKind: String, CaseIterable, Sendable, CustomStringConvertible {
+    case memory, sqlite
+
+    package var description: String { rawValue }
+
+    /// Whether what is committed is there again when the store is opened anew.
+    package var isDurable: Bool { self != .memory }
+}
+
+/// A store of some kind with a writer, and what tests do with them.
+package final class StoreFixture {
+    package let kind: StoreKind
+    package let folder = TemporaryFolder()
+    package private(set) var store: any Store
+    package private(set) var writer: Writer
+    package let clock = ManualClock()
+    private var chance: SeededGenerator
+    private var made = 0
+
+    package init(_ kind: StoreKind, seed: UInt64 = 1) throws {
+        self.kind = kind
+        chance = SeededGenerator(seed: seed)
+        switch kind {
+        case .memory: store = FailingStore(MemoryStore(hash: World.hash))
+        case .sqlite: store = try StoreFixture.makeSQLite(in: folder)
+        }
+        writer = Writer(store: store, chance: { 0 })
+        writer = makeWriter()
+        let project = Project(id: World.project, name: "Test", madeAt: clock.now)
+        let call = Call(project: project.id, key: nil)
+        let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
+        _ = try writer.process([Job(call: call, command: setUp)], at: clock.now)[0].get()
+    }
+
+    deinit { (store as? SQLiteStore)?.close() }
+
+    private func makeWriter() -> Writer {
+        Writer(store: store) { [unowned self] in chance.next() }
+    }
+
+    package static func makeSQLite(in folder: TemporaryFolder) throws -> SQLiteStore {
+        let file = StoreFile(folder: folder.path)
+        try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ in }
+        return try SQLiteStore(file)
+    }
+
+    /// The changes that were journalled since the project was made.
+    package var changes: Int { Int(store.counts.lastSequence.rawValue) - 1 }
+
+    /// The store as what it is, for what only it has.
+    package var sqlite: SQLiteStore? { store as? SQLiteStore }
+
+    /// Has the store keep when people were last seen.
+    package func fold() {
+        while writer.fold(limit: 100) {}
+    }
+
+    /// Closes the store and opens it again, as a server does that is stopped and started; a store that keeps nothing
+    /// stays as it is.
+    package func reopen() throws {
+        fold()
+        guard let open = store as? SQLiteStore else { return }
+        open.close()
+        store = try SQLiteStore(StoreFile(folder: folder.path))
+        writer = makeWriter()
+    }
+
+    // MARK: - Calls
+
+    /// A call that identifies, as a dialect would make it.
+    package struct IdentifyCall {
+        package let names: [IdentityType: String]
+        package var previous: PersonID?
+        package var requestID: String?
+        package var idempotencyKey: String?
+
+        package init(
+            _ names: [IdentityType: String], previous: PersonID? = nil, requestID: String? = nil,
+            idempotencyKey: String? = nil
+        ) {
+            self.names = names
+            self.previous = previous
+            self.requestID = requestID
+            self.idempotencyKey = idempotencyKey
+        }
+    }
+
+    package func job(_ identify: IdentifyCall) -> Job {
+        let hash = store.hash
+        let identities = identify.names.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { Identity($0.key, $0.value, in: World.project, hash: hash) }
+        let key =
+            identify.idempotencyKey.map { ReplayKey(.idempotencyKey, $0.utf8.span, in: World.project, hash: hash) }
+            ?? identify.requestID.map { ReplayKey(.requestID, $0.utf8.span, in: World.project, hash: hash) }
+        var call = Call(project: World.project, key: nil, replayKey: key)
+        made += 1
+        call.requestID = "request \(made)"
+        if let key {
+            let body = "\(identities.map { "\($0.type)=\($0.value)" }) \(String(describing: identify.previous))"
+            call.replay = ReplayClaim(key: key, body: hash.hash(tag: 0, body))
+        }
+        return Job(
+            call: call, command: .identify(Identify(identities: identities, previous: identify.previous)))
+    }
+
+    /// Has calls decided in one batch.
+    package func process(_ calls: [IdentifyCall]) -> [Writer.Answer] {
+        clock.advance(milliseconds: 10)
+        return writer.process(calls.map(job), at: clock.now)
+    }
+
+    /// Has one call decided.
+    package func identify(_ call: IdentifyCall) throws -> Identified {
+        guard case .identified(let identified) = try process([call])[0].get() else {
+            preconditionFailure("An identify was answered as something else.")
+        }
+        return identified
+    }
+
+    package func identify(_ names: [IdentityType: String], previous: PersonID? = nil) throws -> Identified {
+        try identify(IdentifyCall(names, previous: previous))
+    }
+
+    /// Looks at the committed facts, as a loop does.
+    package func peek(_ call: IdentifyCall) -> Peek {
+        let job = job(call)
+        return store.peek(job.call, job.command, Stamp(at: clock.now, person: PersonID(rawValue: 0)))
+    }
+}
+
+extension StoreFixture {
+    /// Has the next commit fail.
+    package func failNextCommit(_ fault: CommitFault) {
+        (store as? FailingStore)?.failNextCommit(fault)
+        sqlite?.failNextCommit(fault == .before ? .before : .after)
+    }
+
+    /// Takes the last back, where no commit has come since.
+    package func cancelCommitFault() {
+        (store as? FailingStore)?.cancelCommitFault()
+        sqlite?.failNextCommit(nil)
+    }
+}
+
+extension StoreFixture.IdentifyCall {
+    /// A call with a few identities out of few, so that people meet.
+    package static func random(_ generator: inout SeededGenerator) -> StoreFixture.IdentifyCall {
+        let types: [IdentityType] = [.customerID, .email, .iosIDFV, .deviceApplicationStamp, .other, .pushToken]
+        var names: [IdentityType: String] = [:]
+        while names.isEmpty {
+            for type in types where generator.oneIn(3) {
+                names[type] =
+                    generator.oneIn(20) ? "null" : "\(type.name)-\(Int.random(in: 0..<25, using: &generator))"
+            }
+        }
+        var call = StoreFixture.IdentifyCall(names)
+        if generator.oneIn(4) { call.requestID = "r\(Int.random(in: 0..<40, using: &generator))" }
+        return call
+    }
+}

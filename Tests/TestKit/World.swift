@@ -1,0 +1,72 @@
+package import Domain
+
+/// A project's facts in memory, decided on call by call: for tests of decisions alone.
+package struct World {
+    package static let project = ProjectID(rawValue: 1)
+    package static let hash = KeyedHash(key: Hash128(high: 1, low: 2))
+
+    package private(set) var facts: Facts
+    /// The time of the next call; it moves on by a second with each.
+    package var now = Instant(milliseconds: 1_800_000_000_000)
+    private var made: UInt64 = 0
+
+    package init(_ strategy: Strategy = .default) {
+        facts = Facts(directory: Directory(strategies: [World.project: strategy]))
+    }
+
+    package static func identity(_ type: IdentityType, _ value: String) -> Identity {
+        Identity(type, value, in: project, hash: hash)
+    }
+
+    /// Identities in the order of their types, so that bits can be read back.
+    package static func identities(_ names: [IdentityType: String]) -> [Identity] {
+        names.sorted { $0.key.rawValue < $1.key.rawValue }.map { identity($0.key, $0.value) }
+    }
+
+    /// What an identify came to, in words of the test.
+    package struct Result: Equatable {
+        package let person: PersonID
+        package let matched: Set<IdentityType>
+        package let isKnown: Bool
+        package let decision: Decision
+
+        package var changes: [Change] { decision.outcome?.changes ?? [] }
+    }
+
+    @discardableResult
+    package mutating func identify(_ names: [IdentityType: String], previous: PersonID? = nil) -> Result {
+        now = now.advanced(byMilliseconds: 1000)
+        made += 1
+        let identities = World.identities(names)
+        let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
+        let command = Command.identify(Identify(identities: identities, previous: previous))
+        // An identify is never refused.
+        guard let decision = try? command.decide(stamp, project: World.project, in: facts),
+            case .identified(let identified) = decision.reply
+        else { preconditionFailure("An identify was refused.") }
+        if let outcome = decision.outcome {
+            facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
+        }
+        facts.see(identified.person, at: now)
+        let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
+        return Result(
+            person: identified.person, matched: Set(matched.map { identities[$0].type }), isKnown: identified.isKnown,
+            decision: decision)
+    }
+
+    /// What a person holds.
+    package func held(by person: PersonID) -> Set<IdentityKey> {
+        Set(facts.people[person]?.identities.map(\.key) ?? [])
+    }
+
+    package func holds(_ person: PersonID, _ type: IdentityType, _ value: String) -> Bool {
+        held(by: person).contains(World.identity(type, value).key)
+    }
+}
+
+extension World {
+    /// Has people seen at some moment.
+    package mutating func see(_ people: [PersonID], at moment: Instant) {
+        for person in people { facts.see(person, at: moment) }
+    }
+}
