@@ -104,6 +104,8 @@ let package = Package(
         tests("Compression", ["TestKit"]),
         tests("Crypto", ["ByteText"]),
         tests("Domain", ["TestKit"]),
+        tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
+        tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests("Invocation"),
         tests("JSON"),
         tests("Telemetry"),

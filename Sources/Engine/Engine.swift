@@ -139,7 +139,10 @@ package final class Engine: Sendable {
                 isFolding = writer.fold(limit: limits.foldPeople)
                 stepAt = now.advanced(byMilliseconds: Int64(Engine.foldPauseMilliseconds))
             }
-            if writer.needsRecovery { recover(writer) }
+            if writer.needsRecovery {
+                healthy.store(false, ordering: .relaxed)
+                recover(writer)
+            }
         }
         writer.note(takeSightings())
         while writer.fold(limit: limits.foldPeople) {}
@@ -170,6 +173,7 @@ package final class Engine: Sendable {
         let start = monotonic()
         let answers = writer.process(batch.map(\.job), at: clock())
         if case .failure(.fault(let fault)) = answers.first {
+            healthy.store(false, ordering: .relaxed)
             observer.faulted(fault)
         } else {
             observer.committed(calls: batch.count, nanoseconds: monotonic() &- start)
@@ -207,7 +211,6 @@ package final class Engine: Sendable {
 
     /// Turns calls away until the store can be opened again.
     private func recover(_ writer: Writer) {
-        healthy.store(false, ordering: .relaxed)
         var pause = Engine.recoveryMilliseconds.lowerBound
         while let fault = writer.recover() {
             observer.faulted(fault)

@@ -1,0 +1,160 @@
+import Domain
+import Foundation
+import SQLite
+import StoreSQLite
+import TestKit
+import Testing
+
+@Suite("Opening a store")
+struct OpeningTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path + "/onym.db" }
+    private var file: StoreFile { StoreFile(folder: folder.path) }
+
+    private func fault(_ body: () throws -> Void) -> StoreFault? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return error as? StoreFault
+        }
+    }
+
+    private func make() throws { try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ in } }
+
+    private func contents() throws -> Data { try Data(contentsOf: URL(filePath: path)) }
+
+    @Test("makes a file that only its owner can read")
+    func mode() throws {
+        try make()
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        #expect(folder.names == ["onym.db", "onym.lock"])
+    }
+
+    @Test("finds no store where there is none, and makes none")
+    func missing() {
+        let fault = fault { _ = try SQLiteStore(file) }
+        #expect(fault?.kind == .notFound)
+        #expect(fault?.description.contains("onym init") == true)
+        #expect(!folder.names.contains("onym.db"))
+    }
+
+    @Test("makes no store where there is one")
+    func exists() throws {
+        try make()
+        let before = try contents()
+        #expect(fault(make)?.kind == .locked)
+        #expect(try contents() == before)
+    }
+
+    @Test("makes all of a store or nothing")
+    func makingFails() throws {
+        let failure = StoreFault(.diskFull, "The test says so.")
+        let fault = fault {
+            try SQLiteStore.make(file, hashKey: Hash128(high: 1, low: 2)) { _ throws(StoreFault) in throw failure }
+        }
+        #expect(fault == failure)
+        #expect(!folder.names.contains("onym.db"))
+        try make()
+        #expect(!folder.names.contains { $0.hasPrefix("onym.db.") }, "what the attempt left is gone")
+    }
+
+    @Test(
+        "refuses a file that is not a store, and leaves it as it was",
+        arguments: ["some text that is no database", String(repeating: "x", count: 10_000), "SQLite format 3"])
+    func notAStore(_ text: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: path))
+        #expect(fault { _ = try SQLiteStore(file) }?.kind == .notAStore)
+        #expect(try contents() == Data(text.utf8))
+    }
+
+    @Test("refuses an empty file")
+    func empty() throws {
+        try Data().write(to: URL(filePath: path))
+        #expect(fault { _ = try SQLiteStore(file) }?.kind == .notFound)
+        #expect(try contents().isEmpty)
+    }
+
+    @Test("refuses another program's database, and leaves it as it was")
+    func foreign() throws {
+        do {
+            let connection = try Connection(path: path, mode: .create)
+            try connection.execute("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
+        }
+        let before = try contents()
+        let fault = fault { _ = try SQLiteStore(file) }
+        #expect(fault?.kind == .notAStore)
+        #expect(fault?.description.contains("another program") == true)
+        #expect(try contents() == before)
+        #expect(!folder.names.contains("onym.db-wal"))
+    }
+
+    @Test("refuses a store that a newer version wrote, and leaves it as it was")
+    func newer() throws {
+        try make()
+        do {
+            let connection = try Connection(path: path, mode: .readWrite)
+            try connection.execute("PRAGMA user_version = 99")
+            _ = try connection.checkpoint(.truncate)
+        }
+        let before = try contents()
+        let fault = fault { _ = try SQLiteStore(file) }
+        #expect(fault?.kind == .newerSchema)
+        #expect(fault?.description.contains("schema 99") == true)
+        #expect(try contents() == before)
+    }
+
+    @Test("lets only one have a store")
+    func locked() throws {
+        try make()
+        let store = try SQLiteStore(file)
+        let fault = fault { _ = try SQLiteStore(file) }
+        #expect(fault?.kind == .locked)
+        #expect(fault?.description.contains("process \(ProcessInfo.processInfo.processIdentifier)") == true)
+        store.close()
+        try SQLiteStore(file).close()
+    }
+
+    @Test("refuses a damaged store with a clear fault")
+    func corrupt() throws {
+        try make()
+        var bytes = try contents()
+        for index in 100..<bytes.count { bytes[index] = 0x5A }
+        try bytes.write(to: URL(filePath: path))
+        let fault = fault { _ = try SQLiteStore(file) }
+        #expect(fault?.kind == .corrupt || fault?.kind == .notAStore)
+    }
+
+    @Test("opens a store whose server was killed, log and all")
+    func killed() throws {
+        let fixture = try StoreFixture(.sqlite)
+        for number in 0..<50 { _ = try fixture.identify([.customerID: "\(number)"]) }
+        // What a kill leaves: the file and its log as they are, copied while the store is open.
+        for name in ["onym.db", "onym.db-wal"] {
+            try FileManager.default.copyItem(atPath: "\(fixture.folder.path)/\(name)", toPath: "\(folder.path)/\(name)")
+        }
+        let store = try SQLiteStore(file)
+        defer { store.close() }
+        #expect(store.counts == fixture.store.counts)
+    }
+
+    @Test("keeps its log short under a steady stream of writes")
+    func logLength() throws {
+        let fixture = try StoreFixture(.sqlite)
+        let padding = String(repeating: "x", count: 2000)
+        for round in 0..<300 {
+            let calls = (0..<64).map { number in
+                StoreFixture.IdentifyCall([
+                    .customerID: "\(round)-\(number)", .email: "\(round)-\(number)@\(padding)",
+                    .iosIDFV: "0f3c8a6e-7f0d-4a1c-9a3e-\(round)-\(number)",
+                ])
+            }
+            for answer in fixture.process(calls) { _ = try answer.get() }
+        }
+        let log = try FileManager.default.attributesOfItem(atPath: fixture.folder.path + "/onym.db-wal")[.size] as? Int
+        let store = try FileManager.default.attributesOfItem(atPath: fixture.folder.path + "/onym.db")[.size] as? Int
+        #expect(try #require(log) < 64 << 20)
+        #expect(try #require(store) > 8 << 20, "the log has been copied while the store was written")
+    }
+}
