@@ -15,8 +15,13 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// Tests handle C only to compare with it; there, marking what is unsafe protects nothing.
-let testSettings = Array(settings.dropFirst())
+/// Tests handle C only to compare with it, and look at what their kit has put together: there, marking what is unsafe and
+/// importing what a kit has imported protects nothing.
+let testSettings: [SwiftSetting] = [
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
 
 /// A Swift target and the targets it may import.
 func ring(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
@@ -92,7 +97,10 @@ let package = Package(
             name: "CHTTPParser", path: "Sources/CHTTPParser", pkgConfig: nil, providers: [.apt(["libhttp-parser-dev"])]),
         .target(
             name: "TestKit",
-            dependencies: ["Domain", "Engine", "SQLite", "StoreMemory", "StoreSQLite"],
+            dependencies: [
+                "DialectIDSync", "Domain", "Engine", "EventLoop", "Program", "SQLite", "StoreMemory", "StoreSQLite",
+                "Telemetry",
+            ],
             path: "Tests/TestKit", swiftSettings: testSettings),
         .testTarget(
             name: "StoreContractTests", dependencies: ["Domain", "Engine", "TestKit"], swiftSettings: testSettings),
@@ -103,6 +111,7 @@ let package = Package(
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
         tests("Crypto", ["ByteText"]),
+        tests("DialectIDSync", ["ByteText", "Compression", "Crypto", "Domain", "TestKit", "Threads"]),
         tests("Domain", ["TestKit"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),

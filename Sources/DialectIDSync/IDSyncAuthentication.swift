@@ -50,14 +50,13 @@ struct IDSyncAuthentication: Sendable {
             let claimed = Digest(signature)
         else { return nil }
         // Clients sign the path of the default URL, whatever prefix they call; Android signs the query with it.
-        var head = Array(String(describing: route.method.name).utf8)
-        head.append(ASCII.lineFeed)
-        head += date
-        head.append(ASCII.lineFeed)
-        head += canonicalPath(of: request, route).utf8
-        if secret.signing.authenticate(head, request.body) == claimed { return key }
-        guard let query = request.rawQuery else { return nil }
-        return secret.signing.authenticate(head, Array("?\(query)".utf8), request.body) == claimed ? key : nil
+        let path = canonicalPath(of: request, route)
+        let paths = [path] + (request.rawQuery.map { ["\(path)?\($0)"] } ?? [])
+        let isRight = paths.contains { path in
+            let head = IDSyncSignature.head(String(describing: route.method.name), date: date, path: path)
+            return secret.signing.authenticate(head, request.body) == claimed
+        }
+        return isRight ? key : nil
     }
 
     /// `x-mp-key` and nothing else: for keys that a web page carries.
@@ -81,5 +80,14 @@ struct IDSyncAuthentication: Sendable {
     ) -> (AccessKey, IDSyncSecrets.Secret)? {
         guard let key = tools.key(text, in: directory), key.kind == .idsync else { return nil }
         return (key, secrets.secret(of: key, text))
+    }
+}
+
+/// What a signature is made over (spec/idsync.md 1.2): the method, the date and the path, and then the body as it is
+/// before it is compressed.
+package enum IDSyncSignature {
+    /// All but the body. The date is taken as it was sent: clients write it in four different ways.
+    package static func head(_ method: String, date: [UInt8], path: String) -> [UInt8] {
+        Array("\(method)\n".utf8) + date + Array("\n\(path)".utf8)
     }
 }

@@ -1,44 +1,44 @@
 import Crypto
-import DialectIDSync
-import Domain
+package import DialectIDSync
+package import Domain
 import Gateway
 import JSON
 
 /// A project to be made: an app for each dialect and all their keys, with the secrets that are shown once and then only
 /// known by their hashes.
-struct ProjectPlan {
-    let setUp: SetUp
-    let credentials: Credentials
+package struct ProjectPlan {
+    package let setUp: SetUp
+    package let credentials: Credentials
 
     /// What is printed when a project is made (spec/native.md).
-    struct Credentials: Equatable {
-        let projectID: String
-        let projectName: String
-        let adminKey = "onym_admin_" + SecureRandom.text(48, from: hexadecimal)
-        let idsyncKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
-        let idsyncWebKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
-        let idsyncSecret: String
-        let claimClientKey = "owl_client_" + SecureRandom.text(48, from: hexadecimal)
-        let claimAgentKey = "owl_agent_" + SecureRandom.text(48, from: hexadecimal)
-        let claimImportKey = "owl_import_" + SecureRandom.text(48, from: hexadecimal)
-        let claimBundleID = "com.example.demo"
-        let entitlementsProjectKey = SecureRandom.text(32, from: letters)
-        let entitlementsSecretKey = "sk_" + SecureRandom.text(32, from: letters)
-        let linkingAppID = SecureRandom.text(24, from: hexadecimal)
-        let linkingAppSecret = SecureRandom.text(64, from: hexadecimal)
-        let linkingKey = SecureRandom.text(15, from: hexadecimal) + "." + SecureRandom.text(48, from: letters)
+    package struct Credentials: Equatable, Sendable {
+        package let projectID: String
+        package let projectName: String
+        package let adminKey = "onym_admin_" + SecureRandom.text(48, from: hexadecimal)
+        package let idsyncKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
+        package let idsyncWebKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
+        package let idsyncSecret: String
+        package let claimClientKey = "owl_client_" + SecureRandom.text(48, from: hexadecimal)
+        package let claimAgentKey = "owl_agent_" + SecureRandom.text(48, from: hexadecimal)
+        package let claimImportKey = "owl_import_" + SecureRandom.text(48, from: hexadecimal)
+        package let claimBundleID = "com.example.demo"
+        package let entitlementsProjectKey = SecureRandom.text(32, from: letters)
+        package let entitlementsSecretKey = "sk_" + SecureRandom.text(32, from: letters)
+        package let linkingAppID = SecureRandom.text(24, from: hexadecimal)
+        package let linkingAppSecret = SecureRandom.text(64, from: hexadecimal)
+        package let linkingKey = SecureRandom.text(15, from: hexadecimal) + "." + SecureRandom.text(48, from: letters)
 
         private static let hexadecimal: StaticString = "0123456789abcdef"
         private static let letters: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-        init(projectID: String, projectName: String, secrets: IDSyncSecrets) {
+        fileprivate init(projectID: String, projectName: String, secrets: IDSyncSecrets) {
             self.projectID = projectID
             self.projectName = projectName
             idsyncSecret = secrets.secret(for: idsyncKey)
         }
     }
 
-    init(name: String, secrets: IDSyncSecrets, now: Instant) {
+    package init(name: String, secrets: IDSyncSecrets, now: Instant) {
         let project = Project(id: ProjectID(rawValue: 1), name: name, madeAt: now)
         credentials = Credentials(
             projectID: String(project.id.rawValue), projectName: name, secrets: secrets)

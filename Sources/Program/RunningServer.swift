@@ -1,36 +1,39 @@
-import DialectIDSync
+package import DialectIDSync
 import DialectNative
-import Domain
+package import Domain
 import Engine
-import EventLoop
+package import EventLoop
 import Gateway
 import Glibc
 import HTTPMessage
-import HTTPServer
-import StoreSQLite
+package import HTTPServer
 import Synchronization
-import Telemetry
+package import Telemetry
 
 /// A server with all its parts: the one place that knows every one of them.
-final class RunningServer: Sendable {
-    struct Configuration: Sendable {
-        var address: ListeningAddress
-        var metricsAddress: ListeningAddress?
-        var loops: Int
-        var limits = ServerLimits()
-        var tls: TLSIdentity?
-        var logger: Logger
+package final class RunningServer: Sendable {
+    package struct Configuration: Sendable {
+        package var address: ListeningAddress
+        package var metricsAddress: ListeningAddress?
+        package var loops: Int
+        package var limits = ServerLimits()
+        package var tls: TLSIdentity?
+        package var logger: Logger
+
+        package init(address: ListeningAddress, loops: Int, logger: Logger) {
+            self.address = address
+            self.loops = loops
+            self.logger = logger
+        }
     }
 
-    let address: ListeningAddress
-    private let store: SQLiteStore
+    package let address: ListeningAddress
     private let engine: Engine
     private let server: Server
     private let metricsServer: Server?
 
-    /// Starts to serve a store that is open.
-    init(_ configuration: Configuration, store: SQLiteStore, secrets: IDSyncSecrets) throws(SystemFault) {
-        self.store = store
+    /// Starts to serve a store that is open, and stays so until the server has stopped.
+    package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets) throws(SystemFault) {
         let lanes = Lanes()
         let idsync = IDSync.surface(secrets: secrets)
         let inspection = Inspection()
@@ -70,12 +73,11 @@ final class RunningServer: Sendable {
         address = server.address
     }
 
-    /// Finishes what is in flight, has everything reach the disk, and returns.
-    func stop() {
+    /// Finishes what is in flight, has everything reach the store, and returns.
+    package func stop() {
         server.stop()
         metricsServer?.stop()
         engine.stop()
-        store.close()
     }
 
     /// Serves the metrics alone, without a key, where only monitoring can reach them.
@@ -115,7 +117,7 @@ private final class Lanes: Sendable {
 /// What the server tells about itself, once its parts are there.
 private final class Inspection: Sendable {
     private struct Parts {
-        let store: SQLiteStore
+        let store: any Store
         let engine: Engine
         let metrics: RequestMetrics
         let openAPI: [UInt8]
@@ -123,7 +125,7 @@ private final class Inspection: Sendable {
 
     private let parts = Mutex<Parts?>(nil)
 
-    func begin(store: SQLiteStore, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
+    func begin(store: any Store, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
         parts.withLock { $0 = Parts(store: store, engine: engine, metrics: metrics, openAPI: openAPI) }
     }
 

@@ -59,6 +59,7 @@ enum ServeCommand: ProgramCommand {
         waitForStop(signals, configuration.tls, tls, logger)
         logger.log(.info, "Stopping.")
         server.stop()
+        store.close()
         logger.log(.info, "Stopped.")
         return 0
     }

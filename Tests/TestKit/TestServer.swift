@@ -1,0 +1,43 @@
+import DialectIDSync
+package import Domain
+import Engine
+import EventLoop
+package import Program
+import StoreMemory
+import StoreSQLite
+import Telemetry
+
+/// A whole server over a store of some kind, on a free port, put together as the program does it.
+package final class TestServer: Sendable {
+    package let credentials: ProjectPlan.Credentials
+    package let store: any Store
+    private let server: RunningServer
+    private let folder: TemporaryFolder
+    package var port: UInt16 { server.address.port }
+
+    package init(_ kind: StoreKind, loops: Int = 2) throws {
+        let secrets = IDSyncSecrets(master: [UInt8](repeating: 7, count: 32))
+        let plan = ProjectPlan(name: "Test", secrets: secrets, now: Instant(milliseconds: 1_800_000_000_000))
+        folder = TemporaryFolder()
+        switch kind {
+        case .memory: store = MemoryStore(hash: World.hash)
+        case .sqlite: store = try StoreFixture.makeSQLite(in: folder)
+        }
+        var call = Call(project: plan.setUp.project.id, key: nil)
+        call.requestID = "init"
+        let job = Job(call: call, command: .setUp(plan.setUp))
+        _ = try Writer(store: store, chance: { 0 }).process([job], at: plan.setUp.project.madeAt)[0].get()
+        credentials = plan.credentials
+        guard let address = ListeningAddress("127.0.0.1:0") else { preconditionFailure() }
+        let configuration = RunningServer.Configuration(address: address, loops: loops, logger: Logger(level: .error))
+        server = try RunningServer(configuration, store: store, secrets: secrets)
+    }
+
+    deinit {
+        server.stop()
+        (store as? SQLiteStore)?.close()
+    }
+
+    /// A client with a connection of its own.
+    package var client: HTTPClient { HTTPClient(port: port) }
+}
