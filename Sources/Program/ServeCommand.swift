@@ -25,6 +25,9 @@ enum ServeCommand: ProgramCommand {
         OpenFiles.raiseLimit()
         Memory.keep()
 
+        // What was told wrongly is found before anything is made.
+        let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
+        let configuration = try configuration(settings, logger, tls)
         let folder = context.dataFolder
         var credentials: ProjectPlan.Credentials?
         if !folder.store.exists {
@@ -35,8 +38,6 @@ enum ServeCommand: ProgramCommand {
             credentials = try InitCommand.make(in: folder, project: "Demo")
         }
         let secrets = IDSyncSecrets(master: try folder.masterKey(setting: settings["master_key"]).bytes)
-        let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
-        let configuration = try configuration(settings, logger, tls)
         let store = try open(folder, context.terminal)
         let server: RunningServer
         do throws(SystemFault) {

@@ -1,0 +1,177 @@
+import Foundation
+import Program
+import StoreSQLite
+import Synchronization
+import TestKit
+import Testing
+
+/// The commands, run in this process: what they print and how they end.
+@Suite("The program")
+struct ProgramTests {
+    private let folder = TemporaryFolder()
+    private var data: String { folder.path + "/data" }
+
+    private struct Outcome {
+        let code: Int32
+        let output: String
+        let errors: String
+    }
+
+    private func run(_ words: String..., environment: [String: String] = [:]) -> Outcome {
+        let (output, errors) = (Box(), Box())
+        let terminal = Terminal(
+            output: { text in output.text.withLock { $0 += text } },
+            error: { text in errors.text.withLock { $0 += text } })
+        let code = Program.run(words, environment: environment, terminal: terminal)
+        return Outcome(code: code, output: output.text.withLock { $0 }, errors: errors.text.withLock { $0 })
+    }
+
+    private final class Box: Sendable {
+        let text = Mutex("")
+    }
+
+    private func object(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    // MARK: - init
+
+    @Test("makes a store and prints its keys once, for programs")
+    func initJSON() throws {
+        let made = run("init", "--data", data, "--project", "Shop", "--json")
+        #expect(made.code == 0 && made.errors.isEmpty)
+        let keys = try object(made.output)
+        #expect((keys["project"] as? [String: String])?["name"] == "Shop")
+        func value(_ group: String, _ name: String) -> String { (keys[group] as? [String: String])?[name] ?? "" }
+        let forms: [(String, Regex<Substring>)] = [
+            (keys["admin_key"] as? String ?? "", /onym_admin_[0-9a-f]{48}/),
+            (value("idsync", "key"), /us1-[0-9a-f]{32}/), (value("idsync", "secret"), /[0-9a-f]{64}/),
+            (value("idsync", "web_key"), /us1-[0-9a-f]{32}/),
+            (value("claim", "client_key"), /owl_client_[0-9a-f]{48}/),
+            (value("claim", "agent_key"), /owl_agent_[0-9a-f]{48}/),
+            (value("claim", "import_key"), /owl_import_[0-9a-f]{48}/),
+            (value("claim", "bundle_id"), /com\.example\.demo/),
+            (value("entitlements", "project_key"), /[A-Za-z0-9_-]{32}/),
+            (value("entitlements", "secret_key"), /sk_[A-Za-z0-9_-]{32}/),
+            (value("linking", "app_id"), /[0-9a-f]{24}/), (value("linking", "app_secret"), /[0-9a-f]{64}/),
+            (value("linking", "api_key"), /[0-9a-f]{15}\.[A-Za-z0-9]{48}/),
+        ]
+        for (text, form) in forms { #expect(text.wholeMatch(of: form) != nil, "\(text)") }
+        #expect(keys.count == 6)
+        // Nothing of them is in the store, but for their hashes.
+        let bytes = try Data(contentsOf: URL(filePath: data + "/onym.db"))
+        for (text, _) in forms where text != "com.example.demo" && text != value("linking", "app_id") {
+            #expect(bytes.range(of: Data(text.utf8)) == nil, "\(text) is in the store")
+        }
+        let master = try FileManager.default.attributesOfItem(atPath: data + "/master.key")[.posixPermissions] as? Int
+        #expect(master == 0o600)
+    }
+
+    @Test("prints keys for people, too")
+    func initText() {
+        let made = run("init", "--data", data)
+        #expect(made.code == 0)
+        #expect(made.output.contains("Project \"Demo\"") && made.output.contains("onym_admin_"))
+    }
+
+    @Test("changes nothing where there is a store")
+    func initTwice() throws {
+        #expect(run("init", "--data", data).code == 0)
+        let before = try Data(contentsOf: URL(filePath: data + "/onym.db"))
+        let again = run("init", "--data", data, "--json")
+        #expect(again.code == 1 && again.output.isEmpty)
+        #expect(again.errors.contains("already; nothing was changed"))
+        #expect(try Data(contentsOf: URL(filePath: data + "/onym.db")) == before)
+    }
+
+    @Test("says where it cannot make a store")
+    func initFails() {
+        let missing = run("init", "--data", folder.path + "/a/b/c")
+        #expect(missing.code == 1 && missing.errors.contains("cannot be made"))
+        #expect(run("init", "--data", data, "--project", "").code == 2)
+        #expect(!FileManager.default.fileExists(atPath: data))
+    }
+
+    // MARK: - doctor
+
+    @Test("finds a new store healthy, and says what is wrong with another")
+    func doctor() throws {
+        #expect(run("init", "--data", data).code == 0)
+        let healthy = run("doctor", "--data", data, "--json")
+        #expect(healthy.code == 0 && healthy.output == "{\"healthy\":true,\"findings\":[]}\n")
+        #expect(run("doctor", "--data", data).output == "The store is healthy.\n")
+        #expect(healthy.errors.contains("Checking"), "progress goes to standard error")
+        try Shell.run(
+            "python3", "-c",
+            "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('UPDATE journal SET kind=200'); c.commit()",
+            data + "/onym.db")
+        let sick = run("doctor", "--data", data)
+        #expect(sick.code == 1 && sick.output.contains("journal_kind: "))
+        let findings = try object(run("doctor", "--data", data, "--json").output)
+        #expect(findings["healthy"] as? Bool == false)
+        #expect(run("doctor", "--data", folder.path + "/none").code == 1)
+    }
+
+    // MARK: - settings
+
+    @Test("prints each setting with where it came from")
+    func settings() throws {
+        try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
+        try Data("listen = \"127.0.0.1:1\"\nloops = 3\nmode = \"development\"\n".utf8).write(
+            to: URL(filePath: data + "/onym.toml"))
+        let settings = try object(
+            run(
+                "settings", "--data", data, "--listen", "127.0.0.1:2", "--json",
+                environment: ["ONYM_MODE": "production"]
+            ).output)
+        func entry(_ name: String) -> [String]? {
+            (settings[name] as? [String: Any]).map { ["\($0["value"] ?? "")", "\($0["source"] ?? "")"] }
+        }
+        #expect(entry("listen") == ["127.0.0.1:2", "flag"])
+        #expect(entry("mode") == ["production", "environment"])
+        #expect(entry("loops") == ["3", "file"])
+        #expect(entry("log_level") == ["info", "default"])
+        let key = String(repeating: "ab", count: 32)
+        let text = run("settings", "--data", data, environment: ["ONYM_MASTER_KEY": key]).output
+        #expect(text.contains("(set)") && !text.contains(key), "a secret is never shown")
+        #expect(text.contains("listen") && text.contains("(file)"))
+    }
+
+    // MARK: - Usage
+
+    @Test("ends with 2 where it was told wrongly, and says how it is told")
+    func usage() {
+        #expect(run().code == 2)
+        let unknown = run("dance")
+        #expect(unknown.code == 2 && unknown.errors.contains("there is no command \"dance\""))
+        for words in [
+            ["--nonsense"], ["--listen", "nowhere"], ["--mode", "quick"], ["word"], ["--loops", "many"], ["--data"],
+        ] {
+            let terminal = Terminal(output: { _ in }, error: { _ in })
+            #expect(Program.run(["serve"] + words, environment: [:], terminal: terminal) == 2, "\(words)")
+        }
+        let flag = run("init", "--nonsense")
+        #expect(flag.errors.contains("There is no flag --nonsense.") && flag.errors.contains("usage: onym init"))
+        #expect(run("serve", "--data", data, "--tls-cert", "x").errors.contains("--tls-cert and --tls-key go together"))
+        #expect(!FileManager.default.fileExists(atPath: data), "nothing is made before all is right")
+    }
+
+    @Test("explains itself")
+    func help() {
+        let help = run("help")
+        #expect(help.code == 0)
+        for command in ["init", "serve", "doctor", "settings"] { #expect(help.output.contains("\n  \(command) ")) }
+        #expect(run("help", "serve").output.contains("--tls-cert"))
+        #expect(run("serve", "--help").output == run("help", "serve").output)
+        #expect(run("--version").output == "onym \(Program.version)\n")
+    }
+
+    @Test("serves no folder that holds something else")
+    func foreignFolder() throws {
+        try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
+        try Data("x".utf8).write(to: URL(filePath: data + "/holiday.jpg"))
+        let served = run("serve", "--data", data, "--listen", "127.0.0.1:0")
+        #expect(served.code == 1 && served.errors.contains("other files"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: data) == ["holiday.jpg"])
+    }
+}
