@@ -107,6 +107,8 @@ let package = Package(
         .testTarget(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
+        .testTarget(
+            name: "EndToEndTests", dependencies: ["onym", "TestKit", "Threads"], swiftSettings: testSettings),
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),

@@ -32,6 +32,9 @@ package final class RunningServer: Sendable {
     private let server: Server
     private let metricsServer: Server?
 
+    /// Where the metrics are read without a key, if anywhere.
+    package var metricsAddress: ListeningAddress? { metricsServer?.address }
+
     /// Starts to serve a store that is open, and stays so until the server has stopped.
     package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets) throws(SystemFault) {
         let lanes = Lanes()

@@ -49,12 +49,11 @@ enum ServeCommand: ProgramCommand {
 
         let base = "\(tls == nil ? "http" : "https")://\(server.address)"
         context.terminal.result("{\"listening\":\"\(base)\"}")
-        logger.log(
-            .info, "Serving.",
-            [
-                ("address", .text(base)), ("loops", .integer(configuration.loops)),
-                ("mode", .text(settings["mode"] ?? "")),
-            ])
+        var fields: [(StaticString, Logger.Value)] = [
+            ("address", .text(base)), ("loops", .integer(configuration.loops)), ("mode", .text(settings["mode"] ?? "")),
+        ]
+        if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
+        logger.log(.info, "Serving.", fields)
         if let credentials { welcome(credentials, base, context.terminal) }
 
         waitForStop(signals, configuration.tls, tls, logger)

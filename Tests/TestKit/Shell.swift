@@ -4,6 +4,8 @@ import Foundation
 package enum Shell {
     package struct Failed: Error, CustomStringConvertible {
         package let description: String
+
+        package init(description: String) { self.description = description }
     }
 
     package struct Result: Sendable {

@@ -1,0 +1,235 @@
+import Foundation
+import TestKit
+import Testing
+
+@Suite("The program, serving", .serialized, .timeLimit(.minutes(3)))
+struct ServeTests {
+    @Test("makes a demo project in an empty folder, and shows a call that works when pasted")
+    func firstRun() throws {
+        let folder = TemporaryFolder()
+        let data = folder.path + "/data"
+        let server = try ServerProcess(data: data)
+        var welcome = ""
+        for _ in 0..<200 where !welcome.contains("}}'") {
+            usleep(10_000)
+            welcome = server.errors
+        }
+        let call = try #require(welcome.firstMatch(of: /curl [^}]*}}'/)).output
+        let answer = try Shell.result(["sh", "-c", String(call)])
+        #expect(answer.output.contains(#""mpid":""#) && answer.output.contains(#""is_logged_in":true"#), "\(answer)")
+        #expect(server.stop() == 0)
+
+        let again = try ServerProcess(data: data)
+        #expect(again.stop() == 0)
+        #expect(!again.errors.contains("onym_admin_"), "keys are shown once")
+    }
+
+    @Test("stops in order under load: what was acknowledged is there, and the exit code is 0")
+    func stopping() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let load = Load(store, port: server.port, clients: 8, name: "stop")
+        load.wait(for: 500)
+        #expect(server.stop() == 0)
+        load.stop()
+        #expect(load.refused == 0)
+        try expectAll(load.acknowledged, in: store)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: store.data).sorted() == [
+                "master.key", "onym.db", "onym.lock",
+            ])
+    }
+
+    @Test("loses nothing that it acknowledged when it is killed under load, ten times")
+    func killed() throws {
+        let store = try Store()
+        for round in 1...10 {
+            let server = try ServerProcess(data: store.data)
+            let load = Load(store, port: server.port, clients: 8, name: "kill-\(round)")
+            load.wait(for: 200 + 50 * round)
+            server.kill()
+            load.stop()
+            #expect(load.acknowledged.count >= 200)
+            try expectAll(load.acknowledged, in: store)
+            let doctor = try store.doctor()
+            #expect(doctor.code == 0, "\(doctor.output)")
+        }
+    }
+
+    private func expectAll(_ acknowledged: [String: String], in store: Store) throws {
+        let server = try ServerProcess(data: store.data)
+        let client = server.client
+        for (customer, mpid) in acknowledged {
+            let answer = try store.identify("{\"customerid\":\"\(customer)\"}", client)
+            #expect(answer.mpid == mpid, "\(customer)")
+        }
+        #expect(server.stop() == 0)
+    }
+
+    @Test("turns calls away while the disk is full, says so, and heals by itself")
+    func fullDisk() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let load = Load(store, port: server.port, clients: 4, name: "full")
+        load.wait(for: 100)
+        // A limit on the size of files fails the same writes that a full disk does.
+        func limitFiles(_ bytes: String) throws {
+            try Shell.run("prlimit", "--pid", "\(server.process.processIdentifier)", "--fsize=\(bytes):unlimited")
+        }
+        try limitFiles("4096")
+        for _ in 0..<2000 where load.refused < 20 { usleep(10_000) }
+        #expect(load.refused >= 20)
+        let client = server.client
+        let refused = try client.call(
+            "POST", "/v1/identify", fields: [("x-mp-key", store.webKey)],
+            json: #"{"environment":"development","known_identities":{"customerid":"during"}}"#)
+        #expect(refused.status == 503 && refused["Retry-After"] == "1", "\(refused)")
+        let ready = try client.call("GET", "/readyz")
+        #expect(ready.status == 503 && ready.body.contains("cannot be written"))
+        #expect(try client.call("GET", "/healthz").status == 200)
+        if let known = load.acknowledged.first {
+            #expect(
+                try store.identify("{\"customerid\":\"\(known.key)\"}", client).mpid == known.value, "reading goes on")
+        }
+
+        try limitFiles("unlimited")
+        var healed = false
+        for _ in 0..<500 where !healed {
+            usleep(10_000)
+            healed = try client.call("GET", "/readyz").status == 200
+        }
+        #expect(healed)
+        #expect(try store.identify(#"{"customerid":"after"}"#, client).status == 200)
+        load.stop()
+        #expect(server.stop() == 0)
+        #expect(server.errors.contains("The store failed.") && server.errors.contains("The store is open again."))
+        try expectAll(load.acknowledged, in: store)
+        #expect(try store.doctor().code == 0)
+    }
+
+    @Test("says clearly why it cannot start")
+    func cannotStart() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        func failure(_ words: String...) throws -> Shell.Result {
+            try Shell.result([ServerProcess.program, "serve"] + words)
+        }
+        let sameData = try failure("--data", store.data, "--listen", "127.0.0.1:0")
+        #expect(
+            sameData.code == 1 && sameData.errors.contains("is in use by process \(server.process.processIdentifier)"))
+        let other = try Store()
+        let samePort = try failure("--data", other.data, "--listen", "127.0.0.1:\(server.port)")
+        #expect(samePort.code == 1 && samePort.errors.contains("address already in use"))
+        let noCertificate = try failure("--data", other.data, "--tls-cert", "/nowhere", "--tls-key", "/nowhere")
+        #expect(noCertificate.code == 1 && noCertificate.errors.contains("/nowhere"))
+        let notOurs = other.folder.path + "/foreign"
+        try FileManager.default.createDirectory(atPath: notOurs, withIntermediateDirectories: true)
+        try Data("hello".utf8).write(to: URL(filePath: notOurs + "/onym.db"))
+        try Data(String(repeating: "ab", count: 32).utf8).write(to: URL(filePath: notOurs + "/master.key"))
+        let foreign = try failure("--data", notOurs, "--listen", "127.0.0.1:0")
+        #expect(foreign.code == 1 && foreign.errors.contains("is not a store of Onym"))
+        #expect(try Data(contentsOf: URL(filePath: notOurs + "/onym.db")) == Data("hello".utf8))
+    }
+
+    @Test("says clearly that a folder cannot be written")
+    func readOnlyFolder() throws {
+        let store = try Store()
+        // Root may write everywhere, so it has somebody else try.
+        let nobody = geteuid() == 0 ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []
+        try Shell.run("chmod", "-R", "a+rX,a-w", store.folder.path)
+        defer { _ = try? Shell.run("chmod", "-R", "u+w", store.folder.path) }
+        let result = try Shell.result(
+            nobody + [ServerProcess.program, "serve", "--data", store.data, "--listen", "127.0.0.1:0"])
+        #expect(result.code == 1)
+        #expect(result.errors.contains("Check its"), "\(result.errors)")
+    }
+
+    @Test("serves TLS, and reads its certificate anew when it is told to")
+    func tls() throws {
+        let store = try Store()
+        let (certificate, key) = (store.folder.path + "/cert.pem", store.folder.path + "/key.pem")
+        func makeCertificate(_ name: String) throws {
+            try Shell.run(
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                "1",
+                "-subj", "/CN=\(name)", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
+        }
+        func subject(_ server: ServerProcess) throws -> String {
+            let result = try Shell.result([
+                "curl", "-sSv", "--cacert", certificate, "https://127.0.0.1:\(server.port)/healthz",
+            ])
+            #expect(result.output == #"{"status":"ok"}"#, "\(result.errors)")
+            return result.errors.firstMatch(of: /subject: CN=(\w+)/).map { String($0.1) } ?? ""
+        }
+        try makeCertificate("first")
+        let server = try ServerProcess(data: store.data, flags: ["--tls-cert", certificate, "--tls-key", key])
+        #expect(server.base.hasPrefix("https://"))
+        #expect(try subject(server) == "first")
+        try makeCertificate("second")
+        server.signal(SIGHUP)
+        for _ in 0..<300 where !server.errors.contains("was read anew") { usleep(10_000) }
+        #expect(try subject(server) == "second")
+        try Data("broken".utf8).write(to: URL(filePath: key))
+        server.signal(SIGHUP)
+        for _ in 0..<300 where !server.errors.contains("could not be read") { usleep(10_000) }
+        #expect(server.errors.contains("could not be read"))
+        #expect(try subject(server) == "second", "the old one stays in use")
+        #expect(server.stop() == 0)
+    }
+
+    @Test("serves metrics without a key on an address of their own")
+    func metrics() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data, flags: ["--metrics-listen", "127.0.0.1:0"])
+        let address = try #require(
+            server.errors.firstMatch(of: /"metrics":"http:\/\/127\.0\.0\.1:(\d+)"/).flatMap { UInt16($0.1) })
+        let answer = try HTTPClient(port: address).call("GET", "/metrics")
+        #expect(answer.status == 200 && answer.body.contains("onym_people 0"))
+        #expect(try server.client.call("GET", "/metrics").status == 401)
+        #expect(server.stop() == 0)
+    }
+
+    @Test("is examined by the doctor while it serves")
+    func doctorBeside() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let load = Load(store, port: server.port, clients: 4, name: "doctor")
+        load.wait(for: 200)
+        for _ in 0..<3 { #expect(try store.doctor().code == 0) }
+        load.stop()
+        #expect(load.refused == 0)
+        #expect(server.stop() == 0)
+    }
+
+    @Test("logs no identity and no secret")
+    func quietLogs() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data, flags: ["--log-level", "debug"])
+        let client = server.client
+        _ = try store.identify(#"{"customerid":"very-secret-customer"}"#, client)
+        _ = try store.identify(#"{"nonsense":"very-secret-customer"}"#, client)
+        _ = try client.call("POST", "/v1/very-secret-customer", json: "very-secret-customer")
+        #expect(server.stop() == 0)
+        #expect(!server.errors.contains("very-secret-customer") && !server.errors.contains(store.webKey))
+    }
+
+    @Test("keeps its memory under a steady load")
+    func memory() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let client = server.client
+        func resident() throws -> Int {
+            let text = try client.call("GET", "/metrics", fields: [("Authorization", "Bearer \(store.adminKey)")]).body
+            return text.firstMatch(of: /process_resident_memory_bytes (\d+)/).flatMap { Int($0.1) } ?? 0
+        }
+        func calls(_ count: Int) throws {
+            for number in 0..<count { _ = try store.identify("{\"customerid\":\"c\(number % 50)\"}", client) }
+        }
+        try calls(3000)
+        let before = try resident()
+        #expect(before < 60 << 20, "\(before)")
+        try calls(6000)
+        #expect(try resident() - before < 2 << 20)
+        #expect(server.stop() == 0)
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import TestKit
+
+/// The built program, serving in a process of its own.
+final class ServerProcess {
+    let process = Process()
+    let base: String
+    let port: UInt16
+    private let errorsPath: String
+
+    /// The program beside the tests that were built with it.
+    static var program: String {
+        ProcessInfo.processInfo.environment["ONYM_PROGRAM"]
+            ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().path() + "onym"
+    }
+
+    /// Starts a server and waits until it listens.
+    init(data: String, flags: [String] = []) throws {
+        errorsPath = data + ".stderr"
+        let words =
+            [ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0"] + flags
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = words
+        let output = Pipe()
+        process.standardOutput = output
+        try Data().write(to: URL(filePath: errorsPath))
+        process.standardError = try FileHandle(forWritingTo: URL(filePath: errorsPath))
+        try process.run()
+        var line = Data()
+        while !line.contains(UInt8(ascii: "\n")) {
+            let more = output.fileHandleForReading.availableData
+            if more.isEmpty { break }
+            line += more
+        }
+        guard let object = try? JSONSerialization.jsonObject(with: line) as? [String: String],
+            let base = object["listening"], let port = base.split(separator: ":").last.flatMap({ UInt16($0) })
+        else {
+            process.waitUntilExit()
+            let errors = (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? ""
+            throw Shell.Failed(description: "The server did not start: \(process.terminationStatus) \(errors)")
+        }
+        self.base = base
+        self.port = port
+    }
+
+    deinit { kill() }
+
+    var client: HTTPClient { HTTPClient(port: port) }
+
+    /// What it has printed on standard error.
+    var errors: String { (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? "" }
+
+    func signal(_ number: Int32) { Foundation.kill(process.processIdentifier, number) }
+
+    /// Kills it at once, as a power cut would.
+    func kill() {
+        guard process.isRunning else { return }
+        signal(SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Tells it to stop and waits; answers its exit code.
+    @discardableResult
+    func stop() -> Int32 {
+        signal(SIGTERM)
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+}
+
+/// A data folder with a store, made by the program.
+struct Store {
+    let folder = TemporaryFolder()
+    var data: String { folder.path + "/data" }
+    let webKey: String
+    let adminKey: String
+
+    init() throws {
+        let made = try Shell.result([ServerProcess.program, "init", "--data", folder.path + "/data", "--json"])
+        guard let keys = try JSONSerialization.jsonObject(with: Data(made.output.utf8)) as? [String: Any],
+            let idsync = keys["idsync"] as? [String: String], let webKey = idsync["web_key"],
+            let adminKey = keys["admin_key"] as? String
+        else { throw Shell.Failed(description: "init: \(made)") }
+        self.webKey = webKey
+        self.adminKey = adminKey
+    }
+
+    /// One identify; answers its status and MPID.
+    func identify(_ identities: String, _ client: HTTPClient) throws -> (status: Int, mpid: String?) {
+        let answer = try client.call(
+            "POST", "/v1/identify", fields: [("x-mp-key", webKey)],
+            json: "{\"environment\":\"development\",\"known_identities\":\(identities)}")
+        let mpid = answer.body.firstMatch(of: /"mpid":"(\d+)"/).map { String($0.1) }
+        return (answer.status, mpid)
+    }
+
+    /// What the doctor says.
+    func doctor() throws -> Shell.Result {
+        try Shell.result([ServerProcess.program, "doctor", "--data", data])
+    }
+}
