@@ -129,3 +129,12 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17
 )
+
+// The fuzzer, only when it is asked for: it links with what the compiler brings along under `--sanitize fuzzer` alone.
+if Context.environment["ONYM_FUZZ"] != nil {
+    package.targets += [
+        .executableTarget(
+            name: "fuzz", dependencies: ["HTTPMessage", "JSON"], path: "Tests/Fuzz",
+            swiftSettings: testSettings + [.unsafeFlags(["-parse-as-library"])])
+    ]
+}

@@ -166,11 +166,13 @@ package struct RequestParser: Sendable {
             index = offset
         }
         if index == offset { lineFeeds.removeAll(keepingCapacity: true) }
+        // Limits come before the grammar, so that a head is refused for the same reason however it was cut.
         while let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: index) {
+            if index == offset, lineFeed - offset > limits.targetBytes + 32 { throw .targetTooLong }
+            if lineFeed - offset >= limits.headBytes { throw .headTooLarge }
             guard lineFeed > offset, input[lineFeed - 1] == ASCII.carriageReturn else {
                 throw .malformed(.lineEnd)
             }
-            if lineFeed - offset >= limits.headBytes { throw .headTooLarge }
             if let last = lineFeeds.last, lineFeed - offset == last + 2 { return lineFeed + 1 }
             lineFeeds.append(lineFeed - offset)
             index = lineFeed + 1
@@ -289,16 +291,15 @@ package struct RequestParser: Sendable {
     private mutating func line(
         _ input: borrowing Span<UInt8>, _ offset: inout Int, limit malformation: Malformation
     ) throws(MessageFault) -> Range<Int>? {
-        guard let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: offset) else {
-            if chunkOverhead + input.count - offset > limits.chunkOverheadBytes { throw .headTooLarge }
-            return nil
-        }
+        let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: offset)
+        // A size line of up to eight digits is what chunking costs; whatever is longer draws on the allowance.
+        let overhead = chunkOverhead + max(0, (lineFeed ?? input.count) - offset - 9)
+        if overhead > limits.chunkOverheadBytes { throw .headTooLarge }
+        guard let lineFeed else { return nil }
         guard lineFeed > offset, input[lineFeed - 1] == ASCII.carriageReturn else {
             throw .malformed(malformation)
         }
-        // A size line of up to eight digits is what chunking costs; whatever is longer draws on the allowance.
-        chunkOverhead += max(0, lineFeed + 1 - offset - 10)
-        if chunkOverhead > limits.chunkOverheadBytes { throw .headTooLarge }
+        chunkOverhead = overhead
         defer { offset = lineFeed + 1 }
         return offset..<lineFeed - 1
     }

@@ -222,6 +222,22 @@ struct RequestParserTests {
         #expect(Dialogue(chunked + "3\r\nabc\r\n3\r\n", bodyLimit: 5).fault == .bodyTooLarge)
     }
 
+    @Test(
+        "refuses what is both too long and malformed for its length, however the bytes are cut",
+        arguments: [
+            String(repeating: "a", count: 300) + "\n",
+            "GET / HTTP/1.1\r\nHost: " + String(repeating: "a", count: 600) + "\n\n",
+            "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + String(repeating: "a", count: 300)
+                + "\n",
+        ])
+    func lengthBeforeGrammar(text: String) {
+        var limits = RequestParser.Limits()
+        (limits.headBytes, limits.targetBytes, limits.chunkOverheadBytes) = (512, 200, 64)
+        let whole = Dialogue(text, limits: limits)
+        #expect(whole.fault == .headTooLarge || whole.fault == .targetTooLong)
+        #expect(Dialogue(text.utf8.map { [$0] }, limits: limits) == whole)
+    }
+
     @Test("refuses chunks that are mostly extensions, or trailers without end")
     func limitsChunkOverhead() {
         var limits = RequestParser.Limits()
