@@ -1,7 +1,7 @@
 import ByteText
 import Crypto
 import Domain
-import Synchronization
+import Threads
 
 /// The secrets of IDSync keys. A secret is derived from its key under the server's master key, so that it can be used to
 /// check signatures and is kept nowhere.
@@ -14,7 +14,7 @@ package final class IDSyncSecrets: Sendable {
 
     private let master: HMAC
     /// By key, for keys that were found to be right; so there are never more than there are keys.
-    private let known = Mutex<[KeyHash: Secret]>([:])
+    private let known = Monitor<[KeyHash: Secret]>([:])
 
     package init(master: [UInt8]) {
         self.master = HMAC(key: master)

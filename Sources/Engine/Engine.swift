@@ -48,11 +48,11 @@ package final class Engine: Sendable {
     private let queue = Monitor(Queue())
     private let sightings: [Sightings]
     private let healthy = Atomic(true)
-    private let thread = Mutex<WorkerThread?>(nil)
+    private let thread = Monitor<WorkerThread?>(nil)
 
     /// People seen on one lane. A class, because a lock has to stay where it is.
     private final class Sightings: Sendable {
-        let people = Mutex<[PersonID: Instant]>([:])
+        let people = Monitor<[PersonID: Instant]>([:])
     }
 
     /// Starts the writer.

@@ -1,5 +1,5 @@
 import EventLoop
-import Synchronization
+import Threads
 
 /// Counts the connections of all loops, in all and per address, and says whether one more may be had.
 final class ConnectionLedger: Sendable {
@@ -8,7 +8,7 @@ final class ConnectionLedger: Sendable {
         var perAddress: [PeerAddress: Int] = [:]
     }
 
-    private let counts = Mutex(Counts())
+    private let counts = Monitor(Counts())
     private let limits: ServerLimits
 
     init(limits: ServerLimits) {

@@ -1,7 +1,6 @@
 package import EventLoop
 import Glibc
 package import HTTPMessage
-import Synchronization
 package import TLS
 import Threads
 
@@ -17,10 +16,10 @@ package protocol ServerObserver: AnyObject, Sendable {
 
 /// A certificate that can be exchanged while the server runs.
 package final class TLSIdentity: Sendable {
-    private let current: Mutex<TLSContext>
+    private let current: Monitor<TLSContext>
 
     package init(_ context: TLSContext) {
-        current = Mutex(context)
+        current = Monitor(context)
     }
 
     package var context: TLSContext { current.withLock { $0 } }

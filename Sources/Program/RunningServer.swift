@@ -7,8 +7,8 @@ import Gateway
 import Glibc
 import HTTPMessage
 package import HTTPServer
-import Synchronization
 package import Telemetry
+import Threads
 
 /// A server with all its parts: the one place that knows every one of them.
 package final class RunningServer: Sendable {
@@ -108,7 +108,7 @@ package final class RunningServer: Sendable {
 
 /// The way from the writer back to the loops, which begin after it.
 private final class Lanes: Sendable {
-    private let server = Mutex<Server?>(nil)
+    private let server = Monitor<Server?>(nil)
 
     func open(_ server: Server) { self.server.withLock { $0 = server } }
 
@@ -126,7 +126,7 @@ private final class Inspection: Sendable {
         let openAPI: [UInt8]
     }
 
-    private let parts = Mutex<Parts?>(nil)
+    private let parts = Monitor<Parts?>(nil)
 
     func begin(store: any Store, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
         parts.withLock { $0 = Parts(store: store, engine: engine, metrics: metrics, openAPI: openAPI) }

@@ -1,5 +1,5 @@
 package import Domain
-import Synchronization
+import Threads
 
 /// The store as a model: dictionaries behind a lock, plainly right. Tests and simulations compare the others with it.
 ///
@@ -13,7 +13,7 @@ package final class MemoryStore: Store {
     }
 
     package let hash: KeyedHash
-    private let state = Mutex(State())
+    private let state = Monitor(State())
 
     package init(hash: KeyedHash) {
         self.hash = hash

@@ -13,7 +13,7 @@ final class Checkpointer: Sendable {
     private let file: StoreFile
     private let work = Monitor(Work.idle)
     private let rest = Atomic(false)
-    private let thread = Mutex<WorkerThread?>(nil)
+    private let thread = Monitor<WorkerThread?>(nil)
 
     /// The pages of log at which copying begins.
     static let pagesSoft = 4096

@@ -5,7 +5,8 @@ import Glibc
 ///
 /// The server's hot path runs on a few of these; Swift's tasks are for what is not hot (docs/architecture.md).
 package final class WorkerThread: Sendable {
-    private let thread: pthread_t
+    /// What there is to wait for; nil once somebody has.
+    private let thread: Monitor<pthread_t?>
 
     /// Starts the thread. The name shows in `ps` and in a profile; Linux keeps its first 15 bytes.
     package init(name: String, _ body: @escaping @Sendable () -> Void) {
@@ -21,12 +22,21 @@ package final class WorkerThread: Sendable {
                 return nil
             }, Unmanaged.passRetained(start).toOpaque())
         precondition(code == 0, "The system has no thread left to start.")
-        self.thread = thread
+        self.thread = Monitor(thread)
     }
 
-    /// Waits until the thread has ended. Call it once.
+    deinit {
+        // Nobody waits for it any more, so it leaves nothing behind when it ends.
+        thread.withLock { thread in
+            if let thread = thread.take() { pthread_detach(thread) }
+        }
+    }
+
+    /// Waits until the thread has ended; whoever calls meanwhile waits too, and later calls return at once.
     package func join() {
-        pthread_join(thread, nil)
+        thread.withLock { thread in
+            if let thread = thread.take() { pthread_join(thread, nil) }
+        }
     }
 
     private final class Start: Sendable {

@@ -1,4 +1,3 @@
-import Synchronization
 import TestKit
 import Threads
 
@@ -10,8 +9,8 @@ final class Load: Sendable {
         var isStopping = false
     }
 
-    private let state = Mutex(State())
-    private let threads: Mutex<[WorkerThread]> = Mutex([])
+    private let state = Monitor(State())
+    private let threads: Monitor<[WorkerThread]> = Monitor([])
 
     /// People who were acknowledged, by customer id.
     var acknowledged: [String: String] { state.withLock { $0.acknowledged } }

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-@Suite("The program, serving", .serialized, .timeLimit(.minutes(3)))
+@Suite("The program, serving", .serialized, .timeLimit(.minutes(60)))
 struct ServeTests {
     @Test("makes a demo project in an empty folder, and shows a call that works when pasted")
     func firstRun() throws {
@@ -43,16 +43,17 @@ struct ServeTests {
     @Test("loses nothing that it acknowledged when it is killed under load, ten times")
     func killed() throws {
         let store = try Store()
-        for round in 1...10 {
+        for round in 1...10 * Soak.factor {
             let server = try ServerProcess(data: store.data)
             let load = Load(store, port: server.port, clients: 8, name: "kill-\(round)")
-            load.wait(for: 200 + 50 * round)
+            load.wait(for: 200 + 50 * (round % 20))
             server.kill()
             load.stop()
             #expect(load.acknowledged.count >= 200)
             try expectAll(load.acknowledged, in: store)
             let doctor = try store.doctor()
             #expect(doctor.code == 0, "\(doctor.output)")
+            Soak.report("kill \(round): all of the \(load.acknowledged.count) acknowledged people are there")
         }
     }
 

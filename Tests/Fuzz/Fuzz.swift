@@ -23,6 +23,7 @@ public func initialize(
     return 0
 }
 
+/// Runs the subject over one input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     subject(Array(UnsafeBufferPointer(start: bytes, count: count)))

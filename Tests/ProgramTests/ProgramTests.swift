@@ -1,9 +1,9 @@
 import Foundation
 import Program
 import StoreSQLite
-import Synchronization
 import TestKit
 import Testing
+import Threads
 
 /// The commands, run in this process: what they print and how they end.
 @Suite("The program")
@@ -27,7 +27,7 @@ struct ProgramTests {
     }
 
     private final class Box: Sendable {
-        let text = Mutex("")
+        let text = Monitor("")
     }
 
     private func object(_ text: String) throws -> [String: Any] {

@@ -1,6 +1,5 @@
 import Domain
 import Engine
-import Foundation
 import StoreSQLite
 import TestKit
 import Testing
@@ -12,7 +11,7 @@ import Testing
 struct IdentifySimulationTests {
     private typealias Call = StoreFixture.IdentifyCall
 
-    static let seeds = Seeds.range(200, environment: ProcessInfo.processInfo.environment)
+    static let seeds = Soak.seeds(200)
 
     @Test("give the same answers on both stores", arguments: seeds)
     func sameAnswers(_ seed: UInt64) throws {
@@ -32,6 +31,9 @@ struct IdentifySimulationTests {
         sqlite.sqlite?.close()
         let findings = try Doctor(StoreFile(folder: sqlite.folder.path)) { _ in }.examine()
         #expect(findings.isEmpty, "ONYM_SEED=\(seed)")
+        if seed.isMultiple(of: 1000) {
+            Soak.report("histories up to seed \(seed) agree; this one made \(model.store.counts)")
+        }
     }
 
     /// What happens next.

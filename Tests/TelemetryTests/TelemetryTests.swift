@@ -1,7 +1,7 @@
 import Foundation
-import Synchronization
 import Telemetry
 import Testing
+import Threads
 
 @Suite("Telemetry")
 struct TelemetryTests {
@@ -57,7 +57,7 @@ struct TelemetryTests {
 
     @Test("logs one JSON object a line, from its level on")
     func logs() throws {
-        let lines = Mutex<[[UInt8]]>([])
+        let lines = Monitor<[[UInt8]]>([])
         let logger = Logger(level: .warning) { line in lines.withLock { $0.append(line) } }
         logger.log(.info, "not this")
         logger.log(.error, "a \"quoted\" message", [("route", .text("GET /x")), ("status", .integer(503))])

@@ -1,5 +1,5 @@
 package import Domain
-import Synchronization
+import Threads
 
 /// When a commit fails.
 package enum CommitFault: Sendable, CaseIterable {
@@ -18,7 +18,7 @@ package final class FailingStore: Store {
     }
 
     private let store: any Store
-    private let plan = Mutex(Plan())
+    private let plan = Monitor(Plan())
 
     package init(_ store: any Store) { self.store = store }
 

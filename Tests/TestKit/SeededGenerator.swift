@@ -15,13 +15,3 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     /// Says yes about once in as many times.
     package mutating func oneIn(_ times: Int) -> Bool { Int.random(in: 0..<times, using: &self) == 0 }
 }
-
-/// The seeds that a simulation runs with: one variable runs a single one again.
-package enum Seeds {
-    /// `count` seeds from 1 on, or the one in `ONYM_SEED`; `ONYM_SOAK` multiplies their number.
-    package static func range(_ count: UInt64, environment: [String: String]) -> [UInt64] {
-        if let seed = environment["ONYM_SEED"].flatMap(UInt64.init) { return [seed] }
-        let factor = environment["ONYM_SOAK"].flatMap(UInt64.init) ?? 1
-        return Array(1...count * factor)
-    }
-}

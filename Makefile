@@ -1,0 +1,70 @@
+# make run     builds and serves, with an embedded store and a demo project
+# make test    sets up what tests need and passes them all
+# make check   what CI runs: everything here but bench and soak
+# make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
+# make bench   measures, beside nginx
+.PHONY: run build test check lint imports test-release test-threads fuzz smoke soak bench format clean
+
+RELEASE = .build/release
+DATA ?= data
+LISTEN ?= 127.0.0.1:8080
+SOAK ?= 20
+
+run: build
+	@$(RELEASE)/onym serve --mode development --data $(DATA) --listen $(LISTEN)
+
+build:
+	@Tools/setup
+	swift build -c release --product onym
+
+test:
+	@Tools/setup tests
+	swift build --build-tests
+	swift test --skip-build
+
+# The tests come last: a run ends in what they say.
+check: lint imports fuzz test-threads test-release smoke test
+
+lint:
+	swift format lint --strict --recursive Sources Tests Package.swift
+
+# A target imports what it declares, and nothing else.
+imports:
+	@Tools/setup tests
+	swift build --build-tests --explicit-target-dependency-import-check error
+
+test-release:
+	@Tools/setup tests
+	swift build -c release --build-tests
+	swift test -c release --skip-build
+
+# What runs on more than one thread, under the thread sanitizer.
+test-threads:
+	@Tools/setup tests
+	swift build --build-tests --sanitize thread --scratch-path .build-threads
+	swift test --skip-build --sanitize thread --scratch-path .build-threads \
+		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests'
+
+fuzz:
+	@Tools/setup
+	Tools/fuzz 30
+
+# The built program, from nothing to a first answer.
+smoke: build
+	Tools/smoke $(RELEASE)/onym
+
+soak:
+	@Tools/setup bench
+	swift build -c release
+	Tools/soak $(SOAK)
+
+bench:
+	@Tools/setup bench
+	swift build -c release
+	Benchmarks/run
+
+format:
+	swift format --in-place --recursive Sources Tests Package.swift
+
+clean:
+	rm -rf .build .build-threads .build-fuzz

@@ -1,0 +1,20 @@
+import Foundation
+
+/// How long simulations and the like run. `make check` runs a sample; `ONYM_SOAK=50` makes it fifty times as much, and has
+/// each say what it did.
+package enum Soak {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    package static let factor = environment["ONYM_SOAK"].flatMap(Int.init) ?? 1
+
+    /// `count` seeds from 1 on, or the one in `ONYM_SEED`.
+    package static func seeds(_ count: Int) -> [UInt64] {
+        if let seed = environment["ONYM_SEED"].flatMap(UInt64.init) { return [seed] }
+        return Array(1...UInt64(count * factor))
+    }
+
+    /// Prints what a long run did.
+    package static func report(_ text: @autoclosure () -> String) {
+        if environment["ONYM_SOAK"] != nil { print("soak: \(text())") }
+    }
+}
