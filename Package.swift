@@ -47,6 +47,11 @@ let package = Package(
             name: "CSQLite", path: "Sources/CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson")]),
 
+        // What the benchmarks compare with: the engine and the store without HTTP.
+        .executableTarget(
+            name: "bench-store", dependencies: ["Domain", "Engine", "StoreSQLite"], path: "Benchmarks/Store",
+            swiftSettings: testSettings),
+
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
         ring("Domain"),
         // The writer: batches, replays, recovery. No SQL, no HTTP.

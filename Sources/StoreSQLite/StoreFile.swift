@@ -212,5 +212,10 @@ final class StoreLock: Sendable {
         self.descriptor = descriptor
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // Given back by name: a program that is being started at this moment has a copy of the descriptor for an instant,
+        // and closing ours alone would leave it the lock.
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
 }

@@ -9,11 +9,7 @@ struct ServeTests {
         let folder = TemporaryFolder()
         let data = folder.path + "/data"
         let server = try ServerProcess(data: data)
-        var welcome = ""
-        for _ in 0..<200 where !welcome.contains("}}'") {
-            usleep(10_000)
-            welcome = server.errors
-        }
+        let welcome = server.errors(with: "}}'")
         let call = try #require(welcome.firstMatch(of: /curl [^}]*}}'/)).output
         let answer = try Shell.result(["sh", "-c", String(call)])
         #expect(answer.output.contains(#""mpid":""#) && answer.output.contains(#""is_logged_in":true"#), "\(answer)")
@@ -168,12 +164,11 @@ struct ServeTests {
         #expect(try subject(server) == "first")
         try makeCertificate("second")
         server.signal(SIGHUP)
-        for _ in 0..<300 where !server.errors.contains("was read anew") { usleep(10_000) }
+        #expect(server.errors(with: "was read anew").contains("was read anew"))
         #expect(try subject(server) == "second")
         try Data("broken".utf8).write(to: URL(filePath: key))
         server.signal(SIGHUP)
-        for _ in 0..<300 where !server.errors.contains("could not be read") { usleep(10_000) }
-        #expect(server.errors.contains("could not be read"))
+        #expect(server.errors(with: "could not be read").contains("could not be read"))
         #expect(try subject(server) == "second", "the old one stays in use")
         #expect(server.stop() == 0)
     }
@@ -183,7 +178,9 @@ struct ServeTests {
         let store = try Store()
         let server = try ServerProcess(data: store.data, flags: ["--metrics-listen", "127.0.0.1:0"])
         let address = try #require(
-            server.errors.firstMatch(of: /"metrics":"http:\/\/127\.0\.0\.1:(\d+)"/).flatMap { UInt16($0.1) })
+            server.errors(with: "Serving.").firstMatch(of: /"metrics":"http:\/\/127\.0\.0\.1:(\d+)"/).flatMap {
+                UInt16($0.1)
+            })
         let answer = try HTTPClient(port: address).call("GET", "/metrics")
         #expect(answer.status == 200 && answer.body.contains("onym_people 0"))
         #expect(try server.client.call("GET", "/metrics").status == 401)

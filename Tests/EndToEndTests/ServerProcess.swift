@@ -50,6 +50,12 @@ final class ServerProcess {
     /// What it has printed on standard error.
     var errors: String { (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? "" }
 
+    /// Waits until it has printed some text on standard error, but not for long; answers all that it has printed there.
+    func errors(with text: String) -> String {
+        for _ in 0..<500 where !errors.contains(text) { usleep(10_000) }
+        return errors
+    }
+
     func signal(_ number: Int32) { Foundation.kill(process.processIdentifier, number) }
 
     /// Kills it at once, as a power cut would.

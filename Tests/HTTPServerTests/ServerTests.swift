@@ -364,6 +364,8 @@ struct ServerTests {
             held[0].close()
             #expect(fixture.observer.open.wait(milliseconds: 5000) { $0 == 2 ? true : nil } == true)
             #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200)
+            // Held until here: what nothing uses any more may be closed.
+            for wire in held.dropFirst() { wire.close() }
         }
     }
 

@@ -32,6 +32,23 @@ struct OpeningTests {
         #expect(folder.names == ["onym.db", "onym.lock"])
     }
 
+    @Test("gives its lock back when it is closed, even if a program that was just started has a copy of it")
+    func copiedLock() throws {
+        try make()
+        let store = try SQLiteStore(file)
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        let descriptor = try #require(
+            descriptors.first {
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)"))
+                    == folder.path + "/onym.lock"
+            })
+        let copy = dup(try #require(CInt(descriptor)))
+        defer { close(copy) }
+        #expect(fault { _ = try SQLiteStore(file) }?.kind == .locked)
+        store.close()
+        try SQLiteStore(file).close()
+    }
+
     @Test("finds no store where there is none, and makes none")
     func missing() {
         let fault = fault { _ = try SQLiteStore(file) }
