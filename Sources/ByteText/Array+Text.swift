@@ -47,11 +47,13 @@ extension [UInt8] {
         append(copying: buffer.span.extracting(Swift.min(start, 20 - digits)..<20))
     }
 
-    /// Appends an integer in 16 hexadecimal digits.
-    package mutating func append(hexadecimal value: UInt64) {
-        var buffer = [16 of UInt8](repeating: 0)
+    /// Appends 128 bits in 32 hexadecimal digits.
+    package mutating func append(hexadecimal high: UInt64, _ low: UInt64) {
+        var buffer = [32 of UInt8](repeating: 0)
         for index in 0..<16 {
-            buffer[index] = Hexadecimal.digit(UInt8(truncatingIfNeeded: value &>> UInt64(60 - index * 4)) & 15)
+            let shift = UInt64(60 - index * 4)
+            buffer[index] = Hexadecimal.digit(UInt8(truncatingIfNeeded: high &>> shift) & 15)
+            buffer[index + 16] = Hexadecimal.digit(UInt8(truncatingIfNeeded: low &>> shift) & 15)
         }
         append(copying: buffer.span)
     }

@@ -71,5 +71,5 @@ struct IDSyncFault: Error, Equatable {
         return response
     }
 
-    static let contentType = "application/json; charset=utf-8"
+    static let contentType: Response.ContentType = "application/json; charset=utf-8"
 }

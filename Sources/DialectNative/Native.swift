@@ -75,7 +75,7 @@ package enum Native {
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
                     ]),
                 action: .answer { _ in
-                    Response(.ok, contentType: sources.metricsContentType, body: sources.metrics())
+                    Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
                 }),
         ]
     }
@@ -157,7 +157,7 @@ package enum Native {
             json.key("request_id")
             json.string(id.text)
         }
-        response.contentType = problemType
+        response.contentType = .init(problemType)
         return response
     }
 }

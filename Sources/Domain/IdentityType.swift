@@ -40,7 +40,7 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     case microsoftPublisherID = 33
 
     /// The type's name in every document and on every wire.
-    package var name: String {
+    package var name: StaticString {
         switch self {
         case .other: "other"
         case .customerID: "customerid"
@@ -98,7 +98,7 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
 
     /// The types whose names have a length, with their names.
     private static let byLength: [[([UInt8], IdentityType)]] = {
-        let named = allCases.map { (Array($0.name.utf8), $0) }
+        let named = allCases.map { (Array("\($0.name)".utf8), $0) }
         let longest = named.map(\.0.count).max() ?? 0
         return (0...longest).map { length in named.filter { $0.0.count == length } }
     }()

@@ -2,23 +2,31 @@ import ByteText
 
 /// An answer: what a route makes and a connection writes.
 package struct Response: Equatable, Sendable {
-    /// One header field. Names and values come from the program or have been checked, never straight from a client.
+    /// One header field, as it goes over the wire, so that one that many answers have is put together once.
     package struct Field: Equatable, Sendable {
-        package let name: String
-        package let value: String
+        fileprivate let line: [UInt8]
 
+        /// A byte of the value that could end it early becomes a space.
         package init(_ name: String, _ value: String) {
-            self.name = name
-            self.value = value
+            let value = value.utf8.map { ByteClass.isFieldValue($0) ? $0 : ASCII.space }
+            line = Array("\(name): ".utf8) + value + Array("\r\n".utf8)
         }
     }
 
+    /// What a body is.
+    package struct ContentType: Equatable, Sendable, ExpressibleByStringLiteral {
+        fileprivate let field: Field
+
+        package init(_ text: String) { field = Field("Content-Type", text) }
+        package init(stringLiteral text: String) { self.init(text) }
+    }
+
     package var status: Status
-    package var contentType: String?
+    package var contentType: ContentType?
     package var fields: [Field]
     package var body: [UInt8]
 
-    package init(_ status: Status, contentType: String? = nil, fields: [Field] = [], body: [UInt8] = []) {
+    package init(_ status: Status, contentType: ContentType? = nil, fields: [Field] = [], body: [UInt8] = []) {
         self.status = status
         self.contentType = contentType
         self.fields = fields
@@ -44,16 +52,13 @@ extension Response {
         to output: inout [UInt8], framing: ResponseFraming, addFields: (inout [UInt8]) -> Void = { _ in }
     ) {
         output.append(copying: status.line.span)
-        if let contentType { output.append(field: "Content-Type", contentType) }
+        if let contentType { output.append(copying: contentType.field.line.span) }
         if !status.forbidsBody {
             output.append("Content-Length: ")
             output.append(decimal: body.count)
             output.append("\r\n")
         }
-        for field in fields {
-            output.append(copying: field.name.utf8.span)
-            output.append(field: "", field.value)
-        }
+        for field in fields { output.append(copying: field.line.span) }
         addFields(&output)
         if !framing.keepsAlive {
             output.append("Connection: close\r\n")
@@ -62,20 +67,5 @@ extension Response {
         }
         output.append("\r\n")
         if !framing.omitsBody, !status.forbidsBody { output.append(copying: body.span) }
-    }
-}
-
-extension [UInt8] {
-    /// Appends a field with its line end; a byte of the value that could end it early is written as a space.
-    fileprivate mutating func append(field name: StaticString, _ value: String) {
-        append(name)
-        append(": ")
-        let bytes = value.utf8.span
-        if ByteClass.firstForbiddenInFieldValue(bytes, from: 0) == nil {
-            append(copying: bytes)
-        } else {
-            for byte in value.utf8 { append(ByteClass.isFieldValue(byte) ? byte : ASCII.space) }
-        }
-        append("\r\n")
     }
 }

@@ -30,7 +30,7 @@ final class Connection: StreamOwner {
     }
 
     let id: ConnectionID
-    private unowned let loop: ServerLoop
+    private let loop: ServerLoop
     private let stream: Stream
     private let tls: TLSSession?
 

@@ -101,7 +101,6 @@ extension [UInt8] {
 
     /// Appends 32 hexadecimal digits that stand for a request, whatever its client calls it.
     package mutating func append(traceOf id: RequestID) {
-        append(hexadecimal: id.high)
-        append(hexadecimal: id.low)
+        append(hexadecimal: id.high, id.low)
     }
 }

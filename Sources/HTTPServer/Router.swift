@@ -111,11 +111,10 @@ package struct Router: Sendable {
             return find(path, from: end + 1, node: child, &parameters)
         }
         let segment = path.extracting(start..<end)
-        let here = nodes[node]
-        for literal in here.literals where matches(segment, literal.segment, literal.ignoresCase) {
-            if let found = goOn(literal.child, &parameters) { return found }
+        for index in nodes[node].literals.indices where matches(segment, nodes[node].literals[index]) {
+            if let found = goOn(nodes[node].literals[index].child, &parameters) { return found }
         }
-        if let child = here.parameter, start < end {
+        if let child = nodes[node].parameter, start < end {
             parameters.append(start..<end)
             if let found = goOn(child, &parameters) { return found }
             parameters.removeLast()
@@ -124,16 +123,17 @@ package struct Router: Sendable {
     }
 
     /// Compares a received segment, which may have escapes, with a literal.
-    private func matches(_ segment: borrowing Span<UInt8>, _ literal: [UInt8], _ ignoresCase: Bool) -> Bool {
-        guard segment.count == literal.count else {
-            guard segment.count > literal.count, segment.firstIndex(of: UInt8(ascii: "%"), in: segment.indices) != nil
+    private func matches(_ segment: borrowing Span<UInt8>, _ literal: borrowing Literal) -> Bool {
+        let name = literal.segment.span
+        guard segment.count == name.count else {
+            guard segment.count > name.count, segment.firstIndex(of: UInt8(ascii: "%"), in: segment.indices) != nil
             else { return false }
             var decoded: [UInt8] = []
-            guard PercentCoding.decode(segment, into: &decoded), decoded.count == literal.count else { return false }
-            return matches(decoded.span, literal, ignoresCase)
+            guard PercentCoding.decode(segment, into: &decoded), decoded.count == name.count else { return false }
+            return matches(decoded.span, literal)
         }
-        for index in segment.indices where segment[index] != literal[index] {
-            guard ignoresCase, ASCII.lowercased(segment[index]) == ASCII.lowercased(literal[index]) else {
+        for index in segment.indices where segment[index] != name[index] {
+            guard literal.ignoresCase, ASCII.lowercased(segment[index]) == ASCII.lowercased(name[index]) else {
                 return false
             }
         }

@@ -88,7 +88,7 @@ package final class RunningServer: Sendable {
         on address: ListeningAddress, _ inspection: Inspection
     ) throws(SystemFault) -> Server {
         let route = Route(.get, "/metrics") { _, _ in
-            .answer(.init(.ok, contentType: MetricsText.contentType, body: inspection.metrics()))
+            .answer(.init(.ok, contentType: .init(MetricsText.contentType), body: inspection.metrics()))
         }
         let refuse: @Sendable (HTTPRefusal, RequestID) -> Response = { Native.problem(.http($0), $1) }
         return try Server(

@@ -32,7 +32,7 @@ struct ByteTextTests {
         #expect(decodeHexadecimal("") == [])
         #expect(decodeHexadecimal("0") == nil)
         #expect(decodeHexadecimal("0g") == nil)
-        #expect(text { $0.append(hexadecimal: 0x0123_4567_89AB_CDEF) } == "0123456789abcdef")
+        #expect(text { $0.append(hexadecimal: 0x0123_4567_89AB_CDEF, 0xF) } == "0123456789abcdef000000000000000f")
     }
 
     @Test("writes and reads Base64 as Foundation does")
