@@ -20,6 +20,7 @@ package final class Stream {
     private unowned let loop: EventLoop
     private weak var owner: (any StreamOwner)?
     private var isClosing = false
+    private var finishesWhenSent = false
     private var closesWhenSent = false
     private var write: Write?
     private var backlog: [UInt8] = []
@@ -110,6 +111,11 @@ package final class Stream {
     package func finishSending(thenClose: Bool) {
         guard !isClosing else { return }
         closesWhenSent = thenClose
+        // The system is told only when it has all: after that it takes nothing.
+        if write == nil { finishSending() } else { finishesWhenSent = true }
+    }
+
+    private func finishSending() {
         let request = UnsafeMutablePointer<uv_shutdown_t>.allocate(capacity: 1)
         unsafe request.pointee.data = Unmanaged.passRetained(self).toOpaque()
         let code = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
@@ -189,14 +195,17 @@ package final class Stream {
         guard !isClosing else { return }
         if status < 0 {
             close()
-        } else if backlog.isEmpty {
-            owner?.drained()
-        } else {
-            let bytes = backlog
-            backlog = []
-            send(bytes)
-            if write == nil { owner?.drained() }
+            return
         }
+        let bytes = backlog
+        backlog = []
+        send(bytes)
+        guard write == nil, !isClosing else { return }
+        if finishesWhenSent {
+            finishesWhenSent = false
+            finishSending()
+        }
+        owner?.drained()
     }
 }
 

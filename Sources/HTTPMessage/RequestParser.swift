@@ -122,6 +122,8 @@ package struct RequestParser: Sendable {
 
             case .trailers:
                 guard let line = try line(input, &offset, limit: .lineEnd) else { return nil }
+                // However short, a trailer costs.
+                chunkOverhead += 9
                 if line.isEmpty {
                     state = .end
                 } else {
@@ -330,6 +332,7 @@ private struct FramingFields {
     private var hosts = 0
     private var length: Int?
     private var isChunked = false
+    private var (closes, keeps) = (false, false)
 
     mutating func read(
         _ field: RequestHead.Field, _ bytes: borrowing Span<UInt8>, into head: inout RequestHead
@@ -343,7 +346,7 @@ private struct FramingFields {
             guard value.equalsIgnoringCase("100-continue") else { throw .unsupportedExpectation }
             head.expectsContinue = head.minorVersion == 1
         case 10 where name.equalsIgnoringCase("connection"):
-            readConnection(value, into: &head)
+            readConnection(value)
         case 14 where name.equalsIgnoringCase("content-length"):
             guard length == nil else { throw .malformed(.contentLength) }
             length = try contentLength(value)
@@ -359,6 +362,11 @@ private struct FramingFields {
     /// Decides once all fields have been seen.
     func settle(_ head: inout RequestHead) throws(MessageFault) {
         if length != nil, isChunked { throw .malformed(.bothLengths) }
+        if closes {
+            head.keepsAlive = false
+        } else if keeps {
+            head.keepsAlive = true
+        }
         if hosts > 1 || hosts == 0 && head.minorVersion == 1 { throw .malformed(.host) }
         if isChunked {
             head.framing = .chunked
@@ -378,21 +386,15 @@ private struct FramingFields {
         return length
     }
 
-    /// Reads a list of options; "close" wins over "keep-alive", whatever their order.
-    private func readConnection(_ value: borrowing Span<UInt8>, into head: inout RequestHead) {
+    /// Reads a list of options; "close" wins over "keep-alive", whatever their order, and in however many fields.
+    private mutating func readConnection(_ value: borrowing Span<UInt8>) {
         var start = 0
-        var (closes, keeps) = (false, false)
         while start <= value.count {
             let end = value.firstIndex(of: UInt8(ascii: ","), in: start..<value.count) ?? value.count
             let option = value.extracting(value.trimming(start..<end))
             if option.equalsIgnoringCase("close") { closes = true }
             if option.equalsIgnoringCase("keep-alive") { keeps = true }
             start = end + 1
-        }
-        if closes {
-            head.keepsAlive = false
-        } else if keeps {
-            head.keepsAlive = true
         }
     }
 }

@@ -133,6 +133,8 @@ final class Connection: StreamOwner {
 
     /// A head is complete: finds its route, and whether its body is wanted.
     private func begin(_ bytes: borrowing Span<UInt8>) {
+        // What comes after this message has a time of its own.
+        deadline = (.none, .max)
         headBytes.removeAll(keepingCapacity: true)
         headBytes.append(copying: bytes)
         body.removeAll(keepingCapacity: true)
@@ -221,7 +223,10 @@ final class Connection: StreamOwner {
     private func handle(_ handling: Handling, _ context: AnswerContext) {
         switch handling {
         case .answer(let response): answer(response, context)
-        case .later: waiting.append(Waiting(framing: context.framing, context: context))
+        case .later:
+            waiting.append(Waiting(framing: context.framing, context: context))
+            // RFC 9112 9.6: what a client sends after it has said that it will close is no request.
+            if !context.framing.keepsAlive, stage == .open { stage = .finishing }
         }
     }
 
@@ -368,10 +373,10 @@ final class Connection: StreamOwner {
     func ended() {
         hasPeerEnded = true
         switch stage {
-        case .open where incoming != nil || waiting.isEmpty && stream.queuedBytes == 0: close()
         case .open:
-            stage = .finishing
-            settle()
+            incoming?.sink?.abandon()
+            incoming = nil
+            finish()
         case .lingering where stream.queuedBytes == 0: close()
         case .finishing, .lingering, .closed: break
         }
@@ -379,7 +384,17 @@ final class Connection: StreamOwner {
 
     /// The server wants to stop: idle connections close, others after what is in flight.
     func drain() {
-        if stage == .open, waiting.isEmpty, incoming == nil, input.isEmpty { close() }
+        if stage == .open, waiting.isEmpty, incoming == nil, input.isEmpty { finish() }
+    }
+
+    /// Reads no more requests, and closes when all that is due has gone out: at once, if that is nothing.
+    private func finish() {
+        if waiting.isEmpty, output.isEmpty, stream.queuedBytes == 0 {
+            close()
+        } else {
+            stage = .finishing
+            if !isProcessing { settle() }
+        }
     }
 
     func close() {
@@ -405,14 +420,16 @@ final class Connection: StreamOwner {
     }
 
     private func updateDeadline() {
+        if stage == .finishing { deadline = (.none, .max) }
         guard stage == .open else { return }
         if incoming != nil {
             if deadline.kind != .body { deadline = (.none, .max) }
         } else if !input.isEmpty, !isPaused {
             if deadline.kind != .head { setDeadline(.head, after: loop.limits.headMilliseconds) }
         } else if waiting.isEmpty {
-            // A connection that has not sent anything is held to the time for a head.
-            if firstOrdinal > 0 { setDeadline(.idle, after: loop.limits.idleMilliseconds) }
+            // A connection that has not sent anything is held to the time for a head. Bytes that are no request (empty
+            // lines) win it no time.
+            if firstOrdinal > 0, deadline.kind != .idle { setDeadline(.idle, after: loop.limits.idleMilliseconds) }
             if input.capacity > Connection.keptBytes { input = [] }
             if body.capacity > Connection.keptBytes { body = [] }
         } else {
@@ -435,6 +452,7 @@ final class Connection: StreamOwner {
         switch deadline.kind {
         case .none: break
         case .linger where queued > 0: setDeadline(.linger, after: loop.limits.lingerMilliseconds)
+        case .idle where queued > 0: setDeadline(.idle, after: loop.limits.idleMilliseconds)
         case .idle, .linger: close()
         case .head where input.isEmpty: close()
         case .head, .body:

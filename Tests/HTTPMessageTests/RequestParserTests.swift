@@ -183,6 +183,23 @@ struct RequestParserTests {
         #expect(throws: MessageFault.malformed(.lineEnd)) { _ = try parser.next(in: good.span, from: &offset) }
     }
 
+    @Test("lets close win over keep-alive, in one field or in several")
+    func closeWins() {
+        for fields in [
+            "Connection: close, keep-alive\r\n", "Connection: close\r\nConnection: keep-alive\r\n",
+            "Connection: keep-alive\r\nConnection: close\r\n",
+        ] {
+            let line = Dialogue("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n").messages[0].line
+            #expect(line.hasSuffix("keep=false"), "\(fields)")
+        }
+    }
+
+    @Test("limits short trailers too")
+    func limitsTrailers() {
+        let start = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        #expect(Dialogue(start + String(repeating: "a:b\r\n", count: 10_000)).fault == .headTooLarge)
+    }
+
     // MARK: - Limits
 
     @Test("refuses a head that is too large, before it is complete")

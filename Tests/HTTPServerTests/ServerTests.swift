@@ -433,7 +433,77 @@ struct ServerTests {
         #expect(fixture.uploads.state.withLock { $0.finished } == 0)
     }
 
+    // MARK: - Ends
+
+    @Test("sends all that is due before it closes, however slowly it is taken")
+    func closesBehindBacklog() throws {
+        let fixture = try ServerFixture(loops: 1) { $0.outputBytes = 64 << 20 }
+        let slow = try Wire(port: fixture.port)
+        try slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.isEmpty ? nil : true } == true)
+        try slow.send(
+            "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.count == 3 ? true : nil } == true)
+        #expect(try slow.readAnswer().body.utf8.count == 8 << 20)
+        #expect(try slow.readAnswer().body == "hello")
+        #expect(try slow.readAnswer().body == "hello")
+        #expect(slow.isClosedByPeer)
+    }
+
+    @Test("reads no request behind one that said it would be the last, even while that one waits")
+    func nothingBehindClose() throws {
+        let fixture = try ServerFixture()
+        let wire = try Wire(port: fixture.port)
+        try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        let slow = fixture.waitForSlow(1)
+        usleep(100_000)
+        #expect(fixture.waitForSlow(1).count == 1)
+        fixture.answer(slow[0], "last")
+        #expect(try wire.readAnswer().body == "last")
+        #expect(wire.isClosedByPeer)
+    }
+
+    @Test("gives each head its own time, also when half of it comes with the one before")
+    func headDeadlinePerHead() throws {
+        let fixture = try ServerFixture { $0.headMilliseconds = 600 }
+        let wire = try Wire(port: fixture.port)
+        let (first, second) = ("GET /hello HTTP/1.1\r\nHo", "st: a\r\n\r\n")
+        try wire.send(first)
+        for _ in 0..<10 {
+            usleep(150_000)
+            try wire.send(second + first)
+            #expect(try wire.readAnswer().body == "hello")
+        }
+    }
+
+    @Test("lets empty lines win an idle connection no time")
+    func idleDrip() throws {
+        let fixture = try ServerFixture { $0.idleMilliseconds = 500 }
+        let wire = try Wire(port: fixture.port)
+        try wire.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        _ = try wire.readAnswer()
+        for _ in 0..<40 where fixture.observer.open.withLock({ $0 }) > 0 {
+            usleep(100_000)
+            try? wire.send("\r\n")
+        }
+        #expect(fixture.observer.open.withLock { $0 } == 0)
+    }
+
     // MARK: - Stopping
+
+    @Test("sends what is on its way before it stops")
+    func drainingSlowReader() throws {
+        let fixture = try ServerFixture(loops: 1)
+        let slow = try Wire(port: fixture.port)
+        try slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.isEmpty ? nil : true } == true)
+        let server = fixture.server
+        let stopping = WorkerThread(name: "stopping") { server.stop() }
+        usleep(200_000)
+        #expect(try slow.readAnswer().body.utf8.count == 8 << 20)
+        slow.close()
+        stopping.join()
+    }
 
     @Test("finishes what is in flight when it is told to stop, and takes nothing new")
     func draining() throws {

@@ -53,6 +53,46 @@ struct TLSTests {
         #expect(upload.output == "1000000", "\(upload.errors)")
     }
 
+    @Test("answers a request that comes together with the end of the session")
+    func requestWithEnd() throws {
+        let certificate = try Certificate(name: "one")
+        let fixture = try ServerFixture(tls: TLSIdentity(try certificate.context()))
+        let result = try Shell.result(["python3", "-c", TLSTests.requestWithEnd, "\(fixture.port)"])
+        #expect(result.output.contains("200 OK"), "\(result)")
+    }
+
+    /// A client that puts its request and its close_notify into one segment, and prints what comes back.
+    private static let requestWithEnd = """
+        import socket, ssl, sys
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = context.wrap_bio(incoming, outgoing)
+        wire = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10)
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                wire.sendall(outgoing.read())
+                incoming.write(wire.recv(65536))
+        session.write(b"GET /hello HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+        try:
+            session.unwrap()
+        except ssl.SSLWantReadError:
+            pass
+        wire.sendall(outgoing.read())
+        while True:
+            bytes = wire.recv(65536)
+            if not bytes:
+                break
+            incoming.write(bytes)
+            try:
+                print(session.read(65536).decode())
+            except ssl.SSLError:
+                pass
+        """
+
     @Test("closes on bytes that are not TLS, and goes on for others")
     func notTLS() throws {
         let certificate = try Certificate(name: "one")
