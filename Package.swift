@@ -108,7 +108,8 @@ let package = Package(
             ],
             path: "Tests/TestKit", swiftSettings: testSettings),
         .testTarget(
-            name: "StoreContractTests", dependencies: ["Domain", "Engine", "TestKit"], swiftSettings: testSettings),
+            name: "StoreContractTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
@@ -121,7 +122,7 @@ let package = Package(
         tests("DialectIDSync", ["ByteText", "Compression", "Crypto", "Domain", "TestKit", "Threads"]),
         tests("DialectNative", ["DialectIDSync", "TestKit"]),
         tests("Domain", ["TestKit"]),
-        tests("Program", ["StoreSQLite", "TestKit", "Threads"]),
+        tests("Program", ["DialectIDSync", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests("Invocation"),

@@ -10,6 +10,7 @@ struct IDSyncFault: Error, Equatable {
         case validation = "VALIDATION_ERROR"
         case lookup = "LOOKUP_ERROR"
         case notFound = "NOT_FOUND_ERROR"
+        case idempotencyMismatch = "IDEMPOTENCY_MISMATCH"
         case internalError = "INTERNAL_ERROR"
     }
 
@@ -63,6 +64,7 @@ struct IDSyncFault: Error, Equatable {
         let code: Code =
             switch problem.status {
             case .notFound: .notFound
+            case .unprocessableContent: .idempotencyMismatch
             case let status where status.rawValue >= 500: .internalError
             default: .badRequest
             }

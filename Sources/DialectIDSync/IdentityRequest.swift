@@ -58,7 +58,7 @@ struct IdentityRequest: Sendable {
         identities.reserveCapacity(4)
         try value.forEachMember(at: "known_identities") { key, value throws(JSONFault) in
             guard let type = IdentityType(idsync: key) else {
-                throw JSONFault(.wrong("is not an identity type"), at: "known_identities.\(key.copy())")
+                throw JSONFault(.wrong("is not an identity type"), at: "known_identities.\(key.shown)")
             }
             // Of members with one key the last counts, also when it takes a value back.
             if let earlier = identities.firstIndex(where: { $0.type == type }) { identities.remove(at: earlier) }
@@ -81,7 +81,7 @@ struct IdentityRequest: Sendable {
         case .string:
             let text = try value.string(at: path)
             if text.isEmpty { return nil }
-            id = Int64(text)
+            id = text.hasPrefix("+") ? nil : Int64(text)
         default: id = try value.integer(at: path)
         }
         guard let id else { throw JSONFault(.wrong("must be a 64-bit integer"), at: path) }

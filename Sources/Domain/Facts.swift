@@ -20,7 +20,7 @@ package struct Facts: Sendable {
 
     package private(set) var people: [PersonID: PersonState] = [:]
     package private(set) var holders: [IdentityKey: [PersonID]] = [:]
-    package private(set) var replays: [ReplayKey: Replay] = [:]
+    package private(set) var replays = Replays()
     package private(set) var directory: Directory
     /// Whether only what was asked for is here. Then looking at anything else is a mistake of the program.
     private let isPartial: Bool
@@ -48,10 +48,6 @@ package struct Facts: Sendable {
         people[person] = state
     }
 
-    package mutating func load(_ key: ReplayKey, _ replay: Replay) {
-        replays[key] = replay
-    }
-
     /// The part of these facts that a batch needs.
     package func loading(_ needs: Needs) -> Facts {
         var part = Facts(loadedWith: directory)
@@ -62,9 +58,7 @@ package struct Facts: Sendable {
                 part.people[person] = people[person]
             }
         }
-        for key in needs.replays {
-            part.replays[key] = replays[key]
-        }
+        part.replays = replays.under(needs.replays)
         return part
     }
 
@@ -75,7 +69,7 @@ package struct Facts: Sendable {
         for change in entry.changes { apply(change, in: entry.project) }
         if entry.changesDirectory { directory = directory.applying(entry.changes) }
         if let claim = entry.replay {
-            replays[claim.key] = Replay(body: claim.body, reply: entry.reply, at: entry.at)
+            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 
@@ -101,7 +95,7 @@ package struct Facts: Sendable {
 
     /// Forgets the calls from before some moment.
     package mutating func forgetReplays(before moment: Instant) {
-        replays = replays.filter { $0.value.at >= moment }
+        replays.forget(before: moment)
     }
 }
 

@@ -36,6 +36,50 @@ package struct ReplayClaim: Equatable, Sendable {
     }
 }
 
+/// What is remembered of calls, by what they are recognized by.
+///
+/// Under an idempotency key there is one. A request id is used again by some clients, so under one of these the last few
+/// calls are remembered, each with its body.
+package struct Replays: Sendable {
+    private var byKey: [ReplayKey: [Replay]] = [:]
+
+    /// How many calls are remembered under one key.
+    package static let callsPerKey = 16
+
+    package init() {}
+
+    package var isEmpty: Bool { byKey.isEmpty }
+
+    package func knows(_ key: ReplayKey) -> Bool { byKey[key] != nil }
+
+    /// The earlier call that a claim is a repetition of; where there is none, the last under its key.
+    package func earlier(_ claim: ReplayClaim) -> Replay? {
+        guard let calls = byKey[claim.key] else { return nil }
+        return calls.last { $0.body == claim.body } ?? calls.last
+    }
+
+    /// Remembers a call, the last under its key.
+    package mutating func add(_ key: ReplayKey, _ replay: Replay) {
+        byKey[key, default: []].append(replay)
+        if byKey[key, default: []].count > Replays.callsPerKey { byKey[key]?.removeFirst() }
+    }
+
+    /// The calls under some keys alone.
+    func under(_ keys: [ReplayKey]) -> Replays {
+        var some = Replays()
+        for key in keys { some.byKey[key] = byKey[key] }
+        return some
+    }
+
+    /// Forgets the calls from before some moment.
+    mutating func forget(before moment: Instant) {
+        byKey = byKey.compactMapValues { calls in
+            let kept = calls.filter { $0.at >= moment }
+            return kept.isEmpty ? nil : kept
+        }
+    }
+}
+
 /// What is remembered of a call that changed something, so that the same call is given the same answer.
 package struct Replay: Equatable, Sendable {
     package let body: Hash128

@@ -36,6 +36,9 @@ package protocol Store: AnyObject, Sendable {
     /// The largest id that a person has; new ones are made after it.
     var lastPerson: PersonID? { get }
 
+    /// When the last call was journalled; time goes on from there, whatever the clock says.
+    var lastMoment: Instant? { get }
+
     var counts: StoreCounts { get }
     var directory: Directory { get }
 }
@@ -45,8 +48,8 @@ package protocol Workspace: AnyObject {
     /// Decides a call, to which no earlier one is the same.
     func decide(_ command: Command, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision
 
-    /// What became of an earlier call.
-    func replay(of key: ReplayKey) -> Replay?
+    /// What became of the earlier call that a claim is a repetition of; where there is none, of the last under its key.
+    func earlier(_ claim: ReplayClaim) -> Replay?
 
     /// Takes in what a decision changed.
     func apply(_ entry: JournalEntry)

@@ -8,7 +8,7 @@ package final class FactsWorkspace: Workspace {
         try command.decide(stamp, project: project, in: facts)
     }
 
-    package func replay(of key: ReplayKey) -> Replay? { facts.replays[key] }
+    package func earlier(_ claim: ReplayClaim) -> Replay? { facts.replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) { facts.apply(entry) }
 }
@@ -17,10 +17,10 @@ package final class FactsWorkspace: Workspace {
 /// committed.
 package final class IndexWorkspace: Workspace {
     private let index: PeopleIndex
-    private var replays: [ReplayKey: Replay]
+    private var replays: Replays
 
     /// - Parameter replays: what the store remembers of the calls that the batch may repeat.
-    package init(_ index: PeopleIndex, replays: [ReplayKey: Replay]) {
+    package init(_ index: PeopleIndex, replays: Replays) {
         self.index = index
         self.replays = replays
     }
@@ -29,12 +29,12 @@ package final class IndexWorkspace: Workspace {
         try command.decide(stamp, project: project, in: index.pending)
     }
 
-    package func replay(of key: ReplayKey) -> Replay? { replays.isEmpty ? nil : replays[key] }
+    package func earlier(_ claim: ReplayClaim) -> Replay? { replays.isEmpty ? nil : replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) {
         index.apply(entry)
         if let claim = entry.replay {
-            replays[claim.key] = Replay(body: claim.body, reply: entry.reply, at: entry.at)
+            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 }

@@ -15,6 +15,8 @@ package final class Engine: Sendable {
     package struct Limits: Equatable, Sendable {
         /// Calls that wait for the writer. More are turned away.
         package var queuedCalls = 16_384
+        /// What the waiting calls carry, in bytes. More are turned away.
+        package var queuedBytes = 64 << 20
         /// Calls of one batch.
         package var batchCalls = 1024
         /// What the calls of one batch carry, in bytes.
@@ -31,11 +33,9 @@ package final class Engine: Sendable {
 
     private struct Queue: Sendable {
         var jobs: [(lane: Int, job: Job)] = []
-        /// The jobs before this one are taken.
-        var taken = 0
+        /// What the jobs carry.
+        var bytes = 0
         var isStopping = false
-
-        var count: Int { jobs.count - taken }
     }
 
     private let store: any Store
@@ -80,7 +80,7 @@ package final class Engine: Sendable {
     package var isHealthy: Bool { healthy.load(ordering: .relaxed) }
 
     /// Calls that wait for the writer.
-    package var queueDepth: Int { queue.withLock { $0.count } }
+    package var queueDepth: Int { queue.withLock { $0.jobs.count } }
 
     // MARK: - For the lanes
 
@@ -99,9 +99,13 @@ package final class Engine: Sendable {
 
     /// Hands jobs to the writer, all of them or, when the queue is full or the engine stops, none.
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
-        queue.change { queue in
-            guard !queue.isStopping, queue.count + jobs.count <= limits.queuedCalls else { return false }
+        let bytes = jobs.reduce(0) { $0 + $1.command.byteCount }
+        return queue.change { queue in
+            guard !queue.isStopping, queue.jobs.count + jobs.count <= limits.queuedCalls,
+                queue.jobs.isEmpty || queue.bytes + bytes <= limits.queuedBytes
+            else { return false }
             for job in jobs { queue.jobs.append((lane, job)) }
+            queue.bytes += bytes
             return true
         }
     }
@@ -123,7 +127,7 @@ package final class Engine: Sendable {
         while true {
             let wait = isFolding ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
             let batch = queue.wait(milliseconds: wait) { queue in
-                queue.count > 0 ? take(&queue) : queue.isStopping ? [] : nil
+                !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
             }
             if let batch {
                 if batch.isEmpty { break }
@@ -150,23 +154,22 @@ package final class Engine: Sendable {
 
     /// Takes the next batch off the queue.
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
-        var end = queue.taken
+        var end = 0
         var bytes = 0
-        while end < queue.jobs.count, end - queue.taken < limits.batchCalls {
-            bytes += queue.jobs[end].job.command.byteCount
-            if bytes > limits.batchBytes, end > queue.taken { break }
+        while end < queue.jobs.count, end < limits.batchCalls {
+            let more = queue.jobs[end].job.command.byteCount
+            if bytes + more > limits.batchBytes, end > 0 { break }
+            bytes += more
             end += 1
         }
-        defer {
-            if end == queue.jobs.count {
-                queue.jobs = []
-                queue.taken = 0
-            } else {
-                queue.taken = end
-            }
+        queue.bytes -= bytes
+        if end == queue.jobs.count {
+            defer { queue.jobs = [] }
+            return queue.jobs
         }
-        if queue.taken == 0, end == queue.jobs.count { return queue.jobs }
-        return Array(queue.jobs[queue.taken..<end])
+        // Taken out for good, so that a queue that is never empty keeps nothing of what it once had.
+        defer { queue.jobs.removeFirst(end) }
+        return Array(queue.jobs[..<end])
     }
 
     private func process(_ batch: [(lane: Int, job: Job)], _ writer: Writer) {
@@ -216,8 +219,8 @@ package final class Engine: Sendable {
             observer.faulted(fault)
             let waited: Bool? = queue.wait(milliseconds: pause) { $0.isStopping ? true : nil }
             let batch = queue.withLock { queue in
-                defer { (queue.jobs, queue.taken) = ([], 0) }
-                return Array(queue.jobs[queue.taken...])
+                defer { (queue.jobs, queue.bytes) = ([], 0) }
+                return queue.jobs
             }
             answer(batch, batch.map { _ in .failure(.fault(fault)) })
             if waited != nil { return }

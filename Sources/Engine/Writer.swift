@@ -20,6 +20,7 @@ package final class Writer {
         self.store = store
         self.chance = chance
         lastPerson = store.lastPerson
+        lastStamp = store.lastMoment
     }
 
     /// Decides calls in their order, each seeing what those before it changed, and commits what they change at once.
@@ -54,7 +55,7 @@ package final class Writer {
     ) -> Answer {
         do throws(Refusal) {
             let call = job.call
-            if let claim = call.replay, let earlier = try workspace.replay(of: claim.key)?.decision(for: claim) {
+            if let claim = call.replay, let earlier = try workspace.earlier(claim)?.decision(for: claim) {
                 return .success(earlier.reply)
             }
             let stamp = stamp(at: moment)

@@ -183,6 +183,7 @@ final class Connection: StreamOwner {
     private func end() {
         guard let incoming else { return }
         self.incoming = nil
+        if parser.head.framing != .none { incoming.bodyEnded() }
         if let refusal = incoming.refusal {
             answer(refusal, incoming.context)
             return

@@ -137,6 +137,9 @@ final class Incoming {
         return response
     }
 
+    /// The body is complete: from here on it is the server that takes its time.
+    func bodyEnded() { context.started = MonotonicClock.nanoseconds() }
+
     /// Closes the connection after the answer.
     func closeAfterAnswer() { context.framing.keepsAlive = false }
 

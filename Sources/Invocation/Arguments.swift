@@ -27,9 +27,10 @@ package struct Arguments: Equatable, Sendable {
                 guard parts.count == 1 else { throw UsageFault("--\(name) takes no value.") }
                 values[name] = "true"
             } else if valued.contains(name) {
-                guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst() else {
-                    throw UsageFault("--\(name) needs a value.")
-                }
+                // A value that begins like a flag is a value that was forgotten, unless it is given by "=".
+                guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst(),
+                    parts.count == 2 || !value.hasPrefix("--")
+                else { throw UsageFault("--\(name) needs a value.") }
                 values[name] = value
             } else {
                 throw UsageFault("There is no flag --\(name).")

@@ -77,7 +77,9 @@ package struct JSONValue {
         var key = unsafe onym_json_text()
         var member = unsafe onym_json_value()
         while unsafe onym_json_next_member(&iterator, &key, &member) {
-            try body(unsafe JSONText(key), unsafe JSONValue(member))
+            let name = unsafe JSONText(key)
+            if name.hasNUL { throw JSONFault(.wrong("must not have a key with a NUL character"), at: path()) }
+            try body(name, unsafe JSONValue(member))
         }
     }
 
@@ -109,6 +111,12 @@ package struct JSONText {
     package var byteCount: Int { unsafe text.count }
 
     var hasNUL: Bool { withBytes { bytes in bytes.firstIndex(of: 0, from: 0) != nil } }
+
+    /// The text as it may be shown in a message, however long it is.
+    package var shown: String {
+        let text = copy()
+        return text.count > 64 ? text.prefix(64) + "…" : text
+    }
 
     /// The text, to keep. The parser has checked that it is UTF-8.
     package func copy() -> String { unsafe String(decoding: bytes, as: UTF8.self) }

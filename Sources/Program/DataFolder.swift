@@ -12,9 +12,9 @@ struct DataFolder: Equatable, Sendable {
     var settingsPath: String { "\(path)/onym.toml" }
 
     /// What the settings file says; nil where there is none.
-    var settingsText: String? {
+    func settingsText() throws(CommandFault) -> String? {
         guard unsafe access(settingsPath, F_OK) == 0 else { return nil }
-        return try? Files.read(settingsPath, orElse: "")
+        return try Files.read(settingsPath, orElse: "The settings \(settingsPath) cannot be read")
     }
 
     /// Whether a store may be made here without being asked to: nothing else is there.
@@ -36,15 +36,20 @@ struct DataFolder: Equatable, Sendable {
     func masterKey(setting: String?) throws(CommandFault) -> MasterKey {
         if let key = setting.flatMap(MasterKey.init(text:)) { return key }
         let text = try Files.read(masterKeyPath, orElse: "The master key \(masterKeyPath) cannot be read")
+        guard Files.isPrivate(masterKeyPath) else {
+            throw .failed(
+                "Others than its owner may read \(masterKeyPath). Make it private: chmod 600 \(masterKeyPath)")
+        }
         guard let key = MasterKey(text: text) else {
             throw .failed("\(masterKeyPath) does not hold a master key, which is 64 hexadecimal digits.")
         }
         return key
     }
 
-    /// Makes a master key, unless one is there already.
-    func makeMasterKey() throws(CommandFault) -> MasterKey {
-        if unsafe access(masterKeyPath, F_OK) == 0 { return try masterKey(setting: nil) }
+    /// Makes a master key, unless one is given or there already.
+    func makeMasterKey(setting: String?) throws(CommandFault) -> MasterKey {
+        let isThere = unsafe access(masterKeyPath, F_OK) == 0
+        if setting != nil || isThere { return try masterKey(setting: setting) }
         let key = MasterKey()
         try Files.writeNew(key.text + "\n", to: masterKeyPath)
         return key
@@ -96,6 +101,12 @@ enum Files {
             bytes += piece[..<count]
         }
         return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Whether nobody but its owner may read or write a file.
+    static func isPrivate(_ path: String) -> Bool {
+        var status = stat()
+        return unsafe stat(path, &status) == 0 && status.st_mode & 0o077 == 0
     }
 
     /// Writes a file that was not there, for its owner only, and has it reach the disk.

@@ -14,13 +14,17 @@ enum InitCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let credentials = try make(in: context.dataFolder, project: context.arguments["project"] ?? "Demo")
+        let credentials = try make(
+            in: context.dataFolder, project: context.arguments["project"] ?? "Demo",
+            masterKey: context.settings["master_key"])
         context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
         return 0
     }
 
     /// Makes everything, or nothing: the store gets its name when it is complete.
-    static func make(in folder: DataFolder, project name: String) throws(CommandFault) -> ProjectPlan.Credentials {
+    static func make(
+        in folder: DataFolder, project name: String, masterKey: String?
+    ) throws(CommandFault) -> ProjectPlan.Credentials {
         guard !name.isEmpty, name.utf8.count <= 255 else {
             throw .usage("A project's name has 1 to 255 bytes.")
         }
@@ -28,7 +32,7 @@ enum InitCommand: ProgramCommand {
             throw .failed("There is a store in \(folder.path) already; nothing was changed.")
         }
         try folder.make()
-        let secrets = IDSyncSecrets(master: try folder.makeMasterKey().bytes)
+        let secrets = IDSyncSecrets(master: try folder.makeMasterKey(setting: masterKey).bytes)
         let plan = ProjectPlan(name: name, secrets: secrets, now: SystemClock.now())
         do throws(StoreFault) {
             try SQLiteStore.make(folder.store, hashKey: Hash128(random: SecureRandom.bytes(16))) {

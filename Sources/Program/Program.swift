@@ -18,7 +18,12 @@ package enum Program {
         }
         switch first {
         case "help", "--help", "-h":
-            terminal.result(words.count > 1 ? help(for: words[1]) ?? help : help)
+            guard words.count > 1 else {
+                terminal.result(help)
+                return 0
+            }
+            guard let help = help(for: words[1]) else { return unknown(words[1], terminal) }
+            terminal.result(help)
             return 0
         case "version", "--version":
             terminal.result("onym \(version)")
@@ -26,25 +31,23 @@ package enum Program {
         default: break
         }
         guard let command = commands.first(where: { $0.name == first }) else {
-            terminal.note("onym: there is no command \"\(first)\".\n\n\(help)")
-            return 2
+            return unknown(first, terminal)
         }
         let rest = Array(words.dropFirst())
         if rest.contains("--help") || rest.contains("-h") {
             terminal.result(help(for: first) ?? help)
             return 0
         }
-        let context: CommandContext
-        do throws(UsageFault) {
-            context = try self.context(command, rest, environment, terminal)
-        } catch {
-            return report(.usage(error.message), command, terminal)
-        }
         do throws(CommandFault) {
-            return try command.run(context)
+            return try command.run(try context(command, rest, environment, terminal))
         } catch {
             return report(error, command, terminal)
         }
+    }
+
+    private static func unknown(_ name: String, _ terminal: Terminal) -> Int32 {
+        terminal.note("onym: there is no command \"\(name)\".\n\n\(help)")
+        return 2
     }
 
     private static func report(_ fault: CommandFault, _ command: any ProgramCommand.Type, _ terminal: Terminal) -> Int32
@@ -57,21 +60,34 @@ package enum Program {
     /// Reads the command's flags, the environment and the settings file.
     private static func context(
         _ command: any ProgramCommand.Type, _ words: [String], _ environment: [String: String], _ terminal: Terminal
-    ) throws(UsageFault) -> CommandContext {
+    ) throws(CommandFault) -> CommandContext {
         let definitions = ServerSettings.definitions
-        let arguments = try Arguments(
-            words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
-            switches: command.switches)
-        if let word = arguments.words.first { throw UsageFault("\"\(word)\" is one word too many.") }
-        // The folder has to be known before the file in it can be read.
-        let early = try Settings(definitions, flags: arguments, environment: environment, file: nil)
-        let folder = DataFolder(path: early["data"] ?? "data")
-        var file: (path: String, values: [String: String])?
-        if let text = folder.settingsText {
-            file = (folder.settingsPath, try SettingsFile.parse(text, path: folder.settingsPath))
+        let (arguments, early) = try usage { () throws(UsageFault) in
+            let arguments = try Arguments(
+                words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
+                switches: command.switches)
+            if let word = arguments.words.first { throw UsageFault("\"\(word)\" is one word too many.") }
+            return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))
         }
-        let settings = try Settings(definitions, flags: arguments, environment: environment, file: file)
-        return CommandContext(arguments: arguments, settings: settings, terminal: terminal)
+        // The folder has to be known before the file in it can be read.
+        let folder = DataFolder(path: early["data"] ?? "data")
+        let text = try folder.settingsText()
+        return try usage { () throws(UsageFault) in
+            let file = try text.map { text throws(UsageFault) in
+                (folder.settingsPath, try SettingsFile.parse(text, path: folder.settingsPath))
+            }
+            let settings = try Settings(definitions, flags: arguments, environment: environment, file: file)
+            return CommandContext(arguments: arguments, settings: settings, terminal: terminal)
+        }
+    }
+
+    /// Does what fails if the command was told wrongly.
+    private static func usage<Result>(_ body: () throws(UsageFault) -> Result) throws(CommandFault) -> Result {
+        do throws(UsageFault) {
+            return try body()
+        } catch {
+            throw .usage(error.message)
+        }
     }
 
     // MARK: - Help

@@ -61,18 +61,20 @@ package final class RunningServer: Sendable {
         http.limits = configuration.limits
         http.tls = configuration.tls
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
+        var other: Server?
         do throws(SystemFault) {
-            server = try Server(http, on: configuration.address, observer: metrics)
-            lanes.open(server)
+            // The one that nobody has been told of yet comes last.
             if let address = configuration.metricsAddress {
-                metricsServer = try RunningServer.serveMetrics(on: address, inspection)
-            } else {
-                metricsServer = nil
+                other = try RunningServer.serveMetrics(on: address, inspection)
             }
+            server = try Server(http, on: configuration.address, observer: metrics)
         } catch {
+            other?.stop()
             engine.stop()
             throw error
         }
+        metricsServer = other
+        lanes.open(server)
         address = server.address
     }
 

@@ -35,7 +35,10 @@ enum ServeCommand: ProgramCommand {
                 throw .failed(
                     "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
             }
-            credentials = try InitCommand.make(in: folder, project: "Demo")
+            let made = try InitCommand.make(in: folder, project: "Demo", masterKey: settings["master_key"])
+            // Now: they cannot be shown again, and what comes next may fail.
+            context.terminal.note("\n\(made.text)\n")
+            credentials = made
         }
         let secrets = IDSyncSecrets(master: try folder.masterKey(setting: settings["master_key"]).bytes)
         let store = try open(folder, context.terminal)
@@ -54,7 +57,7 @@ enum ServeCommand: ProgramCommand {
         ]
         if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
         logger.log(.info, "Serving.", fields)
-        if let credentials { welcome(credentials, base, context.terminal) }
+        if let credentials { showCall(credentials, base, context.terminal) }
 
         waitForStop(signals, configuration.tls, tls, logger)
         logger.log(.info, "Stopping.")
@@ -96,12 +99,10 @@ enum ServeCommand: ProgramCommand {
         }
     }
 
-    /// Says what somebody who sees the server for the first time can do with it.
-    private static func welcome(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
+    /// Shows what somebody who sees the server for the first time can do with it.
+    private static func showCall(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
         terminal.note(
             """
-
-            \(credentials.text)
 
             Try it:
 
@@ -127,7 +128,7 @@ enum ServeCommand: ProgramCommand {
             }
         }
         // Whoever asks twice does not want to wait for what is in flight.
-        signals.unblock()
+        signals.unblockEnding()
     }
 }
 
@@ -174,8 +175,10 @@ private struct Signals {
         return number
     }
 
-    func unblock() {
+    /// Lets those that end the process end it.
+    func unblockEnding() {
         var set = set
+        unsafe sigdelset(&set, SIGHUP)
         unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
     }
 }

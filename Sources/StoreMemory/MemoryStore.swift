@@ -21,7 +21,7 @@ package final class MemoryStore: Store {
 
     package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
         let facts = state.withLock { $0.facts }
-        if let key = call.replayKey, facts.replays[key] != nil { return .needsWriter }
+        if let key = call.replayKey, facts.replays.knows(key) { return .needsWriter }
         return Peek(command, stamp, call.project, in: facts)
     }
 
@@ -54,6 +54,8 @@ package final class MemoryStore: Store {
     package func recover() throws(StoreFault) {}
 
     package var lastPerson: PersonID? { state.withLock { $0.lastPerson } }
+
+    package var lastMoment: Instant? { state.withLock { $0.journal.last?.at } }
 
     package var directory: Directory { state.withLock { $0.facts.directory } }
 

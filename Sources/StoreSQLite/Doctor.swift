@@ -34,9 +34,11 @@ package final class Doctor {
     package func examine() throws(StoreFault) -> [Finding] {
         do throws(SQLiteFault) {
             try examineFile()
+            try examineSettings()
             try examineJournal()
             try examinePeople()
             try examineLinks()
+            try examineOrigins()
         } catch {
             throw StoreFault(error, path: file.path)
         }
@@ -52,6 +54,15 @@ package final class Doctor {
         while try rows.step() {
             let line = rows.text(0) ?? ""
             if line != "ok" { found("file", "SQLite says of the file: \(line). Restore a backup.") }
+        }
+    }
+
+    /// The store has the key of its hash.
+    private func examineSettings() throws(SQLiteFault) {
+        let key = try connection.prepare("SELECT value FROM settings WHERE name = 'hash_key'")
+        guard try key.step(), key.withBytes(0, { Hash128($0) }) != nil else {
+            found("hash_key", "The key of the store's hash is missing. Restore a backup.")
+            return
         }
     }
 
@@ -74,6 +85,8 @@ package final class Doctor {
 
     private var lastSequence: Int64 = 0
     private var index = PeopleIndex()
+    /// What was made since the journal was looked at, if its origin is to be believed.
+    private var later: [(code: String, what: String, madeBy: Int64)] = []
 
     /// Every person has an id above 0, a project, and the journal row that made it.
     private func examinePeople() throws(SQLiteFault) {
@@ -81,8 +94,10 @@ package final class Doctor {
         let projects = Set(try integers("SELECT id FROM projects"))
         try page("SELECT id, project, made_by FROM people WHERE id > ? ORDER BY id LIMIT ?", from: .min) { row in
             let (id, project, madeBy) = (row.integer(0), row.integer(1), row.integer(2))
-            // Made since the journal was looked at.
-            if madeBy > lastSequence { return id }
+            if madeBy > lastSequence {
+                later.append(("person_origin", "Person \(id)", madeBy))
+                return id
+            }
             if id <= 0 { found("person_id", "Person \(id) has an id that is not positive.") }
             if !projects.contains(project) {
                 found("person_project", "Person \(id) belongs to project \(project), which is not there.")
@@ -103,7 +118,10 @@ package final class Doctor {
         let unique = index.directory.strategy(of: ProjectID(rawValue: 1)).unique
         try page("SELECT id, person, type, value, made_by FROM links WHERE id > ? ORDER BY id LIMIT ?") { row in
             let (id, person, madeBy) = (row.integer(0), row.integer(1), row.integer(4))
-            if madeBy > lastSequence { return id }
+            if madeBy > lastSequence {
+                later.append(("link_origin", "Link \(id)", madeBy))
+                return id
+            }
             if madeBy < 1 { found("link_origin", "Link \(id) was made by no journal row.") }
             guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) else {
                 found("link_type", "Link \(id) has type \(row.integer(2)), which this version does not know.")
@@ -126,6 +144,14 @@ package final class Doctor {
             }
             index.load(type, key, of: place, number: id)
             return id
+        }
+    }
+
+    /// What seemed to be made since the journal was looked at has its row there now.
+    private func examineOrigins() throws(SQLiteFault) {
+        let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
+        for (code, what, madeBy) in later where madeBy > last {
+            found(code, "\(what) was made by journal row \(madeBy), which is not there.")
         }
     }
 

@@ -69,11 +69,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         self.lock = lock
         self.file = file
         let connection = try file.open(purpose)
-        (session, hash, lastSequence, lastLink) = try file.attempt { () throws(SQLiteFault) in
+        (session, hash, lastSequence, lastLink, lastMoment) = try file.attempt { () throws(SQLiteFault) in
             if let newHashKey { try SQLiteStore.keep(newHashKey, connection) }
             return (
                 try Session(connection), KeyedHash(key: try SQLiteStore.hashKey(connection)),
-                try SQLiteStore.lastSequence(connection), try connection.integer("SELECT max(id) FROM links") ?? 0
+                try SQLiteStore.lastSequence(connection), try connection.integer("SELECT max(id) FROM links") ?? 0,
+                try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
+                    .map(Instant.init(milliseconds:))
             )
         }
         var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
@@ -110,23 +112,26 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     // MARK: - The writer's thread
 
     package var lastPerson: PersonID? { index.lastPerson }
+    package private(set) var lastMoment: Instant?
 
     package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
-        var replays: [ReplayKey: Replay] = [:]
+        var replays = Replays()
         // Nobody else changes the index, so reading it needs no lock.
         for key in needs.replays where index.replays.mayKnow(key) {
-            if let replay = try earlierCall(key) { replays[key] = replay }
+            // The last is remembered last.
+            for replay in try earlierCalls(key).reversed() { replays.add(key, replay) }
         }
         let workspace = IndexWorkspace(index, replays: replays)
         // Taken once for the whole batch: readers would have to be woken as often as it is taken.
         indexLock.write { body(workspace) }
     }
 
-    /// Reads what became of the last call under a key.
-    private func earlierCall(_ key: ReplayKey) throws(StoreFault) -> Replay? {
+    /// Reads what became of the last calls under a key, the last first.
+    private func earlierCalls(_ key: ReplayKey) throws(StoreFault) -> [Replay] {
         let session = try openSession()
         return try file.attempt { () throws(SQLiteFault) in
             let row = session.earlier
+            var replays: [Replay] = []
             for sequence in index.replays.candidates(key) {
                 row.bind(1, sequence.rawValue)
                 defer { row.reset() }
@@ -135,9 +140,10 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 else {
                     throw SQLiteFault(code: 11, message: "journal row \(sequence.rawValue) has no reply")
                 }
-                return Replay(body: body, reply: reply, at: Instant(milliseconds: row.integer(3)))
+                replays.append(Replay(body: body, reply: reply, at: Instant(milliseconds: row.integer(3))))
+                if replays.count == Replays.callsPerKey { break }
             }
-            return nil
+            return replays
         }
     }
 
@@ -158,6 +164,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// Shows everybody what was committed.
     private func settle(_ entries: [JournalEntry], _ last: JournalSequence) {
         inDoubt = nil
+        lastMoment = entries.last?.at ?? lastMoment
         indexLock.write {
             index.commit(entries, sequence: lastSequence.next)
             lastSequence = last

@@ -50,7 +50,7 @@ struct PeopleIndexTests {
         /// Decides a batch in the index, and keeps it or takes it back.
         mutating func run(_ batch: [JournalEntry], commits: Bool) {
             justLinked = []
-            let workspace = IndexWorkspace(index, replays: [:])
+            let workspace = IndexWorkspace(index, replays: Replays())
             for entry in batch { workspace.apply(entry) }
             if commits {
                 index.commit(batch, sequence: sequence.next)
@@ -119,7 +119,7 @@ struct PeopleIndexTests {
             Outcome(
                 kind: .identify, person: person, changes: [.personMade(person, at: stamp.at), .linked(person, key)]),
             .setUp)
-        let workspace = IndexWorkspace(index, replays: [:])
+        let workspace = IndexWorkspace(index, replays: Replays())
         workspace.apply(entry)
 
         let identify = Command.identify(Identify(identities: [key]))

@@ -20,6 +20,29 @@ struct ServeTests {
         #expect(!again.errors.contains("onym_admin_"), "keys are shown once")
     }
 
+    @Test("shows the keys of a new store even if it cannot serve, and stops in order whatever signals come")
+    func keysAreShownFirst() throws {
+        let store = try Store()
+        let taken = try ServerProcess(data: store.data)
+        let folder = TemporaryFolder()
+        let failed = try Shell.result([
+            ServerProcess.program, "serve", "--data", folder.path + "/data", "--listen", "127.0.0.1:\(taken.port)",
+        ])
+        #expect(failed.code == 1 && failed.errors.contains("onym_admin_") && failed.errors.contains("already in use"))
+
+        let busy = try Wire(port: taken.port)
+        try busy.send("GET /healthz HTTP/1.1\r\nHo")
+        usleep(100_000)
+        taken.signal(SIGTERM)
+        usleep(100_000)
+        taken.signal(SIGHUP)
+        usleep(100_000)
+        try busy.send("st: a\r\n\r\n")
+        #expect(try busy.readAnswer().status == 200)
+        taken.process.waitUntilExit()
+        #expect(taken.process.terminationStatus == 0)
+    }
+
     @Test("stops in order under load: what was acknowledged is there, and the exit code is 0")
     func stopping() throws {
         let store = try Store()
@@ -123,6 +146,7 @@ struct ServeTests {
         try FileManager.default.createDirectory(atPath: notOurs, withIntermediateDirectories: true)
         try Data("hello".utf8).write(to: URL(filePath: notOurs + "/onym.db"))
         try Data(String(repeating: "ab", count: 32).utf8).write(to: URL(filePath: notOurs + "/master.key"))
+        try Shell.run("chmod", "600", notOurs + "/master.key")
         let foreign = try failure("--data", notOurs, "--listen", "127.0.0.1:0")
         #expect(foreign.code == 1 && foreign.errors.contains("is not a store of Onym"))
         #expect(try Data(contentsOf: URL(filePath: notOurs + "/onym.db")) == Data("hello".utf8))
@@ -133,7 +157,8 @@ struct ServeTests {
         let store = try Store()
         // Root may write everywhere, so it has somebody else try.
         let nobody = geteuid() == 0 ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []
-        try Shell.run("chmod", "-R", "a+rX,a-w", store.folder.path)
+        if !nobody.isEmpty { try Shell.run("chown", "-R", "65534:65534", store.folder.path) }
+        try Shell.run("chmod", "-R", "a-w", store.folder.path)
         defer { _ = try? Shell.run("chmod", "-R", "u+w", store.folder.path) }
         let result = try Shell.result(
             nobody + [ServerProcess.program, "serve", "--data", store.data, "--listen", "127.0.0.1:0"])

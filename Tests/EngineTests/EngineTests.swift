@@ -100,6 +100,27 @@ struct EngineTests {
         #expect(fixture.wait(for: 12) != nil)
     }
 
+    @Test("takes no more than its queue may carry")
+    func queuedBytes() throws {
+        var limits = Engine.Limits()
+        limits.queuedBytes = 10_000
+        let gate = Gate()
+        let fixture = Fixture(limits: limits, store: gate)
+        gate.close()
+        #expect(fixture.engine.submit([fixture.job(0, lane: 0, [.customerID: "0"])], lane: 0))
+        gate.waitUntilReached()
+        func large(_ number: Int) -> [Job] {
+            [fixture.job(number, lane: 0, [.email: String(repeating: "\(number)", count: 4000)])]
+        }
+        #expect(fixture.engine.submit(large(1), lane: 0))
+        #expect(fixture.engine.submit(large(2), lane: 0))
+        #expect(!fixture.engine.submit(large(3), lane: 0))
+        gate.open()
+        #expect(fixture.wait(for: 3) != nil)
+        #expect(fixture.engine.submit(large(4), lane: 0), "there is room again")
+        #expect(fixture.wait(for: 4) != nil)
+    }
+
     @Test("bounds a batch by what its calls carry")
     func batchBytes() throws {
         var limits = Engine.Limits()
@@ -232,6 +253,7 @@ private final class Gate: Store {
 
     var hash: KeyedHash { store.hash }
     var lastPerson: PersonID? { store.lastPerson }
+    var lastMoment: Instant? { store.lastMoment }
     var counts: StoreCounts { store.counts }
     var directory: Directory { store.directory }
     func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }

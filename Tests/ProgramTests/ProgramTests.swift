@@ -1,3 +1,4 @@
+import DialectIDSync
 import Foundation
 import Program
 import StoreSQLite
@@ -92,6 +93,28 @@ struct ProgramTests {
         #expect(!FileManager.default.fileExists(atPath: data))
     }
 
+    @Test("derives secrets from a master key that is given, and makes none then")
+    func initWithMasterKey() throws {
+        let environment = ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)]
+        let keys = try object(run("init", "--data", data, "--json", environment: environment).output)
+        #expect(!FileManager.default.fileExists(atPath: data + "/master.key"))
+        let idsync = try #require(keys["idsync"] as? [String: String])
+        let secrets = IDSyncSecrets(master: [UInt8](repeating: 0xAB, count: 32))
+        let key = try #require(idsync["key"])
+        #expect(idsync["secret"] == secrets.secret(for: key))
+    }
+
+    @Test("takes no settings and no master key that it cannot rely on")
+    func unreliableFiles() throws {
+        #expect(run("init", "--data", data).code == 0)
+        try Shell.run("chmod", "644", data + "/master.key")
+        let shared = run("serve", "--data", data, "--listen", "127.0.0.1:0")
+        #expect(shared.code == 1 && shared.errors.contains("chmod 600"))
+        try FileManager.default.createDirectory(atPath: data + "/onym.toml", withIntermediateDirectories: false)
+        let settings = run("settings", "--data", data)
+        #expect(settings.code == 1 && settings.errors.contains("onym.toml cannot be read"))
+    }
+
     // MARK: - doctor
 
     @Test("finds a new store healthy, and says what is wrong with another")
@@ -138,6 +161,13 @@ struct ProgramTests {
     }
 
     // MARK: - Usage
+
+    @Test("takes no flag for a forgotten value")
+    func forgottenValue() {
+        let outcome = run("init", "--data", "--json")
+        #expect(outcome.code == 2 && outcome.errors.contains("--data needs a value"))
+        #expect(run("help", "nonsense").code == 2)
+    }
 
     @Test("ends with 2 where it was told wrongly, and says how it is told")
     func usage() {

@@ -1,5 +1,6 @@
 import Domain
 import Engine
+import StoreSQLite
 import TestKit
 import Testing
 
@@ -110,6 +111,38 @@ struct StoreContractTests {
         let second = try fixture.identify(Call([.customerID: "2"], requestID: "r"))
         #expect(first.person != second.person)
         #expect(try fixture.identify(Call([.customerID: "2"], requestID: "r")) == second, "the newest is remembered")
+    }
+
+    @Test("each call under one request id is recognized by its body", arguments: StoreKind.allCases)
+    func requestIDUsedAgain(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let calls = (0..<40).map { Call([.customerID: "c\($0)"], requestID: "constant") }
+        let first = try calls.map { try fixture.identify($0) }
+        if kind.isDurable { try fixture.reopen() }
+        // The last of them, the first answer included: whoever was made, matched nothing.
+        for (call, answer) in zip(calls, first).suffix(Replays.callsPerKey) {
+            #expect(try fixture.identify(call) == answer)
+        }
+        // Those before are calls of their own again, and find whom they made.
+        #expect(try fixture.identify(calls[0]).person == first[0].person)
+        #expect(try fixture.identify(calls[0]).matched == 1)
+    }
+
+    @Test("time goes on from the last call, whatever the clock says after a restart", arguments: StoreKind.allCases)
+    func clockSetBack(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let first = try fixture.identify([.customerID: "a"])
+        let last = try #require(fixture.store.lastMoment)
+        try fixture.reopen()
+        fixture.clock.advance(milliseconds: -3_600_000)
+        let second = try fixture.identify([.customerID: "b"])
+        #expect(second.person > first.person)
+        try fixture.reopen()
+        #expect(try #require(fixture.store.lastMoment) >= last)
+        if kind.isDurable {
+            fixture.sqlite?.close()
+            #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+        }
     }
 
     @Test("an idempotency key with another body is refused, and changes nothing", arguments: StoreKind.allCases)

@@ -28,6 +28,13 @@ package final class ReplayIndex: @unchecked Sendable {
             }
         }
         guard let generation = generations.last else { return }
+        // A client that gives all its calls one id gets no more than its share of the table, nor of anyone's time.
+        var places: [UInt32] = []
+        _ = generation.table.find(key.low) { place in
+            places.append(place)
+            return false
+        }
+        if places.count >= Replays.callsPerKey, let oldest = places.min() { generation.table.remove(key.low, oldest) }
         generation.table.insert(
             key.low, UInt32(sequence.rawValue - generation.base.rawValue))
     }
