@@ -81,10 +81,13 @@ package struct Decision: Equatable, Sendable {
     package let reply: Reply
     /// Nothing where the call changes nothing.
     package let outcome: Outcome?
+    /// Whether it depends on who was seen last; then only the writer, who has been told of all sightings, can tell.
+    package let restsOnSightings: Bool
 
-    package init(reply: Reply, outcome: Outcome? = nil) {
+    package init(reply: Reply, outcome: Outcome? = nil, restsOnSightings: Bool = false) {
         self.reply = reply
         self.outcome = outcome
+        self.restsOnSightings = restsOnSightings
     }
 }
 

@@ -59,7 +59,8 @@ extension Identify {
         let lacking = identities.indices.filter { index in
             matched & 1 << UInt64(index) == 0 && lookUp.reasonSetAside(index) == nil
         }
-        guard !lacking.isEmpty else { return Decision(reply: reply(id, matched, isKnown)) }
+        let unchanged = Decision(reply: reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
+        guard !lacking.isEmpty else { return unchanged }
 
         var attaching = Attaching(person: id, lookUp)
         for index in identities.indices {
@@ -74,7 +75,7 @@ extension Identify {
                 attaching.link(identity, in: view)
             }
         }
-        guard attaching.hasLinked else { return Decision(reply: reply(id, matched, isKnown)) }
+        guard attaching.hasLinked else { return unchanged }
         attaching.changes.append(.seen(id, at: stamp.at))
         let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
         return Decision(

@@ -6,6 +6,8 @@ struct LookUp {
     // A bit for each identity that is neither looked up nor linked.
     private var blocked: UInt64 = 0
     private var tooCommon: UInt64 = 0
+    /// Whether the person was chosen among equals by when each was seen.
+    private(set) var restsOnSightings = false
 
     init(identities: [Identity], strategy: Strategy) {
         self.identities = identities
@@ -50,7 +52,7 @@ struct LookUp {
     ///
     /// The most telling type that anybody eligible holds decides; the types after it only choose among several. A value
     /// that nobody holds vetoes nothing.
-    func find<V: View>(previous: PersonID?, in view: V) -> V.Person? {
+    mutating func find<V: View>(previous: PersonID?, in view: V) -> V.Person? {
         // Most calls find one person by the first type that finds any; only several need a list.
         var only: V.Person?
         var candidates: [V.Person] = []
@@ -94,8 +96,9 @@ struct LookUp {
     }
 
     /// Chooses among equals: the one that the device was before, else the one seen last, else the oldest (decision 1).
-    private func breakTie<V: View>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V.Person? {
+    private mutating func breakTie<V: View>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V.Person? {
         if let previous, let person = candidates.first(where: { view.id(of: $0) == previous }) { return person }
+        restsOnSightings = !candidates.isEmpty
         return candidates.max { one, other in
             let (a, b) = (view.lastSeen(of: one), view.lastSeen(of: other))
             return a != b ? a < b : view.id(of: one) > view.id(of: other)

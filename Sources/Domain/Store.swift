@@ -9,7 +9,7 @@
 /// - A repeated call is recognized after a restart, for at least ``Replay/memoryMilliseconds``.
 /// - Opening rebuilds exactly the facts that were committed.
 ///
-/// ``decide(_:_:)``, ``commit(_:)``, ``fold(_:)`` and ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``,
+/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)`` and ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``,
 /// ``counts`` and ``directory`` may be called from any.
 package protocol Store: AnyObject, Sendable {
     /// The hash that this store knows identities by.
@@ -27,7 +27,10 @@ package protocol Store: AnyObject, Sendable {
     /// which, until ``recover()`` has returned.
     func commit(_ entries: [JournalEntry]) throws(StoreFault)
 
-    /// Keeps when people were last seen. Losing these in a crash is allowed.
+    /// Has later decisions know when people were last seen, which ``fold(_:)`` will keep.
+    func see(_ sightings: [PersonID: Instant])
+
+    /// Keeps when people were last seen, as they were shown before. Losing these in a crash is allowed.
     func fold(_ sightings: [PersonID: Instant]) throws(StoreFault)
 
     /// Opens the store anew after a fault, and finds out whether the last commit stands.
@@ -53,6 +56,9 @@ package protocol Workspace: AnyObject {
 
     /// Takes in what a decision changed.
     func apply(_ entry: JournalEntry)
+
+    /// Takes in that a decision came to a person.
+    func see(_ person: PersonID, at moment: Instant)
 }
 
 /// What a look at the committed facts came to.
@@ -66,7 +72,8 @@ package enum Peek: Equatable, Sendable {
     package init<V: View>(_ command: Command, _ stamp: Stamp, _ project: ProjectID, in view: V) {
         do throws(Refusal) {
             let decision = try command.decide(stamp, project: project, in: view)
-            self = decision.outcome == nil ? .reply(decision.reply) : .needsWriter
+            let isSettled = decision.outcome == nil && !decision.restsOnSightings
+            self = isSettled ? .reply(decision.reply) : .needsWriter
         } catch {
             self = .refusal(error)
         }

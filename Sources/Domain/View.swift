@@ -17,7 +17,7 @@ package protocol View {
 
     func id(of person: Person) -> PersonID
 
-    /// When something was last heard of a person, give or take a minute.
+    /// When something was last heard of a person.
     func lastSeen(of person: Person) -> Instant
 
     /// The rules of a project.

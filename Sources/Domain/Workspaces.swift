@@ -11,6 +11,8 @@ package final class FactsWorkspace: Workspace {
     package func earlier(_ claim: ReplayClaim) -> Replay? { facts.replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) { facts.apply(entry) }
+
+    package func see(_ person: PersonID, at moment: Instant) { facts.see(person, at: moment) }
 }
 
 /// A workspace in the index itself. Nothing is copied: what the batch changes is added, and shown to others when it is
@@ -30,6 +32,8 @@ package final class IndexWorkspace: Workspace {
     }
 
     package func earlier(_ claim: ReplayClaim) -> Replay? { replays.isEmpty ? nil : replays.earlier(claim) }
+
+    package func see(_ person: PersonID, at moment: Instant) { index.see(person, at: moment) }
 
     package func apply(_ entry: JournalEntry) {
         index.apply(entry)

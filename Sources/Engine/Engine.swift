@@ -129,13 +129,14 @@ package final class Engine: Sendable {
             let batch = queue.wait(milliseconds: wait) { queue in
                 !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
             }
+            // Before the batch: who is chosen among equals depends on them.
+            writer.note(takeSightings())
             if let batch {
                 if batch.isEmpty { break }
                 process(batch, writer)
             }
             let now = clock()
             if now >= foldAt {
-                writer.note(takeSightings())
                 isFolding = true
                 foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
             }

@@ -13,7 +13,7 @@ package final class Writer {
 
     /// Whether the store has to be recovered before the next batch.
     package private(set) var needsRecovery = false
-    /// People that were seen since their sightings were last folded in.
+    /// People that were seen since their sightings were last folded in; the store knows, and has not kept it yet.
     private var sightings: [PersonID: Instant] = [:]
 
     package init(store: any Store, chance: @escaping () -> UInt64) {
@@ -36,9 +36,12 @@ package final class Writer {
             answers.reserveCapacity(jobs.count)
             var entries: [JournalEntry] = []
             entries.reserveCapacity(jobs.count)
+            var seen: [PersonID: Instant] = [:]
             try store.decide(needs) { workspace in
-                for job in jobs { answers.append(decide(job, at: moment, workspace, &entries)) }
+                for job in jobs { answers.append(decide(job, at: moment, workspace, &entries, &seen)) }
             }
+            // Seen is seen, even if the commit fails.
+            note(seen)
             if !entries.isEmpty { try store.commit(entries) }
             for entry in entries {
                 for case .seen(let person, let moment) in entry.changes { sightings[person] = moment }
@@ -51,7 +54,8 @@ package final class Writer {
     }
 
     private func decide(
-        _ job: Job, at moment: Instant, _ workspace: any Workspace, _ entries: inout [JournalEntry]
+        _ job: Job, at moment: Instant, _ workspace: any Workspace, _ entries: inout [JournalEntry],
+        _ seen: inout [PersonID: Instant]
     ) -> Answer {
         do throws(Refusal) {
             let call = job.call
@@ -66,7 +70,8 @@ package final class Writer {
                 entries.append(entry)
                 if let person = outcome.person { lastPerson = max(lastPerson ?? person, person) }
             } else if case .identified(let identified) = decision.reply {
-                sightings[identified.person] = stamp.at
+                workspace.see(identified.person, at: stamp.at)
+                seen[identified.person] = stamp.at
             }
             return .success(decision.reply)
         } catch {
@@ -83,8 +88,10 @@ package final class Writer {
         return Stamp(at: at, person: person)
     }
 
-    /// Takes note of when people were seen by calls that never came here.
+    /// Takes note of when people were seen: later decisions know at once, and ``fold(limit:)`` keeps it.
     package func note(_ seen: [PersonID: Instant]) {
+        if seen.isEmpty { return }
+        store.see(seen)
         sightings.merge(seen) { max($0, $1) }
     }
 

@@ -45,7 +45,9 @@ package final class MemoryStore: Store {
         }
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {}
+
+    package func see(_ sightings: [PersonID: Instant]) {
         state.withLock { state in
             for (person, moment) in sightings { state.facts.see(person, at: moment) }
         }

@@ -181,10 +181,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 for (person, moment) in sightings { try session.rows.write(person, at: moment) }
             }
         }
+        try checkpointIfDue(session)
+    }
+
+    package func see(_ sightings: [PersonID: Instant]) {
+        if sightings.isEmpty { return }
         indexLock.write {
             for (person, moment) in sightings { index.see(person, at: moment) }
         }
-        try checkpointIfDue(session)
     }
 
     package func recover() throws(StoreFault) {

@@ -1,5 +1,5 @@
 package import Domain
-import Threads
+package import Threads
 
 /// When a commit fails.
 package enum CommitFault: Sendable, CaseIterable {
@@ -19,6 +19,8 @@ package final class FailingStore: Store {
 
     private let store: any Store
     private let plan = Monitor(Plan())
+    /// People of whom it was kept when they were last seen.
+    package let foldedPeople = Monitor<Set<PersonID>>([])
 
     package init(_ store: any Store) { self.store = store }
 
@@ -57,7 +59,12 @@ package final class FailingStore: Store {
         if fault != nil { throw FailingStore.fault }
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) { try store.fold(sightings) }
+    package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
+
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
+        try store.fold(sightings)
+        foldedPeople.withLock { $0.formUnion(sightings.keys) }
+    }
 
     package func recover() throws(StoreFault) {
         let fails = plan.withLock { plan in
