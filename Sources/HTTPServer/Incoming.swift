@@ -31,14 +31,13 @@ final class Incoming {
                 ? Response(.noContent) : fallback(.notFound(method: Incoming.method(bytes), path: "*"), context.id)
             return
         }
-        let router = loop.router
-        guard let match = router.match(bytes.extracting(path)), let any = match.targets.first else {
+        guard let match = loop.router.match(bytes.extracting(path)), let any = match.targets.first else {
             group = nil
             let shown = String(copying: bytes.extracting(path))
             refusal = fallback(.notFound(method: Incoming.method(bytes), path: shown), context.id)
             return
         }
-        let group = router.groups[any.group]
+        let group = loop.router.groups[any.group]
         self.group = group
         context.traceField = group.traceField
         let origin = head.value(of: "origin", in: bytes).map { String(copying: bytes.extracting($0)) }
@@ -53,7 +52,7 @@ final class Incoming {
             refusal = refuse(.methodNotAllowed(allowed: Incoming.allowed(match.targets.methods)))
             return
         }
-        let route = router[target]
+        let route = loop.router[target]
         self.route = route
         context.route = target.ordinal
         for range in match.parameters {

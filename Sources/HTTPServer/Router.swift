@@ -19,22 +19,27 @@ package struct Router: Sendable {
 
     /// The routes of one path, by method: a handful, so they are looked through.
     package struct Targets: Equatable, Sendable {
-        private var targets: [Target] = []
-        package private(set) var methods: [Method] = []
+        private struct Entry: Equatable, Sendable {
+            let method: Method
+            let target: Target
+        }
 
-        package var isEmpty: Bool { targets.isEmpty }
+        private var entries: [Entry] = []
+
+        package var methods: [Method] { entries.map(\.method) }
+        package var isEmpty: Bool { entries.isEmpty }
         /// A route of the path, whichever; all of them are of one group.
-        package var first: Target? { targets.first }
+        package var first: Target? { entries.first?.target }
 
         package subscript(_ method: Method) -> Target? {
-            methods.firstIndex(of: method).map { targets[$0] }
+            for entry in entries where entry.method == method { return entry.target }
+            return nil
         }
 
         fileprivate mutating func add(_ method: Method, _ target: Target) {
-            precondition(!methods.contains(method), "Two routes have one method and one path.")
-            precondition(targets.allSatisfy { $0.group == target.group }, "Two groups have routes at one path.")
-            methods.append(method)
-            targets.append(target)
+            precondition(self[method] == nil, "Two routes have one method and one path.")
+            precondition(first?.group ?? target.group == target.group, "Two groups have routes at one path.")
+            entries.append(Entry(method: method, target: target))
         }
     }
 

@@ -1,5 +1,6 @@
 import ByteText
 import CSimdJSON
+import Glibc
 
 /// A value of the document that a parser holds. It must not outlive the call that lent it.
 ///
@@ -110,7 +111,7 @@ package struct JSONText {
     package var isEmpty: Bool { unsafe text.count == 0 }
     package var byteCount: Int { unsafe text.count }
 
-    var hasNUL: Bool { withBytes { bytes in bytes.firstIndex(of: 0, from: 0) != nil } }
+    var hasNUL: Bool { unsafe text.count > 0 && memchr(text.bytes, 0, text.count) != nil }
 
     /// The text as it may be shown in a message, however long it is.
     package var shown: String {

@@ -132,7 +132,7 @@ struct IdentifyTests {
         let first = try call("k", "1")
         #expect(try call("k", "1").wire.body == first.wire.body)
         let other = try call("k", "2")
-        #expect(other.wire.status == 422)
+        #expect(other.wire.status == 422 && other.wire.body.contains("IDEMPOTENCY_MISMATCH"))
         #expect(other.message?.contains("Idempotency-Key") == true)
         #expect(server.store.counts.people == 1)
         #expect(try call(String(repeating: "x", count: 255), "3").wire.status == 200)
@@ -183,6 +183,16 @@ struct IdentifyTests {
         Request(
             "an unknown type", with(#"{"email":"a","shoe_size":"44"}"#), "VALIDATION_ERROR",
             "known_identities.shoe_size is not an identity type"),
+        Request(
+            "an unknown type with a long name", with(#"{"\#(String(repeating: "x", count: 9000))":"a"}"#),
+            "VALIDATION_ERROR",
+            "known_identities.\(String(repeating: "x", count: 64))… is not an identity type"
+        ),
+        Request(
+            "an MPID with a sign that no client writes", IDSyncClient.body(#"{"email":"a"}"#, #""previous_mpid":"+5""#),
+            "VALIDATION_ERROR",
+            "previous_mpid must be a 64-bit integer"
+        ),
         Request(
             "the events API's spelling", with(#"{"customer_id":"1"}"#), "VALIDATION_ERROR",
             "known_identities.customer_id is not an identity type"),

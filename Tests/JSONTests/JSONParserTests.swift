@@ -112,6 +112,11 @@ struct JSONParserTests {
                 try root.forEachElement(at: "it") { element throws(JSONFault) in _ = try element.string(at: "s") }
             }
         }
+        #expect(throws: JSONFault(.wrong("must not have a key with a NUL character"), at: "it")) {
+            try read(#"{"a\u0000b":1}"#) { root throws(JSONFault) in
+                try root.forEachMember(at: "it") { _, _ throws(JSONFault) in }
+            }
+        }
     }
 
     @Test("refuses numbers that nothing can hold", arguments: ["[123456789012345678901234567890]", "[1e999]"])
