@@ -5,6 +5,9 @@ import HTTPServer
 
 /// The IDSync dialect (spec/idsync.md): what clients of mParticle's identity API speak.
 package enum IDSync {
+    /// What clients that were given a host of their own write before a call instead of `/v1` (spec/idsync.md 1.1).
+    static let identityPrefixes = ["/identity/v1", "/identity", ""]
+
     package static func surface(secrets: IDSyncSecrets) -> Surface {
         let authentication = IDSyncAuthentication(secrets: secrets)
         return Surface(
@@ -24,7 +27,7 @@ package enum IDSync {
                     first two followed by a line feed.
                     """),
             ],
-            routes: [IdentifyCall.route],
+            routes: IdentityCalls.routes,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 try authentication.caller(of: request, route, directory, now, tools)
             },

@@ -1,3 +1,4 @@
+import Domain
 import Gateway
 import HTTPMessage
 import HTTPServer
@@ -63,6 +64,7 @@ struct IDSyncFault: Error, Equatable {
         if problem.status == .forbidden { return Response(.forbidden) }
         let code: Code =
             switch problem.status {
+            case _ where problem == .refused(.noLoginIdentity): .lookup
             case .notFound: .notFound
             case .unprocessableContent: .idempotencyMismatch
             case let status where status.rawValue >= 500: .internalError

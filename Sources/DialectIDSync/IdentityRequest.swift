@@ -92,8 +92,8 @@ struct IdentityRequest: Sendable {
         _ value: JSONValue, _ project: ProjectID, _ hash: KeyedHash
     ) throws(JSONFault) -> ReplayKey? {
         guard let text = try value.optionalText(at: "request_id"), !text.isEmpty else { return nil }
-        guard text.byteCount <= IdentifyCall.requestIDBytes else {
-            throw JSONFault(.wrong("must have at most \(IdentifyCall.requestIDBytes) bytes"), at: "request_id")
+        guard text.byteCount <= IdentityCalls.requestIDBytes else {
+            throw JSONFault(.wrong("must have at most \(IdentityCalls.requestIDBytes) bytes"), at: "request_id")
         }
         return text.withBytes { ReplayKey(.requestID, $0, in: project, hash: hash) }
     }

@@ -2,8 +2,6 @@
 package enum Change: Equatable, Sendable {
     case personMade(PersonID, at: Instant)
     case linked(PersonID, Identity)
-    /// Something was heard of a person. It is no fact by itself: it is kept, sooner or later, and never journalled.
-    case seen(PersonID, at: Instant)
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
@@ -15,6 +13,8 @@ package final class JournalEntry: Sendable {
     package enum Kind: UInt8, Sendable {
         case setUp = 1
         case identify = 2
+        case login = 3
+        case logout = 4
     }
 
     /// An identity that the call named and that it did not link: with the links made, all that was asked.

@@ -1,6 +1,7 @@
 /// A call that may change something, as a value: all that a decision goes by, but for the facts.
 package enum Command: Sendable {
     case identify(Identify)
+    case search(Search)
     case setUp(SetUp)
 }
 
@@ -9,6 +10,7 @@ extension Command {
     package var byteCount: Int {
         switch self {
         case .identify(let identify): identify.identities.reduce(64) { $0 + $1.value.utf8.count }
+        case .search(let search): search.identities.reduce(64) { $0 + $1.value.utf8.count }
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
         }
     }
@@ -59,6 +61,8 @@ package struct Needs: Sendable {
         switch command {
         case .identify(let identify):
             for identity in identify.identities { add(identity.key) }
+        case .search(let search):
+            for identity in search.identities { add(identity.key) }
         case .setUp: break
         }
     }
@@ -67,6 +71,8 @@ package struct Needs: Sendable {
 /// What a call is answered with.
 package enum Reply: Equatable, Sendable {
     case identified(Identified)
+    /// Like ``identified(_:)``, of a call that only asks: the person was not seen by it.
+    case found(Identified)
     case setUp
 }
 
@@ -74,6 +80,10 @@ package enum Reply: Equatable, Sendable {
 package enum Refusal: Error, Equatable, Sendable, CaseIterable {
     /// The idempotency key was used before, with another body.
     case idempotencyMismatch
+    /// A login names none of the identities that log in, and the project's strategy needs one.
+    case noLoginIdentity
+    /// A search found nobody.
+    case nobodyFound
 }
 
 /// What a call comes to: an answer, and what changes.
@@ -111,7 +121,8 @@ extension Command {
     /// Decides a call, to which no earlier one is the same, over some facts.
     package func decide<V: View>(_ stamp: Stamp, project: ProjectID, in view: V) throws(Refusal) -> Decision {
         switch self {
-        case .identify(let identify): identify.decide(stamp, in: project, view)
+        case .identify(let identify): try identify.decide(stamp, in: project, view)
+        case .search(let search): try search.decide(in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
         }
     }

@@ -81,8 +81,6 @@ package struct Facts: Sendable {
         case .linked(let person, let identity):
             people[person]?.identities.append(Held(type: identity.type, key: identity.key))
             holders[identity.key, default: []].append(person)
-        case .seen(let person, let moment):
-            see(person, at: moment)
         case .projectMade, .appMade, .keyMade: break
         }
     }

@@ -1,13 +1,25 @@
-/// A call that asks who somebody is, and tells what they are called: the people's part of IDSync's `identify`
+/// A call that asks who somebody is, and tells what they are called: IDSync's `identify`, `login` and `logout`
 /// (spec/idsync.md 3.2 and 3.3).
 package struct Identify: Sendable {
+    /// On what occasion it is asked.
+    package enum Occasion: UInt8, Sendable {
+        /// An app has started, or has learned something.
+        case start
+        /// A user comes.
+        case login
+        /// A user goes; the identities are those of whoever is left, mostly the device.
+        case logout
+    }
+
+    package let occasion: Occasion
     /// What the caller is called: at most one value of each type.
     package let identities: [Identity]
     /// The person that the device was before, if it was anybody.
     package let previous: PersonID?
 
-    package init(identities: [Identity], previous: PersonID? = nil) {
+    package init(_ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil) {
         precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
+        self.occasion = occasion
         self.identities = identities
         self.previous = previous
     }
@@ -29,11 +41,17 @@ package struct Identified: Equatable, Sendable {
 }
 
 extension Identify {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         let strategy = view.strategy(of: project)
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
-        if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) {
+        if strategy.onNewKnown == .create {
+            if occasion == .login, !lookUp.namesLogin { throw .noLoginIdentity }
+            if lookUp.namesNewKnownUser(in: view) { return make(stamp, lookUp, view) }
+        }
+        // Whoever is left when a user goes is new, unless the call names somebody who is known (decision 2). Where nobody
+        // is ever known, nobody goes.
+        if occasion == .logout, strategy.onLogout == .create, !strategy.login.isEmpty, !lookUp.namesLogin {
             return make(stamp, lookUp, view)
         }
         if let person = lookUp.find(previous: previous, in: view) {
@@ -47,13 +65,7 @@ extension Identify {
         to person: V.Person, _ stamp: Stamp, _ lookUp: LookUp, _ view: V
     ) -> Decision {
         let strategy = lookUp.strategy
-        var matched: UInt64 = 0
-        var held = IdentityTypeSet()
-        view.forEachIdentity(of: person) { type, key in
-            held.insert(type)
-            for index in identities.indices where identities[index].key == key { matched |= 1 << UInt64(index) }
-            return true
-        }
+        let (matched, held) = lookUp.match(person, in: view)
         let id = view.id(of: person)
         let isKnown = !held.isDisjoint(with: strategy.login)
         let lacking = identities.indices.filter { index in
@@ -76,10 +88,9 @@ extension Identify {
             }
         }
         guard attaching.hasLinked else { return unchanged }
-        attaching.changes.append(.seen(id, at: stamp.at))
         let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
         return Decision(
-            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(.identify))
+            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind))
     }
 
     private func reply(_ person: PersonID, _ matched: UInt64, _ isKnown: Bool) -> Reply {
@@ -98,7 +109,18 @@ extension Identify {
             }
         }
         let isKnown = !attaching.linked.isDisjoint(with: lookUp.strategy.login)
-        return Decision(reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(.identify))
+        return Decision(
+            reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind))
+    }
+}
+
+extension Identify.Occasion {
+    fileprivate var journalKind: JournalEntry.Kind {
+        switch self {
+        case .start: .identify
+        case .login: .login
+        case .logout: .logout
+        }
     }
 }
 

@@ -38,6 +38,21 @@ struct LookUp {
         return nil
     }
 
+    /// Whether the call names an identity that logs in.
+    var namesLogin: Bool { !types.isDisjoint(with: strategy.login) }
+
+    /// Which of the call's identities a person holds, as a bit for each, and the types of all that the person holds.
+    func match<V: View>(_ person: V.Person, in view: V) -> (matched: UInt64, held: IdentityTypeSet) {
+        var matched: UInt64 = 0
+        var held = IdentityTypeSet()
+        view.forEachIdentity(of: person) { type, key in
+            held.insert(type)
+            for index in identities.indices where identities[index].key == key { matched |= 1 << UInt64(index) }
+            return true
+        }
+        return (matched, held)
+    }
+
     /// Whether the call names login identities, none of which anybody holds.
     func namesNewKnownUser<V: View>(in view: V) -> Bool {
         var names = false

@@ -61,7 +61,7 @@ extension Reply {
         switch self {
         case .setUp:
             packer.add(JournalEntry.Kind.setUp.rawValue)
-        case .identified(let identified):
+        case .identified(let identified), .found(let identified):
             packer.add(JournalEntry.Kind.identify.rawValue)
             packer.add(UInt64(bitPattern: identified.person.rawValue))
             packer.add(identified.matched)
@@ -77,6 +77,7 @@ extension Reply {
         switch kind {
         case .setUp:
             self = .setUp
+        case .login, .logout: return nil
         case .identify:
             guard let person = unpacker.integer(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
             else { return nil }

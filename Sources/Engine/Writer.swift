@@ -16,6 +16,9 @@ package final class Writer {
     /// People that were seen since their sightings were last folded in; the store knows, and has not kept it yet.
     private var sightings: [PersonID: Instant] = [:]
 
+    /// People that a batch saw whose commit failed.
+    private var seenBeforeFault: [PersonID: Instant] = [:]
+
     package init(store: any Store, chance: @escaping () -> UInt64) {
         self.store = store
         self.chance = chance
@@ -29,6 +32,8 @@ package final class Writer {
     /// fails them all, and then ``recover()`` is due.
     package func process(_ jobs: [Job], at moment: Instant) -> [Answer] {
         precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
+        // Seen is seen, even if the commit fails.
+        var seen: [PersonID: Instant] = [:]
         do throws(StoreFault) {
             var needs = Needs()
             for job in jobs { needs.add(job.call, job.command) }
@@ -36,19 +41,15 @@ package final class Writer {
             answers.reserveCapacity(jobs.count)
             var entries: [JournalEntry] = []
             entries.reserveCapacity(jobs.count)
-            var seen: [PersonID: Instant] = [:]
             try store.decide(needs) { workspace in
                 for job in jobs { answers.append(decide(job, at: moment, workspace, &entries, &seen)) }
             }
-            // Seen is seen, even if the commit fails.
-            note(seen)
             if !entries.isEmpty { try store.commit(entries) }
-            for entry in entries {
-                for case .seen(let person, let moment) in entry.changes { sightings[person] = moment }
-            }
+            note(seen)
             return answers
         } catch {
             needsRecovery = true
+            seenBeforeFault = seen
             return jobs.map { _ in .failure(.fault(error)) }
         }
     }
@@ -69,7 +70,8 @@ package final class Writer {
                 workspace.apply(entry)
                 entries.append(entry)
                 if let person = outcome.person { lastPerson = max(lastPerson ?? person, person) }
-            } else if case .identified(let identified) = decision.reply {
+            }
+            if case .identified(let identified) = decision.reply {
                 workspace.see(identified.person, at: stamp.at)
                 seen[identified.person] = stamp.at
             }
@@ -114,6 +116,8 @@ package final class Writer {
         do throws(StoreFault) {
             try store.recover()
             needsRecovery = false
+            note(seenBeforeFault)
+            seenBeforeFault = [:]
             lastPerson = max(lastPerson ?? PersonID(rawValue: 0), store.lastPerson ?? PersonID(rawValue: 0))
             return nil
         } catch {

@@ -84,7 +84,9 @@ package final class Gateway: Sendable {
     private func route(for route: SurfaceRoute, of surface: Surface) -> Route {
         switch route.action {
         case .answer(let answer):
-            return Route(route.method, route.path, ignoresCase: route.ignoresCase) { [self] request, exchange in
+            return Route(
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
+            ) { [self] request, exchange in
                 do throws(Rejection) {
                     if route.scope != nil { _ = try caller(of: request, route, surface, desks[exchange.loopIndex]) }
                     return .answer(answer(request))
@@ -94,7 +96,8 @@ package final class Gateway: Sendable {
             }
         case .command(let body, let decode, let encode):
             return Route(
-                route.method, route.path, ignoresCase: route.ignoresCase, body: .buffered(body)
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
+                body: .buffered(body)
             ) { [self] request, exchange in
                 do throws(Rejection) {
                     let desk = desks[exchange.loopIndex]

@@ -45,6 +45,8 @@ package struct Surface: Sendable {
 package struct SurfaceRoute: Sendable {
     package let method: Method
     package let path: String
+    /// Other paths at which the same is served, with the same parameters.
+    package let otherPaths: [String]
     package let ignoresCase: Bool
     /// What the key has to be allowed to do; nil where no key is needed.
     package let scope: Scope?
@@ -63,10 +65,12 @@ package struct SurfaceRoute: Sendable {
     }
 
     package init(
-        _ method: Method, _ path: String, ignoresCase: Bool = false, scope: Scope?, operation: Operation, action: Action
+        _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, scope: Scope?,
+        operation: Operation, action: Action
     ) {
         self.method = method
         self.path = path
+        self.otherPaths = otherPaths
         self.ignoresCase = ignoresCase
         self.scope = scope
         self.operation = operation
@@ -156,12 +160,16 @@ extension Refusal {
     package var status: Status {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
+        case .noLoginIdentity: .badRequest
+        case .nobodyFound: .notFound
         }
     }
 
     package var code: String {
         switch self {
         case .idempotencyMismatch: "idempotency_mismatch"
+        case .noLoginIdentity: "no_login_identity"
+        case .nobodyFound: "not_found"
         }
     }
 
@@ -169,6 +177,8 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch:
             "This Idempotency-Key was used before, with another call; use a new key for a new call."
+        case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
+        case .nobodyFound: "Nobody was found by these identities."
         }
     }
 }

@@ -22,6 +22,8 @@ package final class Route: Sendable {
     package let method: Method
     /// The path: literals, and parameters written `:name`, each a whole segment.
     package let path: String
+    /// Other paths at which it stands, with the same parameters.
+    package let otherPaths: [String]
     /// Whether its literals match in any case.
     package let ignoresCase: Bool
     package let body: Body
@@ -29,11 +31,12 @@ package final class Route: Sendable {
     package let respond: @Sendable (borrowing Request, Exchange) -> Handling
 
     package init(
-        _ method: Method, _ path: String, ignoresCase: Bool = false, body: Body = .none,
+        _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, body: Body = .none,
         respond: @escaping @Sendable (borrowing Request, Exchange) -> Handling
     ) {
         self.method = method
         self.path = path
+        self.otherPaths = otherPaths
         self.ignoresCase = ignoresCase
         self.body = body
         self.respond = respond

@@ -64,9 +64,11 @@ package struct Router: Sendable {
         var ordinal = 0
         for (groupIndex, group) in groups.enumerated() {
             for (routeIndex, route) in group.routes.enumerated() {
-                let node = insert(route)
-                nodes[node].targets.add(
-                    route.method, Target(group: groupIndex, route: routeIndex, ordinal: ordinal))
+                for path in [route.path] + route.otherPaths {
+                    let node = insert(path, ignoresCase: route.ignoresCase)
+                    nodes[node].targets.add(
+                        route.method, Target(group: groupIndex, route: routeIndex, ordinal: ordinal))
+                }
                 ordinal += 1
             }
         }
@@ -74,20 +76,20 @@ package struct Router: Sendable {
 
     package subscript(_ target: Target) -> Route { groups[target.group].routes[target.route] }
 
-    private mutating func insert(_ route: Route) -> Int {
-        precondition(route.path.utf8.first == UInt8(ascii: "/"), "A path begins with a slash.")
+    private mutating func insert(_ path: String, ignoresCase: Bool) -> Int {
+        precondition(path.utf8.first == UInt8(ascii: "/"), "A path begins with a slash.")
         var node = 0
-        for segment in route.path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+        for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
             if segment.hasPrefix(":") {
                 node = nodes[node].parameter ?? addNode { $0[node].parameter = $1 }
             } else {
                 let bytes = Array(segment.utf8)
-                let known = nodes[node].literals.first { $0.segment == bytes && $0.ignoresCase == route.ignoresCase }
+                let known = nodes[node].literals.first { $0.segment == bytes && $0.ignoresCase == ignoresCase }
                 node =
                     known?.child
                     ?? addNode { nodes, child in
                         nodes[node].literals.append(
-                            Literal(segment: bytes, ignoresCase: route.ignoresCase, child: child))
+                            Literal(segment: bytes, ignoresCase: ignoresCase, child: child))
                     }
             }
         }

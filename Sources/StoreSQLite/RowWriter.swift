@@ -79,7 +79,7 @@ final class RowWriter {
                 case .linked(let person, let identity):
                     link += 1
                     linkRows.append((link, person, identity, sequence))
-                case .seen, .projectMade, .appMade, .keyMade: break
+                case .projectMade, .appMade, .keyMade: break
                 }
             }
             if entry.changesDirectory { try write(entry.changes, madeBy: sequence) }
@@ -122,7 +122,7 @@ final class RowWriter {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
-            case .personMade, .linked, .seen: break
+            case .personMade, .linked: break
             }
         }
     }

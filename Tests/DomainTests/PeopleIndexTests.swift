@@ -26,7 +26,7 @@ struct PeopleIndexTests {
                     isNew
                     ? PersonID(at: now, chance: random.next())
                     : people.randomElement(using: &random) ?? PersonID(rawValue: 1)
-                var changes: [Change] = isNew ? [.personMade(person, at: now)] : [.seen(person, at: now)]
+                var changes: [Change] = isNew ? [.personMade(person, at: now)] : []
                 people.append(person)
                 var types = Set<IdentityType>()
                 for _ in 0..<Int.random(in: 0...4, using: &random) {

@@ -77,6 +77,7 @@ package final class StoreFixture {
     /// A call that identifies, as a dialect would make it.
     package struct IdentifyCall {
         package let names: [IdentityType: String]
+        package var occasion = Identify.Occasion.start
         package var previous: PersonID?
         package var requestID: String?
         package var idempotencyKey: String?
@@ -103,11 +104,13 @@ package final class StoreFixture {
         made += 1
         call.requestID = "request \(made)"
         if let key {
-            let body = "\(identities.map { "\($0.type)=\($0.value)" }) \(String(describing: identify.previous))"
+            let body =
+                "\(identify.occasion) \(identities.map { "\($0.type)=\($0.value)" }) \(String(describing: identify.previous))"
             call.replay = ReplayClaim(key: key, body: hash.hash(tag: 0, body))
         }
         return Job(
-            call: call, command: .identify(Identify(identities: identities, previous: identify.previous)))
+            call: call,
+            command: .identify(Identify(identify.occasion, identities: identities, previous: identify.previous)))
     }
 
     /// Has calls decided in one batch.
@@ -161,6 +164,7 @@ extension StoreFixture.IdentifyCall {
             }
         }
         var call = StoreFixture.IdentifyCall(names)
+        if generator.oneIn(3) { call.occasion = generator.oneIn(2) ? .login : .logout }
         if generator.oneIn(4) { call.requestID = "r\(Int.random(in: 0..<40, using: &generator))" }
         return call
     }

@@ -35,19 +35,43 @@ package struct World {
 
     @discardableResult
     package mutating func identify(_ names: [IdentityType: String], previous: PersonID? = nil) -> Result {
+        do throws(Refusal) {
+            return try call(.start, names, previous: previous)
+        } catch {
+            preconditionFailure("An identify is never refused.")
+        }
+    }
+
+    /// An identify, on some occasion.
+    @discardableResult
+    package mutating func call(
+        _ occasion: Identify.Occasion, _ names: [IdentityType: String], previous: PersonID? = nil
+    ) throws(Refusal) -> Result {
+        let identities = World.identities(names)
+        return try decide(.identify(Identify(occasion, identities: identities, previous: previous)), identities)
+    }
+
+    package mutating func search(_ names: [IdentityType: String]) throws(Refusal) -> Result {
+        let identities = World.identities(names)
+        return try decide(.search(Search(identities: identities)), identities)
+    }
+
+    private mutating func decide(_ command: Command, _ identities: [Identity]) throws(Refusal) -> Result {
         now = now.advanced(byMilliseconds: 1000)
         made += 1
-        let identities = World.identities(names)
         let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
-        let command = Command.identify(Identify(identities: identities, previous: previous))
-        // An identify is never refused.
-        guard let decision = try? command.decide(stamp, project: World.project, in: facts),
-            case .identified(let identified) = decision.reply
-        else { preconditionFailure("An identify was refused.") }
+        let decision = try command.decide(stamp, project: World.project, in: facts)
+        let identified: Identified
+        switch decision.reply {
+        case .identified(let person):
+            identified = person
+            facts.see(person.person, at: now)
+        case .found(let person): identified = person
+        case .setUp: preconditionFailure("A person was asked for, and something else was answered.")
+        }
         if let outcome = decision.outcome {
             facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
         }
-        facts.see(identified.person, at: now)
         let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
         return Result(
             person: identified.person, matched: Set(matched.map { identities[$0].type }), isKnown: identified.isKnown,

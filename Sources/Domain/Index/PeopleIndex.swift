@@ -64,8 +64,6 @@ package final class PeopleIndex: @unchecked Sendable {
     private var lastCommittedLink: Int64 = 0
     /// People made since the last commit.
     private var pendingPeople: [PersonID] = []
-    /// When people seen since the last commit were seen before that.
-    private var pendingSightings: [(place: Place, before: Int64)] = []
 
     package init(directory: Directory = Directory()) {
         self.directory = directory
@@ -104,10 +102,6 @@ package final class PeopleIndex: @unchecked Sendable {
             case .linked(let person, let identity):
                 guard let place = place(of: person) else { preconditionFailure("A link to a person that is none.") }
                 add(identity.type, identity.key, of: place, number: lastLink + 1)
-            case .seen(let person, let moment):
-                guard let place = place(of: person) else { preconditionFailure("A person was seen that is none.") }
-                pendingSightings.append((place, people[place.rawValue].lastSeen))
-                see(person, at: moment)
             case .projectMade, .appMade, .keyMade: break
             }
         }
@@ -117,7 +111,6 @@ package final class PeopleIndex: @unchecked Sendable {
     package func commit(_ entries: [JournalEntry], sequence: JournalSequence) {
         lastCommittedLink = lastLink
         pendingPeople.removeAll(keepingCapacity: true)
-        pendingSightings.removeAll(keepingCapacity: true)
         var sequence = sequence
         for entry in entries {
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
@@ -134,9 +127,6 @@ package final class PeopleIndex: @unchecked Sendable {
             identities[link.identity].firstLink = link.nextOfIdentity
             identities[link.identity].holders -= 1
             lastLink -= 1
-        }
-        while let sighting = pendingSightings.popLast() {
-            people[sighting.place.rawValue].lastSeen = sighting.before
         }
         // Identities that nobody holds any more stay: they say nothing.
         while let person = pendingPeople.popLast() {

@@ -1,0 +1,169 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that tell who somebody is: identify, login, logout and search (spec/idsync.md 1.3 and 1.4). All four have one
+/// request and one answer.
+enum IdentityCalls {
+    static let routes = [
+        route(
+            "identify",
+            "Finds the person that some identities mean, or makes one.",
+            """
+            The identities are looked up by the project's strategy; those that the person lacks are added. Answers the \
+            person's MPID. Sending the same request_id and body again answers the same.
+            """
+        ) { .identify(Identify(.start, identities: $0.identities, previous: $0.previous)) },
+        route(
+            "login",
+            "Finds the person that a user becomes who logs in, or makes one.",
+            "Like identify. Under a strategy that makes a person of each new user, the identities have to name one."
+        ) { .identify(Identify(.login, identities: $0.identities, previous: $0.previous)) },
+        route(
+            "logout",
+            "Finds or makes the person that is left when a user logs out.",
+            """
+            The identities are those of whoever is left: mostly the device's. By the project's strategy this is somebody \
+            new, or the anonymous person that the device was before.
+            """
+        ) { .identify(Identify(.logout, identities: $0.identities, previous: $0.previous)) },
+        route(
+            "search",
+            "Finds the person that some identities mean, and changes nothing.",
+            "Nobody is made: 404 says that nobody is there."
+        ) { .search(Search(identities: $0.identities)) },
+    ]
+
+    /// The requests of IDSync have an id of their own; a longer one is refused.
+    static let requestIDBytes = 255
+
+    private static func route(
+        _ name: String, _ summary: String, _ description: String,
+        command: @escaping @Sendable (IdentityRequest) -> Command
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
+            // Search too: it tells less than identify does, and pages search with the key that they carry.
+            scope: .identityWrite,
+            operation: operation(name, summary, description),
+            action: .command(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    do throws(IDSyncFault) {
+                        let read = try decode(request, caller, tools)
+                        return DecodedCommand(command(read), replayKey: read.replayKey)
+                    } catch {
+                        throw Rejection(error.response(request.id))
+                    }
+                },
+                encode: encode))
+    }
+
+    private static func decode(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(IDSyncFault) -> IdentityRequest {
+        let read: IdentityRequest
+        do throws(JSONFault) {
+            read = try tools.json.read(request.body) { root throws(JSONFault) in
+                try IdentityRequest(root, caller.key.project, tools.hash)
+            }
+        } catch {
+            throw IDSyncFault(error)
+        }
+        guard !read.identities.isEmpty else { throw IDSyncFault(.lookup, "knownIdentities is empty.") }
+        return read
+    }
+
+    private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
+        let identified: Identified
+        switch reply {
+        case .identified(let person), .found(let person): identified = person
+        case .setUp: preconditionFailure("A person was asked for, and something else was answered.")
+        }
+        let identities: [Identity] =
+            switch command {
+            case .identify(let identify): identify.identities
+            case .search(let search): search.identities
+            case .setUp: []
+            }
+        var json = JSONWriter()
+        json.object { json in
+            json.key("context")
+            json.null()
+            json.key("matched_identities")
+            json.object { json in
+                for (index, identity) in identities.enumerated()
+                where identified.matched & 1 << UInt64(index) != 0 {
+                    json.key(identity.type.name)
+                    json.string(identity.value)
+                }
+            }
+            json.key("is_ephemeral")
+            json.bool(false)
+            json.key("mpid")
+            json.decimalString(identified.person.rawValue)
+            json.key("is_logged_in")
+            json.bool(identified.isKnown)
+        }
+        return Response(.ok, contentType: IDSyncFault.contentType, fields: maxAge, body: json.bytes)
+    }
+
+    /// For how long clients may keep an answer, as the vendor says it.
+    private static let maxAge = [Response.Field("X-MP-Max-Age", "86400")]
+}
+
+// MARK: - What the API's description says
+
+extension IdentityCalls {
+    private static func operation(_ name: String, _ summary: String, _ description: String) -> Operation {
+        Operation(
+            id: name, summary: summary, description: description, request: requestSchema,
+            responses: name == "search" ? responses + [nobody] : responses + [mismatch])
+    }
+
+    private static let requestSchema = Schema.object([
+        .init("environment", .string(oneOf: ["production", "development"]), required: true),
+        .init(
+            "known_identities",
+            .object(
+                IdentityType.allCases.map { .init("\($0.name)", .anyOf([.string(), .null])) }, others: false),
+            required: true),
+        .init("previous_mpid", .anyOf([.string("A 64-bit integer."), .integer(), .null])),
+        .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),
+        .init("request_timestamp_ms", .anyOf([.integer(), .null])),
+        .init("context", .anyOf([.string(), .null])),
+        .init("client_sdk", .anyOf([.object([]), .null])),
+    ])
+
+    private static let responses: [Operation.Answer] = [
+        .init(
+            .ok, "The person.",
+            schema: .object([
+                .init("context", .null, required: true),
+                .init("matched_identities", .object([]), required: true),
+                .init("is_ephemeral", .boolean(), required: true),
+                .init("mpid", .string("A 64-bit integer, in digits."), required: true),
+                .init("is_logged_in", .boolean("Whether the person holds a login identity."), required: true),
+            ])),
+        .init(.badRequest, "The body is not what it has to be, or names no identity.", schema: faultSchema),
+        .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
+        .init(.forbidden, "The key may not do this. There is no body."),
+        .init(.serviceUnavailable, "Try again after Retry-After.", schema: faultSchema),
+    ]
+
+    private static let mismatch = Operation.Answer(
+        .unprocessableContent, "The Idempotency-Key was used with another call.", schema: faultSchema)
+
+    private static let nobody = Operation.Answer(.notFound, "Nobody is there.", schema: faultSchema)
+
+    private static let faultSchema = Schema.object([
+        .init(
+            "errors",
+            .array(.object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
+            required: true),
+        .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
+        .init("RequestId", .string(), required: true),
+    ])
+}
