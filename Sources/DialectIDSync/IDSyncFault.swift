@@ -65,6 +65,7 @@ struct IDSyncFault: Error, Equatable {
         let code: Code =
             switch problem.status {
             case _ where problem == .refused(.noLoginIdentity): .lookup
+            case .badRequest where problem.isRefused: .validation
             case .notFound: .notFound
             case .unprocessableContent: .idempotencyMismatch
             case let status where status.rawValue >= 500: .internalError
@@ -76,4 +77,28 @@ struct IDSyncFault: Error, Equatable {
     }
 
     static let contentType: Response.ContentType = "application/json; charset=utf-8"
+}
+
+// MARK: - What the API's description says
+
+extension IDSyncFault {
+    static let schema = Schema.object([
+        .init(
+            "errors",
+            .array(.object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
+            required: true),
+        .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
+        .init("RequestId", .string(), required: true),
+    ])
+
+    /// How each of the calls may be refused.
+    static let answers: [Operation.Answer] = [
+        .init(.badRequest, "The body is not what it has to be, or against the strategy.", schema: schema),
+        .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
+        .init(.forbidden, "The key may not do this. There is no body."),
+        .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),
+    ]
+
+    static let mismatch = Operation.Answer(
+        .unprocessableContent, "The Idempotency-Key was used with another call.", schema: schema)
 }

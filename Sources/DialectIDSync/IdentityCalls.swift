@@ -36,9 +36,6 @@ enum IdentityCalls {
         ) { .search(Search(identities: $0.identities)) },
     ]
 
-    /// The requests of IDSync have an id of their own; a longer one is refused.
-    static let requestIDBytes = 255
-
     private static func route(
         _ name: String, _ summary: String, _ description: String,
         command: @escaping @Sendable (IdentityRequest) -> Command
@@ -53,7 +50,7 @@ enum IdentityCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(IDSyncFault) {
                         let read = try decode(request, caller, tools)
-                        return DecodedCommand(command(read), replayKey: read.replayKey)
+                        return DecodedCommand(command(read), replayKey: read.frame.replayKey)
                     } catch {
                         throw Rejection(error.response(request.id))
                     }
@@ -80,13 +77,13 @@ enum IdentityCalls {
         let identified: Identified
         switch reply {
         case .identified(let person), .found(let person): identified = person
-        case .setUp: preconditionFailure("A person was asked for, and something else was answered.")
+        case .modified, .setUp: preconditionFailure("A person was asked for, and something else was answered.")
         }
         let identities: [Identity] =
             switch command {
             case .identify(let identify): identify.identities
             case .search(let search): search.identities
-            case .setUp: []
+            case .modify, .setUp: []
             }
         var json = JSONWriter()
         json.object { json in
@@ -120,7 +117,7 @@ extension IdentityCalls {
     private static func operation(_ name: String, _ summary: String, _ description: String) -> Operation {
         Operation(
             id: name, summary: summary, description: description, request: requestSchema,
-            responses: name == "search" ? responses + [nobody] : responses + [mismatch])
+            responses: name == "search" ? responses + [nobody] : responses + [IDSyncFault.mismatch])
     }
 
     private static let requestSchema = Schema.object([
@@ -137,33 +134,18 @@ extension IdentityCalls {
         .init("client_sdk", .anyOf([.object([]), .null])),
     ])
 
-    private static let responses: [Operation.Answer] = [
-        .init(
-            .ok, "The person.",
-            schema: .object([
-                .init("context", .null, required: true),
-                .init("matched_identities", .object([]), required: true),
-                .init("is_ephemeral", .boolean(), required: true),
-                .init("mpid", .string("A 64-bit integer, in digits."), required: true),
-                .init("is_logged_in", .boolean("Whether the person holds a login identity."), required: true),
-            ])),
-        .init(.badRequest, "The body is not what it has to be, or names no identity.", schema: faultSchema),
-        .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
-        .init(.forbidden, "The key may not do this. There is no body."),
-        .init(.serviceUnavailable, "Try again after Retry-After.", schema: faultSchema),
-    ]
+    private static let responses: [Operation.Answer] =
+        [
+            .init(
+                .ok, "The person.",
+                schema: .object([
+                    .init("context", .null, required: true),
+                    .init("matched_identities", .object([]), required: true),
+                    .init("is_ephemeral", .boolean(), required: true),
+                    .init("mpid", .string("A 64-bit integer, in digits."), required: true),
+                    .init("is_logged_in", .boolean("Whether the person holds a login identity."), required: true),
+                ]))
+        ] + IDSyncFault.answers
 
-    private static let mismatch = Operation.Answer(
-        .unprocessableContent, "The Idempotency-Key was used with another call.", schema: faultSchema)
-
-    private static let nobody = Operation.Answer(.notFound, "Nobody is there.", schema: faultSchema)
-
-    private static let faultSchema = Schema.object([
-        .init(
-            "errors",
-            .array(.object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
-            required: true),
-        .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
-        .init("RequestId", .string(), required: true),
-    ])
+    private static let nobody = Operation.Answer(.notFound, "Nobody is there.", schema: IDSyncFault.schema)
 }

@@ -2,6 +2,8 @@
 package enum Change: Equatable, Sendable {
     case personMade(PersonID, at: Instant)
     case linked(PersonID, Identity)
+    /// A person no longer holds an identity. The link stays as history.
+    case unlinked(PersonID, IdentityType, IdentityKey)
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
@@ -15,6 +17,7 @@ package final class JournalEntry: Sendable {
         case identify = 2
         case login = 3
         case logout = 4
+        case modify = 6
     }
 
     /// An identity that the call named and that it did not link: with the links made, all that was asked.
@@ -30,6 +33,8 @@ package final class JournalEntry: Sendable {
             case blocked = 4
             /// As many people hold it as may.
             case tooCommon = 5
+            /// It was to be taken from the person, who does not hold it.
+            case notHeld = 6
         }
 
         package let identity: Identity

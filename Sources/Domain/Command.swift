@@ -2,6 +2,7 @@
 package enum Command: Sendable {
     case identify(Identify)
     case search(Search)
+    case modify(Modify)
     case setUp(SetUp)
 }
 
@@ -11,6 +12,8 @@ extension Command {
         switch self {
         case .identify(let identify): identify.identities.reduce(64) { $0 + $1.value.utf8.count }
         case .search(let search): search.identities.reduce(64) { $0 + $1.value.utf8.count }
+        case .modify(let modify):
+            modify.items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
         }
     }
@@ -49,6 +52,7 @@ package struct Stamp: Equatable, Sendable {
 /// What a batch of calls needs to see.
 package struct Needs: Sendable {
     package private(set) var identities: [IdentityKey] = []
+    package private(set) var people: [PersonID] = []
     package private(set) var replays: [ReplayKey] = []
 
     package init() {}
@@ -63,6 +67,11 @@ package struct Needs: Sendable {
             for identity in identify.identities { add(identity.key) }
         case .search(let search):
             for identity in search.identities { add(identity.key) }
+        case .modify(let modify):
+            people.append(modify.person)
+            for item in modify.items {
+                if let new = item.new { add(new.key) }
+            }
         case .setUp: break
         }
     }
@@ -73,17 +82,31 @@ package enum Reply: Equatable, Sendable {
     case identified(Identified)
     /// Like ``identified(_:)``, of a call that only asks: the person was not seen by it.
     case found(Identified)
+    case modified(Modified)
     case setUp
+
+    /// The person that was seen by the call, if it was any.
+    package var seen: PersonID? {
+        switch self {
+        case .identified(let identified): identified.person
+        case .modified(let modified): modified.person
+        case .found, .setUp: nil
+        }
+    }
 }
 
 /// Why a call was refused: the caller can do something about each of these.
-package enum Refusal: Error, Equatable, Sendable, CaseIterable {
+package enum Refusal: Error, Equatable, Sendable {
     /// The idempotency key was used before, with another body.
     case idempotencyMismatch
     /// A login names none of the identities that log in, and the project's strategy needs one.
     case noLoginIdentity
     /// A search found nobody.
     case nobodyFound
+    /// There is no person with that id.
+    case noSuchPerson
+    /// The type is one that a person never changes.
+    case immutableIdentity(IdentityType)
 }
 
 /// What a call comes to: an answer, and what changes.
@@ -123,6 +146,7 @@ extension Command {
         switch self {
         case .identify(let identify): try identify.decide(stamp, in: project, view)
         case .search(let search): try search.decide(in: project, view)
+        case .modify(let modify): try modify.decide(in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
         }
     }

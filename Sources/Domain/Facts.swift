@@ -51,6 +51,7 @@ package struct Facts: Sendable {
     /// The part of these facts that a batch needs.
     package func loading(_ needs: Needs) -> Facts {
         var part = Facts(loadedWith: directory)
+        for person in needs.people { part.people[person] = people[person] }
         for identity in needs.identities {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)
@@ -81,6 +82,11 @@ package struct Facts: Sendable {
         case .linked(let person, let identity):
             people[person]?.identities.append(Held(type: identity.type, key: identity.key))
             holders[identity.key, default: []].append(person)
+        case .unlinked(let person, _, let identity):
+            people[person]?.identities.removeAll { $0.key == identity }
+            holders[identity]?.removeAll { $0 == person }
+            // Where only a part of the facts is, nobody holding it is something to know.
+            if !isPartial, holders[identity]?.isEmpty == true { holders[identity] = nil }
         case .projectMade, .appMade, .keyMade: break
         }
     }
@@ -115,6 +121,10 @@ extension Facts: View {
     }
 
     package func id(of person: PersonID) -> PersonID { person }
+
+    package func person(_ id: PersonID, in project: ProjectID) -> PersonID? {
+        people[id]?.project == project ? id : nil
+    }
 
     package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
 

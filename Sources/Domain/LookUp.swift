@@ -20,15 +20,20 @@ struct LookUp {
     /// Sets aside the values that tell nobody apart.
     mutating func setAside<V: View>(in view: V) {
         for index in identities.indices {
-            let identity = identities[index]
-            if strategy.blockedValues.contains(identity.value) {
-                blocked |= 1 << UInt64(index)
-            } else if view.holderCount(of: identity.key) >= Strategy.holdersPerValue {
-                tooCommon |= 1 << UInt64(index)
-            } else {
-                types.insert(identity.type)
+            switch LookUp.reasonToSetAside(identities[index], strategy, view) {
+            case nil: types.insert(identities[index].type)
+            case .blocked: blocked |= 1 << UInt64(index)
+            default: tooCommon |= 1 << UInt64(index)
             }
         }
+    }
+
+    /// Why a value is neither looked up nor linked; nil where it is.
+    static func reasonToSetAside<V: View>(
+        _ identity: Identity, _ strategy: Strategy, _ view: V
+    ) -> JournalEntry.Input.Fate? {
+        if strategy.blockedValues.contains(identity.value) { return .blocked }
+        return view.holderCount(of: identity.key) >= Strategy.holdersPerValue ? .tooCommon : nil
     }
 
     /// Why an identity was set aside; nil where it was not.

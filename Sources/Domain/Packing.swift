@@ -47,6 +47,10 @@ package struct Unpacker {
         return nil
     }
 
+    package mutating func person() -> PersonID? {
+        integer().map { PersonID(rawValue: Int64(bitPattern: $0)) }
+    }
+
     package mutating func text() -> String? {
         guard let count = integer(), count <= UInt64(bytes.count - position) else { return nil }
         defer { position += Int(count) }
@@ -61,6 +65,14 @@ extension Reply {
         switch self {
         case .setUp:
             packer.add(JournalEntry.Kind.setUp.rawValue)
+        case .modified(let modified):
+            packer.add(JournalEntry.Kind.modify.rawValue)
+            packer.add(UInt64(bitPattern: modified.person.rawValue))
+            packer.add(UInt64(modified.touched.count))
+            for touch in modified.touched {
+                packer.add(UInt64(bitPattern: touch.person.rawValue))
+                packer.add(touch.type.rawValue)
+            }
         case .identified(let identified), .found(let identified):
             packer.add(JournalEntry.Kind.identify.rawValue)
             packer.add(UInt64(bitPattern: identified.person.rawValue))
@@ -78,12 +90,19 @@ extension Reply {
         case .setUp:
             self = .setUp
         case .login, .logout: return nil
+        case .modify:
+            guard let person = unpacker.person(), let count = unpacker.integer() else { return nil }
+            var touched: [Modified.Touch] = []
+            for _ in 0..<count {
+                guard let person = unpacker.person(), let type = unpacker.byte().flatMap(IdentityType.init)
+                else { return nil }
+                touched.append(Modified.Touch(person, type))
+            }
+            self = .modified(Modified(person: person, touched: touched))
         case .identify:
-            guard let person = unpacker.integer(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
+            guard let person = unpacker.person(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
             else { return nil }
-            self = .identified(
-                Identified(
-                    person: PersonID(rawValue: Int64(bitPattern: person)), matched: matched, isKnown: isKnown == 1))
+            self = .identified(Identified(person: person, matched: matched, isKnown: isKnown == 1))
         }
         guard unpacker.isAtEnd else { return nil }
     }

@@ -17,6 +17,9 @@ package protocol View {
 
     func id(of person: Person) -> PersonID
 
+    /// The person with an id, if that is one of the project.
+    func person(_ id: PersonID, in project: ProjectID) -> Person?
+
     /// When something was last heard of a person.
     func lastSeen(of person: Person) -> Instant
 

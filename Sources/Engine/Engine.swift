@@ -87,10 +87,10 @@ package final class Engine: Sendable {
     /// Answers a call at once if it changes nothing.
     package func peek(_ call: Call, _ command: Command, lane: Int, at now: Instant) -> Peek {
         let peek = store.peek(call, command, Stamp(at: now, person: PersonID(rawValue: 0)))
-        if case .reply(.identified(let identified)) = peek {
+        if case .reply(let reply) = peek, let person = reply.seen {
             sightings[lane].people.withLock { people in
-                if people.count < limits.sightings || people[identified.person] != nil {
-                    people[identified.person] = now
+                if people.count < limits.sightings || people[person] != nil {
+                    people[person] = now
                 }
             }
         }

@@ -71,9 +71,9 @@ package final class Writer {
                 entries.append(entry)
                 if let person = outcome.person { lastPerson = max(lastPerson ?? person, person) }
             }
-            if case .identified(let identified) = decision.reply {
-                workspace.see(identified.person, at: stamp.at)
-                seen[identified.person] = stamp.at
+            if let person = decision.reply.seen {
+                workspace.see(person, at: stamp.at)
+                seen[person] = stamp.at
             }
             return .success(decision.reply)
         } catch {

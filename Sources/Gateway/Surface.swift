@@ -123,6 +123,11 @@ package enum Problem: Equatable, Sendable {
         }
     }
 
+    /// Whether the call was understood, and is against the rules.
+    package var isRefused: Bool {
+        if case .refused = self { true } else { false }
+    }
+
     /// A stable name that a program can act on.
     package var code: String {
         switch self {
@@ -161,7 +166,8 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
-        case .nobodyFound: .notFound
+        case .nobodyFound, .noSuchPerson: .notFound
+        case .immutableIdentity: .badRequest
         }
     }
 
@@ -169,7 +175,8 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: "idempotency_mismatch"
         case .noLoginIdentity: "no_login_identity"
-        case .nobodyFound: "not_found"
+        case .nobodyFound, .noSuchPerson: "not_found"
+        case .immutableIdentity: "immutable_identity"
         }
     }
 
@@ -179,6 +186,8 @@ extension Refusal {
             "This Idempotency-Key was used before, with another call; use a new key for a new call."
         case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
         case .nobodyFound: "Nobody was found by these identities."
+        case .noSuchPerson: "There is no person with this id."
+        case .immutableIdentity(let type): "The value of \(type.name) never changes by this project's strategy."
         }
     }
 }

@@ -116,7 +116,11 @@ package final class Doctor {
         progress("links")
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
         let unique = index.directory.strategy(of: ProjectID(rawValue: 1)).unique
-        try page("SELECT id, person, type, value, made_by FROM links WHERE id > ? ORDER BY id LIMIT ?") { row in
+        let sql = """
+            SELECT id, person, type, value, made_by, (SELECT ended_by FROM link_ends WHERE link = id)
+            FROM links WHERE id > ? ORDER BY id LIMIT ?
+            """
+        try page(sql) { row in
             let (id, person, madeBy) = (row.integer(0), row.integer(1), row.integer(4))
             if madeBy > lastSequence {
                 later.append(("link_origin", "Link \(id)", madeBy))
@@ -131,6 +135,13 @@ package final class Doctor {
             if isEmpty { found("link_value", "Link \(id) has a value that is empty or too long.") }
             guard let place = index.place(of: PersonID(rawValue: person)) else {
                 found("link_person", "Link \(id) belongs to person \(person), who is not there.")
+                return id
+            }
+            if let endedBy = row.optionalInteger(5) {
+                // One that has ended since the others were read may be in the way of what they hold now.
+                if endedBy <= lastSequence, endedBy < madeBy {
+                    found("link_end", "Link \(id) ended before it was made.")
+                }
                 return id
             }
             let project = index.project(of: place)

@@ -50,9 +50,15 @@ struct IndexLoader {
 
     private mutating func loadLinks(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare("SELECT id, person, type, value FROM links ORDER BY id")
+        var ends = try LinkEnds(connection)
+        var lastLink: Int64 = 0
+        defer { index.resume(afterLink: lastLink) }
         // The links of one person mostly follow each other.
         var last: (id: Int64, place: PeopleIndex.Place, project: ProjectID)?
         while try rows.step() {
+            count()
+            lastLink = rows.integer(0)
+            if try ends.include(rows.integer(0)) { continue }
             let person = rows.integer(1)
             if last?.id != person {
                 guard let place = index.place(of: PersonID(rawValue: person)) else {
@@ -65,7 +71,6 @@ struct IndexLoader {
             else { throw corrupt("link \(rows.integer(0)) has a type that this version does not know") }
             let key = rows.withBytes(3) { value in IdentityKey(type, value, in: project, hash: hash) }
             index.load(type, key, of: place, number: rows.integer(0))
-            count()
         }
     }
 
@@ -154,5 +159,22 @@ struct IndexLoader {
 
     private func corrupt(_ what: String) -> SQLiteFault {
         SQLiteFault(code: 11, message: what)
+    }
+}
+
+/// Which links are no longer in force: gone through beside the links, in the same order.
+struct LinkEnds {
+    private let rows: Statement
+    private var next: Int64?
+
+    init(_ connection: Connection) throws(SQLiteFault) {
+        rows = try connection.prepare("SELECT link FROM link_ends ORDER BY link")
+        next = try rows.step() ? rows.integer(0) : nil
+    }
+
+    /// Whether a link has ended. Asked for links in the order of their numbers.
+    mutating func include(_ link: Int64) throws(SQLiteFault) -> Bool {
+        while let end = next, end < link { next = try rows.step() ? rows.integer(0) : nil }
+        return next == link
     }
 }

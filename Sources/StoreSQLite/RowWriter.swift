@@ -10,6 +10,7 @@ final class RowWriter {
     private let probe: Statement
     private let people: RowInserter
     private let links: RowInserter
+    private let linkEnds: RowInserter
     private let journal: RowInserter
     private let projects: RowInserter
     private let apps: RowInserter
@@ -25,6 +26,7 @@ final class RowWriter {
         )
         people = try RowInserter(connection, into: "people", ["id", "project", "made_by", "last_seen"])
         links = try RowInserter(connection, into: "links", ["id", "person", "type", "value", "made_by"])
+        linkEnds = try RowInserter(connection, into: "link_ends", ["link", "ended_by"])
         journal = try RowInserter(
             connection, into: "journal",
             ["sequence", "at", "project", "key", "kind", "person", "request_id", "replay", "body", "inputs", "reply"])
@@ -62,13 +64,17 @@ final class RowWriter {
     private typealias LinkRow = (id: Int64, person: PersonID, identity: Identity, madeBy: Int64)
 
     /// Writes entries and the facts that they made, numbered on from what is there.
+    ///
+    /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
     func write(
-        _ entries: [JournalEntry], after last: JournalSequence, lastLink: Int64, linkNumber: (IdentityKey) -> Int64?
+        _ entries: [JournalEntry], after last: JournalSequence, lastLink: Int64, endedLinks: [Int64],
+        linkNumber: (IdentityKey) -> Int64?
     ) throws(SQLiteFault) {
         var personRows: [PersonRow] = []
         var linkRows: [LinkRow] = []
         personRows.reserveCapacity(entries.count)
         linkRows.reserveCapacity(entries.count * 4)
+        var endRows: [(link: Int64, endedBy: Int64)] = []
         var (sequence, link) = (last.rawValue, lastLink)
         for entry in entries {
             sequence += 1
@@ -79,6 +85,7 @@ final class RowWriter {
                 case .linked(let person, let identity):
                     link += 1
                     linkRows.append((link, person, identity, sequence))
+                case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
                 case .projectMade, .appMade, .keyMade: break
                 }
             }
@@ -96,6 +103,10 @@ final class RowWriter {
             row.bind(column + 3, Int64(link.identity.type.rawValue))
             row.bind(column + 4, text: link.identity.value)
             row.bind(column + 5, link.madeBy)
+        }
+        try linkEnds.insert(endRows) { row, column, end in
+            row.bind(column + 1, end.link)
+            row.bind(column + 2, end.endedBy)
         }
         sequence = last.rawValue
         try journal.insert(entries) { row, column, entry in
@@ -122,7 +133,7 @@ final class RowWriter {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
-            case .personMade, .linked: break
+            case .personMade, .linked, .unlinked: break
             }
         }
     }

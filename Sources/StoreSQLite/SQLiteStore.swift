@@ -154,7 +154,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
                 try session.rows.write(
-                    entries, after: lastSequence, lastLink: lastLink, linkNumber: index.linkNumber)
+                    entries, after: lastSequence, lastLink: lastLink, endedLinks: index.endedLinks,
+                    linkNumber: index.linkNumber)
             }
         }
         settle(entries, expected)

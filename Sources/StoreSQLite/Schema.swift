@@ -87,7 +87,14 @@ enum Schema {
             inputs BLOB,
             reply BLOB NOT NULL
         ) STRICT;
+        """,
         """
+        -- That a link is no longer in force, since which journal row.
+        CREATE TABLE link_ends (
+            link INTEGER PRIMARY KEY,
+            ended_by INTEGER NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

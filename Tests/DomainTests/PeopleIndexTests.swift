@@ -37,7 +37,15 @@ struct PeopleIndexTests {
                     if !holds, types.insert(type).inserted, !justLinked.contains("\(person)\(identity.key)") {
                         justLinked.insert("\(person)\(identity.key)")
                         changes.append(.linked(person, identity))
+                        values[identity.key] = identity
                     }
+                }
+                // Some links of before the batch end, and some of those come back at once.
+                if random.oneIn(3), let held = facts.people[person]?.identities.randomElement(using: &random),
+                    !justLinked.contains("\(person)\(held.key)"), ended.insert("\(person)\(held.key)").inserted
+                {
+                    changes.append(.unlinked(person, held.type, held.key))
+                    if let identity = values[held.key], random.oneIn(3) { changes.append(.linked(person, identity)) }
                 }
                 return JournalEntry(
                     Call(project: World.project, key: nil), Stamp(at: now, person: person),
@@ -46,10 +54,13 @@ struct PeopleIndexTests {
         }
 
         private var justLinked = Set<String>()
+        private var ended = Set<String>()
+        private var values: [IdentityKey: Identity] = [:]
 
         /// Decides a batch in the index, and keeps it or takes it back.
         mutating func run(_ batch: [JournalEntry], commits: Bool) {
             justLinked = []
+            ended = []
             let workspace = IndexWorkspace(index, replays: Replays())
             for entry in batch { workspace.apply(entry) }
             if commits {

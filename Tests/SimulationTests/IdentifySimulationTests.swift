@@ -7,7 +7,7 @@ import Testing
 /// Histories by chance, with faults, lost answers, retries and restarts: every store gives the answers of the model.
 ///
 /// `ONYM_SEED=17 swift test --filter SimulationTests` runs one history again; `ONYM_SOAK=50` runs fifty times as many.
-@Suite("Simulated histories of identify")
+@Suite("Simulated histories of identify and modify")
 struct IdentifySimulationTests {
     private typealias Call = StoreFixture.IdentifyCall
 
@@ -20,6 +20,7 @@ struct IdentifySimulationTests {
         for _ in 0..<40 {
             let step = history.next()
             let expected = try run(step, on: model)
+            history.learn(expected)
             let answers = try run(step, on: sqlite)
             // One sentence rather than two long answers: the seed brings the rest back.
             #expect(answers == expected, "ONYM_SEED=\(seed): the stores differ at \(step)")
@@ -58,6 +59,15 @@ struct IdentifySimulationTests {
 
     private struct History {
         private var generator: SeededGenerator
+        /// Whom the answers have named.
+        private var people: [PersonID] = []
+
+        /// Takes in what was answered, so that later calls can be about the same people.
+        mutating func learn(_ outcomes: [Outcome]) {
+            for case .answers(let answers) in outcomes {
+                for case .success(.identified(let identified)) in answers { people.append(identified.person) }
+            }
+        }
 
         init(seed: UInt64) { generator = SeededGenerator(seed: seed &* 7919) }
 
@@ -66,13 +76,13 @@ struct IdentifySimulationTests {
             case 0: return .fold
             case 1: return .restart
             case 2, 3: return .faulted(calls(), generator.oneIn(2) ? .before : .after)
-            case 4..<9: return .peek(Call.random(&generator))
+            case 4..<9: return .peek(Call.random(&generator, among: people))
             default: return .batch(calls())
             }
         }
 
         private mutating func calls() -> [Call] {
-            (0..<Int.random(in: 1...10, using: &generator)).map { _ in Call.random(&generator) }
+            (0..<Int.random(in: 1...10, using: &generator)).map { _ in Call.random(&generator, among: people) }
         }
     }
 

@@ -74,10 +74,13 @@ package final class StoreFixture {
 
     // MARK: - Calls
 
-    /// A call that identifies, as a dialect would make it.
+    /// A call that identifies or modifies, as a dialect would make it.
     package struct IdentifyCall {
         package let names: [IdentityType: String]
         package var occasion = Identify.Occasion.start
+        /// Whom the call modifies, where it does: the names are what the person is to be called, and these are what not.
+        package var modifies: PersonID?
+        package var oldNames: [IdentityType: String] = [:]
         package var previous: PersonID?
         package var requestID: String?
         package var idempotencyKey: String?
@@ -105,8 +108,18 @@ package final class StoreFixture {
         call.requestID = "request \(made)"
         if let key {
             let body =
-                "\(identify.occasion) \(identities.map { "\($0.type)=\($0.value)" }) \(String(describing: identify.previous))"
+                "\(String(describing: identify.modifies)) \(identify.oldNames) \(identify.occasion) \(identities.map { "\($0.type)=\($0.value)" }) \(String(describing: identify.previous))"
             call.replay = ReplayClaim(key: key, body: hash.hash(tag: 0, body))
+        }
+        if let person = identify.modifies {
+            let types = Set(identify.names.keys).union(identify.oldNames.keys).sorted { $0.rawValue < $1.rawValue }
+            let items = types.map { type in
+                let (old, new) = (identify.oldNames[type], identify.names[type])
+                return Modify.Item(
+                    type, old: old.map { Identity(type, $0, in: World.project, hash: hash) },
+                    new: new.map { Identity(type, $0, in: World.project, hash: hash) })
+            }
+            return Job(call: call, command: .modify(Modify(person: person, items: items)))
         }
         return Job(
             call: call,
@@ -153,19 +166,28 @@ extension StoreFixture {
 }
 
 extension StoreFixture.IdentifyCall {
-    /// A call with a few identities out of few, so that people meet.
-    package static func random(_ generator: inout SeededGenerator) -> StoreFixture.IdentifyCall {
-        let types: [IdentityType] = [.customerID, .email, .iosIDFV, .deviceApplicationStamp, .other, .pushToken]
+    /// A call with a few identities out of few, so that people meet; now and then one that modifies one of some people.
+    package static func random(
+        _ generator: inout SeededGenerator, among people: [PersonID] = []
+    ) -> StoreFixture.IdentifyCall {
         var names: [IdentityType: String] = [:]
-        while names.isEmpty {
-            for type in types where generator.oneIn(3) {
-                names[type] =
-                    generator.oneIn(20) ? "null" : "\(type.name)-\(Int.random(in: 0..<25, using: &generator))"
-            }
-        }
+        while names.isEmpty { names = randomNames(&generator) }
         var call = StoreFixture.IdentifyCall(names)
         if generator.oneIn(3) { call.occasion = generator.oneIn(2) ? .login : .logout }
+        if generator.oneIn(3), let person = people.randomElement(using: &generator) {
+            call.modifies = generator.oneIn(20) ? PersonID(rawValue: 7) : person
+            call.oldNames = randomNames(&generator)
+        }
         if generator.oneIn(4) { call.requestID = "r\(Int.random(in: 0..<40, using: &generator))" }
         return call
+    }
+
+    private static func randomNames(_ generator: inout SeededGenerator) -> [IdentityType: String] {
+        let types: [IdentityType] = [.customerID, .email, .iosIDFV, .deviceApplicationStamp, .other, .pushToken]
+        var names: [IdentityType: String] = [:]
+        for type in types where generator.oneIn(3) {
+            names[type] = generator.oneIn(20) ? "null" : "\(type.name)-\(Int.random(in: 0..<25, using: &generator))"
+        }
+        return names
     }
 }

@@ -51,31 +51,51 @@ package struct World {
         return try decide(.identify(Identify(occasion, identities: identities, previous: previous)), identities)
     }
 
+    /// Changes what a person is called; each change is a type, what it was and what it is to be.
+    @discardableResult
+    package mutating func modify(
+        _ person: PersonID, _ changes: [(type: IdentityType, old: String?, new: String?)]
+    ) throws(Refusal) -> Modified {
+        let items = changes.map { change in
+            Modify.Item(
+                change.type, old: change.old.map { World.identity(change.type, $0) },
+                new: change.new.map { World.identity(change.type, $0) })
+        }
+        guard case .modified(let modified) = try apply(.modify(Modify(person: person, items: items))).reply else {
+            preconditionFailure("A modify was answered as something else.")
+        }
+        return modified
+    }
+
     package mutating func search(_ names: [IdentityType: String]) throws(Refusal) -> Result {
         let identities = World.identities(names)
         return try decide(.search(Search(identities: identities)), identities)
     }
 
     private mutating func decide(_ command: Command, _ identities: [Identity]) throws(Refusal) -> Result {
-        now = now.advanced(byMilliseconds: 1000)
-        made += 1
-        let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
-        let decision = try command.decide(stamp, project: World.project, in: facts)
+        let decision = try apply(command)
         let identified: Identified
         switch decision.reply {
-        case .identified(let person):
-            identified = person
-            facts.see(person.person, at: now)
-        case .found(let person): identified = person
-        case .setUp: preconditionFailure("A person was asked for, and something else was answered.")
-        }
-        if let outcome = decision.outcome {
-            facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
+        case .identified(let person), .found(let person): identified = person
+        case .modified, .setUp: preconditionFailure("A person was asked for, and something else was answered.")
         }
         let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
         return Result(
             person: identified.person, matched: Set(matched.map { identities[$0].type }), isKnown: identified.isKnown,
             decision: decision)
+    }
+
+    /// Decides a call, and keeps what it changes.
+    private mutating func apply(_ command: Command) throws(Refusal) -> Decision {
+        now = now.advanced(byMilliseconds: 1000)
+        made += 1
+        let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
+        let decision = try command.decide(stamp, project: World.project, in: facts)
+        if let outcome = decision.outcome {
+            facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
+        }
+        if let person = decision.reply.seen { facts.see(person, at: now) }
+        return decision
     }
 
     /// What a person holds.

@@ -5,7 +5,8 @@
 ///
 /// What a batch decides is added at once, and seen by the rest of the batch; everybody else sees links up to the last
 /// one that was committed. Links are numbered in the order in which they are made, so what has to be hidden, or taken
-/// back after a fault, is always in front.
+/// back after a fault, is always in front. A link that a batch ended is hidden from the batch alone, and taken out of its
+/// chains when that is committed.
 ///
 /// It is changed by one thread at a time while nobody reads; then any number of threads may read.
 package final class PeopleIndex: @unchecked Sendable {
@@ -32,9 +33,9 @@ package final class PeopleIndex: @unchecked Sendable {
         let person: UInt32
         let identity: UInt32
         /// The person's link that was made before this one.
-        let nextOfPerson: UInt32
+        var nextOfPerson: UInt32
         /// The identity's link that was made before this one.
-        let nextOfIdentity: UInt32
+        var nextOfIdentity: UInt32
         /// 56 bits: the link's number in the store | 8 bits: the identity's type.
         let numberAndType: UInt64
 
@@ -64,6 +65,13 @@ package final class PeopleIndex: @unchecked Sendable {
     private var lastCommittedLink: Int64 = 0
     /// People made since the last commit.
     private var pendingPeople: [PersonID] = []
+    /// Links that were ended since the last commit, in that order.
+    private var pendingEnds: [UInt32] = []
+    fileprivate private(set) var isEnding: Set<UInt32> = []
+    /// How many of them each identity has.
+    fileprivate private(set) var endingHolders: [UInt32: Int] = [:]
+    private var heldIdentities = 0
+    private var linksInForce = 0
 
     package init(directory: Directory = Directory()) {
         self.directory = directory
@@ -72,8 +80,8 @@ package final class PeopleIndex: @unchecked Sendable {
     package var counts: StoreCounts {
         var counts = StoreCounts()
         counts.people = Int(people.count)
-        counts.identities = Int(identities.count)
-        counts.links = Int(links.count)
+        counts.identities = heldIdentities
+        counts.links = linksInForce
         return counts
     }
 
@@ -90,6 +98,12 @@ package final class PeopleIndex: @unchecked Sendable {
         lastCommittedLink = number
     }
 
+    /// Numbers the next link after one that was committed before, and may have ended.
+    package func resume(afterLink number: Int64) {
+        lastLink = number
+        lastCommittedLink = number
+    }
+
     // MARK: - Changing
 
     /// Adds what a decision changed. Only the batch that decided it sees it, until ``commit(_:sequence:)``.
@@ -102,15 +116,38 @@ package final class PeopleIndex: @unchecked Sendable {
             case .linked(let person, let identity):
                 guard let place = place(of: person) else { preconditionFailure("A link to a person that is none.") }
                 add(identity.type, identity.key, of: place, number: lastLink + 1)
+            case .unlinked(let person, _, let identity):
+                guard let link = pendingLink(of: person, to: identity) else {
+                    preconditionFailure("A link was ended that is none.")
+                }
+                pendingEnds.append(link)
+                isEnding.insert(link)
+                endingHolders[links[link].identity, default: 0] += 1
             case .projectMade, .appMade, .keyMade: break
             }
         }
+    }
+
+    /// The numbers of the links that the batch has ended, in the order in which it did.
+    package var endedLinks: [Int64] { pendingEnds.map { links[$0].number } }
+
+    /// The link by which a person holds an identity, as the batch sees it.
+    private func pendingLink(of person: PersonID, to identity: IdentityKey) -> UInt32? {
+        guard let place = place(of: person), let wanted = identityPlace(identity) else { return nil }
+        var link = people[place.rawValue].firstLink
+        while link != PeopleIndex.none {
+            if links[link].identity == wanted, !isEnding.contains(link) { return link }
+            link = links[link].nextOfPerson
+        }
+        return nil
     }
 
     /// Shows everybody what a batch added. `sequence` is the place of its first entry in the journal.
     package func commit(_ entries: [JournalEntry], sequence: JournalSequence) {
         lastCommittedLink = lastLink
         pendingPeople.removeAll(keepingCapacity: true)
+        for link in pendingEnds { takeOut(link) }
+        forgetEnds()
         var sequence = sequence
         for entry in entries {
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
@@ -119,13 +156,47 @@ package final class PeopleIndex: @unchecked Sendable {
         }
     }
 
-    /// Takes back what a batch added.
+    private func forgetEnds() {
+        if pendingEnds.isEmpty { return }
+        pendingEnds = []
+        isEnding = []
+        endingHolders = [:]
+    }
+
+    /// Takes a link out of the chain of its person and of its identity.
+    private func takeOut(_ link: UInt32) {
+        let record = links[link]
+        if people[record.person].firstLink == link {
+            people[record.person].firstLink = record.nextOfPerson
+        } else {
+            var before = people[record.person].firstLink
+            while links[before].nextOfPerson != link { before = links[before].nextOfPerson }
+            links[before].nextOfPerson = record.nextOfPerson
+        }
+        if identities[record.identity].firstLink == link {
+            identities[record.identity].firstLink = record.nextOfIdentity
+        } else {
+            var before = identities[record.identity].firstLink
+            while links[before].nextOfIdentity != link { before = links[before].nextOfIdentity }
+            links[before].nextOfIdentity = record.nextOfIdentity
+        }
+        loseHolder(of: record.identity)
+    }
+
+    private func loseHolder(of identity: UInt32) {
+        identities[identity].holders -= 1
+        linksInForce -= 1
+        if identities[identity].holders == 0 { heldIdentities -= 1 }
+    }
+
+    /// Takes back what a batch changed.
     package func rollBack() {
+        forgetEnds()
         while lastLink > lastCommittedLink {
             let link = links.removeLast()
             people[link.person].firstLink = link.nextOfPerson
             identities[link.identity].firstLink = link.nextOfIdentity
-            identities[link.identity].holders -= 1
+            loseHolder(of: link.identity)
             lastLink -= 1
         }
         // Identities that nobody holds any more stay: they say nothing.
@@ -158,7 +229,9 @@ package final class PeopleIndex: @unchecked Sendable {
                 numberAndType: UInt64(number) << 8 | UInt64(type.rawValue)))
         people[person.rawValue].firstLink = link
         identities[identity].firstLink = link
+        if identities[identity].holders == 0 { heldIdentities += 1 }
         identities[identity].holders += 1
+        linksInForce += 1
         lastLink = number
     }
 
@@ -202,15 +275,17 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Views
 
     /// What everybody sees.
-    package var committed: IndexView { IndexView(index: self, lastLink: lastCommittedLink) }
+    package var committed: IndexView { IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false) }
 
     /// What the batch sees that is being decided.
-    var pending: IndexView { IndexView(index: self, lastLink: .max) }
+    var pending: IndexView { IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty) }
 
     /// The facts in an index, up to a link.
     package struct IndexView: View {
         fileprivate let index: PeopleIndex
         fileprivate let lastLink: Int64
+        /// Whether there are links that the batch has ended, which it does not see.
+        fileprivate let knowsEnds: Bool
     }
 }
 
@@ -221,7 +296,7 @@ extension PeopleIndex.IndexView {
         var link = firstVisible(index.identities[place].firstLink) { $0.nextOfIdentity }
         while link != PeopleIndex.none {
             let record = index.links[link]
-            body(PeopleIndex.Place(rawValue: record.person))
+            if !hasEnded(link) { body(PeopleIndex.Place(rawValue: record.person)) }
             link = record.nextOfIdentity
         }
     }
@@ -233,7 +308,8 @@ extension PeopleIndex.IndexView {
             hidden += 1
             return record.nextOfIdentity
         }
-        return Int(index.identities[place].holders - hidden)
+        let ended = knowsEnds ? index.endingHolders[place, default: 0] : 0
+        return Int(index.identities[place].holders - hidden) - ended
     }
 
     @inline(__always)
@@ -242,10 +318,14 @@ extension PeopleIndex.IndexView {
         while link != PeopleIndex.none {
             let record = index.links[link]
             let identity = index.identities[record.identity]
-            if !body(record.type, IdentityKey(hash: Hash128(high: identity.high, low: identity.low))) { return }
+            let key = IdentityKey(hash: Hash128(high: identity.high, low: identity.low))
+            if !hasEnded(link), !body(record.type, key) { return }
             link = record.nextOfPerson
         }
     }
+
+    @inline(__always)
+    private func hasEnded(_ link: UInt32) -> Bool { knowsEnds && index.isEnding.contains(link) }
 
     /// Passes over the links in front of a chain that are not to be seen.
     @inline(__always)
@@ -260,6 +340,11 @@ extension PeopleIndex.IndexView {
     }
 
     package func id(of person: PeopleIndex.Place) -> PersonID { index.id(of: person) }
+
+    package func person(_ id: PersonID, in project: ProjectID) -> PeopleIndex.Place? {
+        // People of the batch are there before they are committed; nobody else knows their ids yet.
+        index.place(of: id).flatMap { index.project(of: $0) == project ? $0 : nil }
+    }
 
     package func lastSeen(of person: PeopleIndex.Place) -> Instant {
         Instant(milliseconds: index.people[person.rawValue].lastSeen)

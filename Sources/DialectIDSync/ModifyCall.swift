@@ -1,0 +1,140 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The call that changes what a person is called (spec/idsync.md 1.5).
+enum ModifyCall {
+    static let route = SurfaceRoute(
+        .post, "/v1/:mpid/modify", otherPaths: IDSync.identityPrefixes.map { "\($0)/:mpid/modify" },
+        scope: .identityWrite, operation: operation,
+        action: .command(
+            body: BufferedBody(),
+            decode: { request, caller, tools throws(Rejection) in
+                do throws(IDSyncFault) {
+                    return try decode(request, caller, tools)
+                } catch {
+                    throw Rejection(error.response(request.id))
+                }
+            },
+            encode: encode))
+
+    /// A call changes at most as many identities.
+    static let changesPerCall = 100
+
+    private static func decode(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(IDSyncFault) -> DecodedCommand {
+        guard let id = Int64(decimal: request.parameters[0]) else {
+            throw IDSyncFault(.validation, "The MPID in the path must be a 64-bit integer.")
+        }
+        do throws(JSONFault) {
+            return try tools.json.read(request.body) { root throws(JSONFault) in
+                var items: [Modify.Item]?
+                let (project, hash) = (caller.key.project, tools.hash)
+                let frame = try RequestFrame(root, project, hash) { key, value throws(JSONFault) in
+                    if case "identity_changes" = key { items = try ModifyCall.items(value, project, hash) }
+                }
+                guard let items else {
+                    throw JSONFault(.wrong("is required: an array of changes"), at: "identity_changes")
+                }
+                return DecodedCommand(
+                    .modify(Modify(person: PersonID(rawValue: id), items: items)), replayKey: frame.replayKey)
+            }
+        } catch {
+            throw IDSyncFault(error)
+        }
+    }
+
+    private static func items(
+        _ value: JSONValue, _ project: ProjectID, _ hash: KeyedHash
+    ) throws(JSONFault) -> [Modify.Item] {
+        var items: [Modify.Item] = []
+        try value.forEachElement(at: "identity_changes") { element throws(JSONFault) in
+            let path = "identity_changes[\(items.count)]"
+            guard items.count < changesPerCall else {
+                throw JSONFault(.wrong("must have at most \(changesPerCall) changes"), at: "identity_changes")
+            }
+            var type: IdentityType?
+            var (old, new): (JSONValue?, JSONValue?)
+            try element.forEachMember(at: path) { key, value throws(JSONFault) in
+                switch key {
+                case "identity_type":
+                    let name = try value.text(at: "\(path).identity_type")
+                    type = IdentityType(idsync: name)
+                    if type == nil {
+                        throw JSONFault(
+                            .wrong("is not an identity type: \"\(name.shown)\""), at: "\(path).identity_type")
+                    }
+                case "old_value": old = value
+                case "new_value": new = value
+                default: break
+                }
+            }
+            guard let type else {
+                throw JSONFault(.wrong("is required: an identity type"), at: "\(path).identity_type")
+            }
+            items.append(
+                Modify.Item(
+                    type, old: try old?.identity(type, project, hash, at: "\(path).old_value"),
+                    new: try new?.identity(type, project, hash, at: "\(path).new_value")))
+        }
+        return items
+    }
+
+    private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
+        guard case .modified(let modified) = reply else {
+            preconditionFailure("A change was asked for, and something else was answered.")
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.key("change_results")
+            json.array { json in
+                for touch in modified.touched {
+                    json.object { json in
+                        json.key("identity_type")
+                        json.string("\(touch.type.name)")
+                        json.key("modified_mpid")
+                        json.decimalString(touch.person.rawValue)
+                    }
+                }
+            }
+        }
+        return Response(.ok, contentType: IDSyncFault.contentType, body: json.bytes)
+    }
+
+    private static let operation = Operation(
+        id: "modify", summary: "Changes what a person is called.",
+        description: """
+            Each change takes the old value from the person, if it is there, and gives the new one. A value of a unique type \
+            moves here from whoever holds it. Nobody is made. Answers each type that changed, and of whom.
+            """,
+        request: .object([
+            .init("environment", .string(oneOf: ["production", "development"]), required: true),
+            .init(
+                "identity_changes",
+                .array(
+                    .object([
+                        .init("identity_type", .string(), required: true),
+                        .init("old_value", .anyOf([.string(), .null])), .init("new_value", .anyOf([.string(), .null])),
+                    ])),
+                required: true),
+            .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),
+        ]),
+        responses: [
+            .init(
+                .ok, "What changed.",
+                schema: .object([
+                    .init(
+                        "change_results",
+                        .array(
+                            .object([
+                                .init("identity_type", .string(), required: true),
+                                .init("modified_mpid", .string("A 64-bit integer, in digits."), required: true),
+                            ])),
+                        required: true)
+                ])),
+            .init(.notFound, "There is no person with this MPID.", schema: IDSyncFault.schema),
+        ] + IDSyncFault.answers + [IDSyncFault.mismatch])
+}

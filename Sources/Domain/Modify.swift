@@ -1,0 +1,128 @@
+/// A call that changes what a person is called: IDSync's `modify` (spec/idsync.md 1.5 and 3.4). It makes nobody, and it
+/// alone takes a value of a unique type from one person and gives it to another.
+package struct Modify: Sendable {
+    /// One change: the old value goes, if the person holds it, and the new one comes.
+    package struct Item: Sendable {
+        package let type: IdentityType
+        package let old: Identity?
+        package let new: Identity?
+
+        package init(_ type: IdentityType, old: Identity?, new: Identity?) {
+            precondition((old?.type ?? type) == type && (new?.type ?? type) == type, "A change is of another type.")
+            self.type = type
+            self.old = old
+            self.new = new
+        }
+
+        /// Whether the two values are one, or none: clients send that for what they did not change.
+        var isEmpty: Bool { old == new }
+    }
+
+    package let person: PersonID
+    /// In their order: each is made on what those before it left.
+    package let items: [Item]
+
+    package init(person: PersonID, items: [Item]) {
+        self.person = person
+        self.items = items
+    }
+}
+
+/// The answer to ``Modify``.
+package struct Modified: Equatable, Sendable {
+    /// That an identity of a person changed.
+    package struct Touch: Hashable, Sendable {
+        package let person: PersonID
+        package let type: IdentityType
+
+        package init(_ person: PersonID, _ type: IdentityType) {
+            self.person = person
+            self.type = type
+        }
+    }
+
+    package let person: PersonID
+    /// What changed, and of whom: also of those that a value was taken from.
+    package let touched: [Touch]
+
+    package init(person: PersonID, touched: [Touch]) {
+        self.person = person
+        self.touched = touched
+    }
+}
+
+extension Modify {
+    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard let place = view.person(person, in: project) else { throw .noSuchPerson }
+        let strategy = view.strategy(of: project)
+        var modifying = Modifying(person: person)
+        view.forEachIdentity(of: place) { type, key in
+            modifying.held[key] = type
+            return true
+        }
+        for item in items where !item.isEmpty {
+            if strategy.immutable.contains(item.type), modifying.held.values.contains(item.type) {
+                throw .immutableIdentity(item.type)
+            }
+            if let old = item.old { modifying.remove(old) }
+            if let new = item.new { modifying.add(new, strategy, view) }
+        }
+        let reply = Reply.modified(Modified(person: person, touched: modifying.touched))
+        guard !modifying.changes.isEmpty else { return Decision(reply: reply) }
+        return Decision(
+            reply: reply,
+            outcome: Outcome(kind: .modify, person: person, inputs: modifying.inputs, changes: modifying.changes))
+    }
+}
+
+/// What one call changes, as it is gathered.
+private struct Modifying {
+    let person: PersonID
+    /// What the person holds by now.
+    var held: [IdentityKey: IdentityType] = [:]
+    /// What this call has taken from others.
+    private var taken: Set<IdentityKey> = []
+    private(set) var changes: [Change] = []
+    private(set) var inputs: [JournalEntry.Input] = []
+    private(set) var touched: [Modified.Touch] = []
+
+    init(person: PersonID) { self.person = person }
+
+    mutating func remove(_ identity: Identity) {
+        guard held.removeValue(forKey: identity.key) != nil else {
+            inputs.append(JournalEntry.Input(identity, .notHeld))
+            return
+        }
+        changes.append(.unlinked(person, identity.type, identity.key))
+        touch(person, identity.type)
+    }
+
+    mutating func add<V: View>(_ identity: Identity, _ strategy: Strategy, _ view: V) {
+        if let reason = LookUp.reasonToSetAside(identity, strategy, view) {
+            inputs.append(JournalEntry.Input(identity, reason))
+        } else if held[identity.key] != nil {
+            inputs.append(JournalEntry.Input(identity, .matched))
+        } else {
+            if strategy.unique.contains(identity.type) { take(identity, view) }
+            held[identity.key] = identity.type
+            changes.append(.linked(person, identity))
+            touch(person, identity.type)
+        }
+    }
+
+    /// Takes an identity from the others who hold it. They may be left with none; then nobody finds them any more.
+    private mutating func take<V: View>(_ identity: Identity, _ view: V) {
+        guard taken.insert(identity.key).inserted else { return }
+        var holders: [PersonID] = []
+        view.forEachHolder(of: identity.key) { holders.append(view.id(of: $0)) }
+        for holder in holders.sorted() where holder != person {
+            changes.append(.unlinked(holder, identity.type, identity.key))
+            touch(holder, identity.type)
+        }
+    }
+
+    private mutating func touch(_ person: PersonID, _ type: IdentityType) {
+        let touch = Modified.Touch(person, type)
+        if !touched.contains(touch) { touched.append(touch) }
+    }
+}
