@@ -76,7 +76,7 @@ let package = Package(
         ring(
             "DialectIDSync",
             ["ByteText", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads"]),
-        ring("DialectNative", ["ByteText", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+        ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 

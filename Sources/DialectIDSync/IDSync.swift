@@ -27,7 +27,7 @@ package enum IDSync {
                     first two followed by a line feed.
                     """),
             ],
-            routes: IdentityCalls.routes + [ModifyCall.route],
+            routes: IdentityCalls.routes + [ModifyCall.route, AliasCall.route] + EventCalls.routes,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 try authentication.caller(of: request, route, directory, now, tools)
             },

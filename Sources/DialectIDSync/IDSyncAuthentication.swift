@@ -24,7 +24,7 @@ struct IDSyncAuthentication: Sendable {
         guard let key, key.kind.dialect == .idsync, key.isValid(at: now) else {
             throw Rejection(Response(.unauthorized))
         }
-        return Caller(key: key)
+        return Caller(key: key, at: now)
     }
 
     /// `Basic base64(key:secret)`.

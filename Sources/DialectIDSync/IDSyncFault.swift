@@ -62,6 +62,10 @@ struct IDSyncFault: Error, Equatable {
     /// What is refused in every dialect, as this one says it. 401 and 403 have no body here.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
         if problem.status == .forbidden { return Response(.forbidden) }
+        switch problem {
+        case .refused(.invalidAlias), .refused(.tooManyAliases): return AliasCall.fault(problem.message)
+        default: break
+        }
         let code: Code =
             switch problem.status {
             case _ where problem == .refused(.noLoginIdentity): .lookup

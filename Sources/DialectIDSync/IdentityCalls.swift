@@ -74,16 +74,14 @@ enum IdentityCalls {
     }
 
     private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
-        let identified: Identified
-        switch reply {
-        case .identified(let person), .found(let person): identified = person
-        case .modified, .setUp: preconditionFailure("A person was asked for, and something else was answered.")
+        guard let identified = reply.identified else {
+            preconditionFailure("A person was asked for, and something else was answered.")
         }
         let identities: [Identity] =
             switch command {
             case .identify(let identify): identify.identities
             case .search(let search): search.identities
-            case .modify, .setUp: []
+            default: []
             }
         var json = JSONWriter()
         json.object { json in

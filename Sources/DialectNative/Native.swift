@@ -31,7 +31,7 @@ package enum Native {
             name: "onym",
             description: "The server itself.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources),
+            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try admin(request, directory, now, tools)
             },
@@ -97,7 +97,7 @@ package enum Native {
         }
     }
 
-    private static func json(_ status: Status, _ body: (inout JSONWriter) -> Void) -> Response {
+    static func json(_ status: Status, _ body: (inout JSONWriter) -> Void) -> Response {
         var json = JSONWriter()
         json.object(body)
         return Response(status, contentType: "application/json", body: json.bytes)
@@ -121,14 +121,14 @@ package enum Native {
             response.fields.append(.init("WWW-Authenticate", "Bearer"))
             throw Rejection(response)
         }
-        return Caller(key: key)
+        return Caller(key: key, at: now)
     }
 
     // MARK: - Saying no
 
     package static let problemType = "application/problem+json"
 
-    private static let problemSchema = Schema.object(
+    static let problemSchema = Schema.object(
         [
             .init("type", .string(), required: true), .init("title", .string(), required: true),
             .init("status", .integer(), required: true), .init("detail", .string(), required: true),
@@ -142,7 +142,14 @@ package enum Native {
         return response
     }
 
-    private static func problem(_ status: Status, code: String, _ detail: String, _ id: RequestID) -> Response {
+    /// How calls of this surface may be refused: as all are, and in some ways besides.
+    static func problems(_ statuses: [Status]) -> [Operation.Answer] {
+        (statuses + [.unauthorized, .forbidden, .serviceUnavailable]).map {
+            .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
+        }
+    }
+
+    static func problem(_ status: Status, code: String, _ detail: String, _ id: RequestID) -> Response {
         var response = json(status) { json in
             json.key("type")
             json.string("about:blank")

@@ -4,6 +4,9 @@ package enum Change: Equatable, Sendable {
     case linked(PersonID, Identity)
     /// A person no longer holds an identity. The link stays as history.
     case unlinked(PersonID, IdentityType, IdentityKey)
+    case rowAdded(PersonID, Row)
+    /// A document takes the place of the one before it. The person is the one that it is about.
+    case documentPut(DocumentKey, PersonID, [UInt8])
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
@@ -18,6 +21,11 @@ package final class JournalEntry: Sendable {
         case login = 3
         case logout = 4
         case modify = 6
+        case ingest = 7
+        case alias = 8
+        case undoAlias = 9
+        /// A call of any kind that was refused.
+        case refused = 10
     }
 
     /// An identity that the call named and that it did not link: with the links made, all that was asked.
@@ -52,10 +60,25 @@ package final class JournalEntry: Sendable {
     package let requestID: String
     package let replay: ReplayClaim?
     package let kind: Kind
+    /// The person that the call came to, or was about.
     package let person: PersonID?
     package let inputs: [Input]
     package let reply: Reply
     package let changes: [Change]
+
+    /// A call that was refused, and asked for some person and identities. It is decided again when it is repeated.
+    package init(_ call: Call, _ stamp: Stamp, _ refusal: Refusal, person: PersonID?) {
+        at = stamp.at
+        project = call.project
+        key = call.key
+        requestID = call.requestID
+        replay = nil
+        kind = .refused
+        self.person = person
+        inputs = []
+        reply = .refused(refusal)
+        changes = []
+    }
 
     /// Whether a project, an app or a key is among what changed.
     package var changesDirectory: Bool { kind == .setUp }

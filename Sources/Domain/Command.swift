@@ -3,6 +3,9 @@ package enum Command: Sendable {
     case identify(Identify)
     case search(Search)
     case modify(Modify)
+    case ingest(Ingest)
+    case makeAlias(MakeAlias)
+    case undoAlias(UndoAlias)
     case setUp(SetUp)
 }
 
@@ -14,6 +17,11 @@ extension Command {
         case .search(let search): search.identities.reduce(64) { $0 + $1.value.utf8.count }
         case .modify(let modify):
             modify.items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
+        case .ingest(let ingest):
+            ingest.rows.reduce(ingest.attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) {
+                $0 + 64 + $1.body.count
+            }
+        case .makeAlias, .undoAlias: 256
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
         }
     }
@@ -72,7 +80,31 @@ package struct Needs: Sendable {
             for item in modify.items {
                 if let new = item.new { add(new.key) }
             }
-        case .setUp: break
+        case .ingest(let ingest):
+            if let person = ingest.person { people.append(person) }
+            for identity in ingest.identities + ingest.devices { add(identity.key) }
+        case .makeAlias(let alias): people += [alias.source, alias.destination]
+        case .undoAlias, .setUp: break
+        }
+    }
+}
+
+extension Command {
+    /// The person that the call names, if it names one.
+    package var person: PersonID? {
+        switch self {
+        case .identify, .search, .setUp, .undoAlias: nil
+        case .modify(let modify): modify.person
+        case .ingest(let ingest): ingest.person
+        case .makeAlias(let alias): alias.source
+        }
+    }
+
+    /// Whether it can be decided from what is in memory; what looks at documents or rows goes to the writer at once.
+    package var mayPeek: Bool {
+        switch self {
+        case .identify, .search, .modify, .setUp: true
+        case .ingest, .makeAlias, .undoAlias: false
         }
     }
 }
@@ -83,14 +115,28 @@ package enum Reply: Equatable, Sendable {
     /// Like ``identified(_:)``, of a call that only asks: the person was not seen by it.
     case found(Identified)
     case modified(Modified)
+    case ingested(Ingested)
+    case aliased(Aliased)
+    case aliasUndone(AliasID)
+    /// Nothing, but a line in the journal: the caller is told why not.
+    case refused(Refusal)
     case setUp
+
+    /// Who was found or made, where that was asked.
+    package var identified: Identified? {
+        switch self {
+        case .identified(let identified), .found(let identified): identified
+        default: nil
+        }
+    }
 
     /// The person that was seen by the call, if it was any.
     package var seen: PersonID? {
         switch self {
         case .identified(let identified): identified.person
         case .modified(let modified): modified.person
-        case .found, .setUp: nil
+        case .ingested(let ingested): ingested.person
+        case .found, .aliased, .aliasUndone, .refused, .setUp: nil
         }
     }
 }
@@ -107,6 +153,36 @@ package enum Refusal: Error, Equatable, Sendable {
     case noSuchPerson
     /// The type is one that a person never changes.
     case immutableIdentity(IdentityType)
+    /// The project's strategy has no use for aliases.
+    case aliasesNotAllowed
+    case invalidAlias(AliasFault)
+    case tooManyAliases
+    case noSuchAlias
+
+    /// Whether the journal keeps it: not where the answer is an ordinary one, or the mistake is in the sending.
+    package var isJournalled: Bool {
+        switch self {
+        case .idempotencyMismatch, .nobodyFound, .noSuchAlias: false
+        case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases:
+            true
+        }
+    }
+
+    /// A stable name, for programs and for the journal.
+    package var code: String {
+        switch self {
+        case .idempotencyMismatch: "idempotency_mismatch"
+        case .noLoginIdentity: "no_login_identity"
+        case .nobodyFound, .noSuchPerson, .noSuchAlias: "not_found"
+        case .immutableIdentity: "immutable_identity"
+        case .aliasesNotAllowed: "aliases_not_allowed"
+        case .invalidAlias: "invalid_alias"
+        case .tooManyAliases: "too_many_aliases"
+        }
+    }
+
+    /// What is wrong with an alias.
+    package enum AliasFault: Equatable, Sendable { case timeRange, samePerson, noSource, noDestination }
 }
 
 /// What a call comes to: an answer, and what changes.
@@ -147,6 +223,9 @@ extension Command {
         case .identify(let identify): try identify.decide(stamp, in: project, view)
         case .search(let search): try search.decide(in: project, view)
         case .modify(let modify): try modify.decide(in: project, view)
+        case .ingest(let ingest): try ingest.decide(stamp, in: project, view)
+        case .makeAlias(let alias): try alias.decide(stamp, in: project, view)
+        case .undoAlias(let undo): try undo.decide(stamp, in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
         }
     }

@@ -5,6 +5,7 @@ package struct Facts: Sendable {
         package var project: ProjectID
         package var lastSeen: Instant
         package var identities: [Held] = []
+        package var rows: [StoredRow] = []
     }
 
     /// An identity that a person holds.
@@ -20,6 +21,9 @@ package struct Facts: Sendable {
 
     package private(set) var people: [PersonID: PersonState] = [:]
     package private(set) var holders: [IdentityKey: [PersonID]] = [:]
+    package private(set) var documents: [DocumentKey: [UInt8]] = [:]
+    package private(set) var lastRow = RowNumber(rawValue: 0)
+    private var rowHashes: Set<RowHash> = []
     package private(set) var replays = Replays()
     package private(set) var directory: Directory
     /// Whether only what was asked for is here. Then looking at anything else is a mistake of the program.
@@ -59,6 +63,8 @@ package struct Facts: Sendable {
                 part.people[person] = people[person]
             }
         }
+        part.documents = documents
+        part.rowHashes = rowHashes
         part.replays = replays.under(needs.replays)
         return part
     }
@@ -87,6 +93,14 @@ package struct Facts: Sendable {
             holders[identity]?.removeAll { $0 == person }
             // Where only a part of the facts is, nobody holding it is something to know.
             if !isPartial, holders[identity]?.isEmpty == true { holders[identity] = nil }
+        case .rowAdded(let person, let row):
+            lastRow = RowNumber(rawValue: lastRow.rawValue + 1)
+            let previous = people[person]?.rows.last { $0.row.kind == row.kind }?.number
+            people[person]?.rows.append(
+                StoredRow(number: lastRow, person: person, row: row, previous: previous))
+            if let hash = row.recognition { rowHashes.insert(hash) }
+        case .documentPut(let key, _, let body):
+            documents[key] = body
         case .projectMade, .appMade, .keyMade: break
         }
     }
@@ -127,6 +141,10 @@ extension Facts: View {
     }
 
     package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
+
+    package func document(_ key: DocumentKey) -> [UInt8]? { documents[key] }
+
+    package func knowsRow(_ hash: RowHash) -> Bool { rowHashes.contains(hash) }
 
     package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
 

@@ -19,9 +19,9 @@ package struct PersonID: Hashable, Comparable, Sendable {
     /// The id after this one, for when this one is taken.
     package var next: PersonID { PersonID(rawValue: rawValue + 1) }
 
-    private static let chanceBits: Int64 = 22
+    static let chanceBits: Int64 = 22
     /// The first moment of 2020.
-    private static let epochMilliseconds: Int64 = 1_577_836_800_000
+    static let epochMilliseconds: Int64 = 1_577_836_800_000
 }
 
 /// A project: a world of people of its own.

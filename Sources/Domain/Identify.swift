@@ -60,6 +60,13 @@ extension Identify {
         return make(stamp, lookUp, view)
     }
 
+    /// Gives a person that is known by its id what the call names and the person lacks.
+    func attach<V: View>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+        var lookUp = LookUp(identities: identities, strategy: view.strategy(of: project))
+        lookUp.setAside(in: view)
+        return attach(to: person, stamp, lookUp, view)
+    }
+
     /// Gives a person that was found what the call names and the person lacks.
     private func attach<V: View>(
         to person: V.Person, _ stamp: Stamp, _ lookUp: LookUp, _ view: V

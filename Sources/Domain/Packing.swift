@@ -16,6 +16,13 @@ package struct Packer: Sendable {
         bytes.append(UInt8(rest))
     }
 
+    package mutating func add(_ moment: Instant) { add(UInt64(bitPattern: moment.milliseconds)) }
+
+    package mutating func add(_ value: [UInt8]) {
+        add(UInt64(value.count))
+        bytes.append(contentsOf: value)
+    }
+
     package mutating func add(_ text: String) {
         add(UInt64(text.utf8.count))
         bytes.append(contentsOf: text.utf8)
@@ -24,17 +31,17 @@ package struct Packer: Sendable {
 
 /// Reads what ``Packer`` wrote. Each answer is nil where the bytes are not what was asked for.
 package struct Unpacker {
-    private let bytes: [UInt8]
+    private let all: [UInt8]
     private var position = 0
 
-    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ bytes: [UInt8]) { all = bytes }
 
-    package var isAtEnd: Bool { position == bytes.count }
+    package var isAtEnd: Bool { position == all.count }
 
     package mutating func byte() -> UInt8? {
-        guard position < bytes.count else { return nil }
+        guard position < all.count else { return nil }
         defer { position += 1 }
-        return bytes[position]
+        return all[position]
     }
 
     package mutating func integer() -> UInt64? {
@@ -51,10 +58,22 @@ package struct Unpacker {
         integer().map { PersonID(rawValue: Int64(bitPattern: $0)) }
     }
 
+    package mutating func instant() -> Instant? {
+        integer().map { Instant(milliseconds: Int64(bitPattern: $0)) }
+    }
+
+    package mutating func bytes() -> [UInt8]? {
+        slice().map { Array($0) }
+    }
+
     package mutating func text() -> String? {
-        guard let count = integer(), count <= UInt64(bytes.count - position) else { return nil }
+        slice().flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    private mutating func slice() -> ArraySlice<UInt8>? {
+        guard let count = integer(), count <= UInt64(all.count - position) else { return nil }
         defer { position += Int(count) }
-        return String(validating: bytes[position..<position + Int(count)], as: UTF8.self)
+        return all[position..<position + Int(count)]
     }
 }
 
@@ -65,6 +84,24 @@ extension Reply {
         switch self {
         case .setUp:
             packer.add(JournalEntry.Kind.setUp.rawValue)
+        case .ingested(let ingested):
+            packer.add(JournalEntry.Kind.ingest.rawValue)
+            packer.add(UInt64(bitPattern: ingested.person.rawValue))
+            packer.add(UInt64(ingested.accepted))
+            packer.add(UInt64(ingested.repeated))
+        case .aliased(.made(let alias)):
+            packer.add(JournalEntry.Kind.alias.rawValue)
+            packer.add(0 as UInt8)
+            packer.add(UInt64(bitPattern: alias.rawValue))
+        case .aliased(.ignored(let reason)):
+            packer.add(JournalEntry.Kind.alias.rawValue)
+            packer.add(reason.rawValue)
+        case .refused(let refusal):
+            packer.add(JournalEntry.Kind.refused.rawValue)
+            packer.add(refusal.code)
+        case .aliasUndone(let alias):
+            packer.add(JournalEntry.Kind.undoAlias.rawValue)
+            packer.add(UInt64(bitPattern: alias.rawValue))
         case .modified(let modified):
             packer.add(JournalEntry.Kind.modify.rawValue)
             packer.add(UInt64(bitPattern: modified.person.rawValue))
@@ -89,7 +126,22 @@ extension Reply {
         switch kind {
         case .setUp:
             self = .setUp
-        case .login, .logout: return nil
+        case .login, .logout, .refused: return nil
+        case .ingest:
+            guard let person = unpacker.person(), let accepted = unpacker.integer(), let repeated = unpacker.integer()
+            else { return nil }
+            self = .ingested(Ingested(person: person, accepted: Int(accepted), repeated: Int(repeated)))
+        case .alias:
+            guard let reason = unpacker.byte() else { return nil }
+            if let reason = Aliased.Reason(rawValue: reason) {
+                self = .aliased(.ignored(reason))
+            } else {
+                guard let id = unpacker.integer() else { return nil }
+                self = .aliased(.made(AliasID(rawValue: Int64(bitPattern: id))))
+            }
+        case .undoAlias:
+            guard let id = unpacker.integer() else { return nil }
+            self = .aliasUndone(AliasID(rawValue: Int64(bitPattern: id)))
         case .modify:
             guard let person = unpacker.person(), let count = unpacker.integer() else { return nil }
             var touched: [Modified.Touch] = []

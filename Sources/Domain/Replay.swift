@@ -14,6 +14,13 @@ package struct ReplayKey: Hashable, Sendable {
         case idempotencyKey = 1
         /// A request id in the body: another body under the same id is a call of its own.
         case requestID = 2
+        /// The id of an upload: whatever it carries the second time, it is the same one.
+        case uploadID = 3
+    }
+
+    /// The key of one of several commands that came under one key.
+    package func at(_ place: Int) -> ReplayKey {
+        ReplayKey(hash: Hash128(high: hash.high, low: hash.low &+ UInt64(place) &* 0x9E37_79B9_7F4A_7C15), name: name)
     }
 
     package init(_ name: Name, _ text: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {
@@ -97,10 +104,10 @@ package struct Replay: Equatable, Sendable {
 
     /// What a call comes to that was made before; nil where it is a call of its own after all.
     package func decision(for claim: ReplayClaim) throws(Refusal) -> Decision? {
-        if body == claim.body { return Decision(reply: reply) }
+        if body == claim.body || claim.key.name == .uploadID { return Decision(reply: reply) }
         switch claim.key.name {
         case .idempotencyKey: throw .idempotencyMismatch
-        case .requestID: return nil
+        case .requestID, .uploadID: return nil
         }
     }
 }

@@ -9,7 +9,7 @@
 /// - A repeated call is recognized after a restart, for at least ``Replay/memoryMilliseconds``.
 /// - Opening rebuilds exactly the facts that were committed.
 ///
-/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)`` and ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``,
+/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)`` and ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(_:)``,
 /// ``counts`` and ``directory`` may be called from any.
 package protocol Store: AnyObject, Sendable {
     /// The hash that this store knows identities by.
@@ -27,11 +27,15 @@ package protocol Store: AnyObject, Sendable {
     /// which, until ``recover()`` has returned.
     func commit(_ entries: [JournalEntry]) throws(StoreFault)
 
+    /// Lends what is committed to somebody who reads. It may read the disk, so it is for threads that may wait.
+    func read<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) throws(StoreFault) -> Result
+
     /// Has later decisions know when people were last seen, which ``fold(_:)`` will keep.
     func see(_ sightings: [PersonID: Instant])
 
-    /// Keeps when people were last seen, as they were shown before. Losing these in a crash is allowed.
-    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault)
+    /// Keeps when people were last seen, as they were shown before, and what else can be found out again after a crash, a
+    /// little at a time; true while there is more of that. Losing when people were seen in a crash is allowed.
+    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool
 
     /// Opens the store anew after a fault, and finds out whether the last commit stands.
     func recover() throws(StoreFault)
@@ -70,12 +74,17 @@ package enum Peek: Equatable, Sendable {
 
     /// Decides a call that is known to repeat none, over committed facts.
     package init<V: View>(_ command: Command, _ stamp: Stamp, _ project: ProjectID, in view: V) {
+        guard command.mayPeek else {
+            self = .needsWriter
+            return
+        }
         do throws(Refusal) {
             let decision = try command.decide(stamp, project: project, in: view)
             let isSettled = decision.outcome == nil && !decision.restsOnSightings
             self = isSettled ? .reply(decision.reply) : .needsWriter
         } catch {
-            self = .refusal(error)
+            // What is kept in the journal goes there first.
+            self = error.isJournalled ? .needsWriter : .refusal(error)
         }
     }
 }
@@ -85,6 +94,7 @@ package struct StoreCounts: Equatable, Sendable {
     package var people = 0
     package var identities = 0
     package var links = 0
+    package var rows = 0
     package var lastSequence = JournalSequence.zero
 
     package init() {}

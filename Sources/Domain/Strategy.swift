@@ -41,6 +41,10 @@ package final class Strategy: Sendable {
         self.blockedValues = blockedValues
     }
 
+    /// Whether people may be aliased: not where a device goes back to its own anonymous person, nor where nobody is ever
+    /// known (decision 13).
+    var allowsAliases: Bool { onLogout == .create && !login.isEmpty }
+
     /// The preset `default` (spec/idsync.md 3.1, decision 13).
     package static let `default` = Strategy(
         hierarchy: [

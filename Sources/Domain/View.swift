@@ -23,6 +23,12 @@ package protocol View {
     /// When something was last heard of a person.
     func lastSeen(of person: Person) -> Instant
 
+    /// The document under a key.
+    func document(_ key: DocumentKey) -> [UInt8]?
+
+    /// Whether a row with a hash is there already.
+    func knowsRow(_ hash: RowHash) -> Bool
+
     /// The rules of a project.
     func strategy(of project: ProjectID) -> Strategy
 }

@@ -58,18 +58,18 @@ package final class Writer {
         _ job: Job, at moment: Instant, _ workspace: any Workspace, _ entries: inout [JournalEntry],
         _ seen: inout [PersonID: Instant]
     ) -> Answer {
+        let (call, stamp) = (job.call, stamp(at: moment))
         do throws(Refusal) {
-            let call = job.call
             if let claim = call.replay, let earlier = try workspace.earlier(claim)?.decision(for: claim) {
                 return .success(earlier.reply)
             }
-            let stamp = stamp(at: moment)
             let decision = try workspace.decide(job.command, stamp, in: call.project)
             if let outcome = decision.outcome {
                 let entry = JournalEntry(call, stamp, outcome, decision.reply)
                 workspace.apply(entry)
                 entries.append(entry)
-                if let person = outcome.person { lastPerson = max(lastPerson ?? person, person) }
+                // The id is used up, whatever it was used for.
+                lastPerson = max(lastPerson ?? stamp.person, stamp.person)
             }
             if let person = decision.reply.seen {
                 workspace.see(person, at: stamp.at)
@@ -77,6 +77,7 @@ package final class Writer {
             }
             return .success(decision.reply)
         } catch {
+            if error.isJournalled { entries.append(JournalEntry(call, stamp, error, person: job.command.person)) }
             return .failure(.refused(error))
         }
     }
@@ -99,12 +100,12 @@ package final class Writer {
 
     /// Has the store keep when some of the people that were seen were last seen; true while there are more of them.
     package func fold(limit: Int) -> Bool {
-        guard !sightings.isEmpty, !needsRecovery else { return false }
+        guard !needsRecovery else { return false }
         var part: [PersonID: Instant] = [:]
         while part.count < limit, let (person, moment) = sightings.popFirst() { part[person] = moment }
         do throws(StoreFault) {
-            try store.fold(part)
-            return !sightings.isEmpty
+            let isMore = try store.fold(part)
+            return isMore || !sightings.isEmpty
         } catch {
             needsRecovery = true
             return false

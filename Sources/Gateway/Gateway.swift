@@ -11,6 +11,8 @@ package final class Gateway: Sendable {
     private let clock: @Sendable () -> Instant
     private let directory: @Sendable () -> Directory
     private let desks: [Desk]
+    private let store: any Store
+    private let readers: Readers
 
     /// The most characters of an Idempotency-Key.
     package static let idempotencyKeyCharacters = 255
@@ -53,11 +55,14 @@ package final class Gateway: Sendable {
     }
 
     package init(
-        surfaces: [Surface], engine: Engine, store: any Store, loops: Int, clock: @escaping @Sendable () -> Instant
+        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, loops: Int,
+        clock: @escaping @Sendable () -> Instant
     ) {
         self.engine = engine
         self.surfaces = surfaces
         self.clock = clock
+        self.store = store
+        self.readers = readers
         directory = { store.directory }
         desks = (0..<loops).map { Desk(index: $0, hash: store.hash) }
     }
@@ -90,6 +95,32 @@ package final class Gateway: Sendable {
                 do throws(Rejection) {
                     if route.scope != nil { _ = try caller(of: request, route, surface, desks[exchange.loopIndex]) }
                     return .answer(answer(request))
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        case .query(let decode):
+            return Route(
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
+            ) { [self] request, exchange in
+                do throws(Rejection) {
+                    let desk = desks[exchange.loopIndex]
+                    let caller = try caller(of: request, route, surface, desk)
+                    return try ask(try decode(request, caller, desk.tools), request.id, exchange, surface)
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        case .commands(let body, let decode, let encode):
+            return Route(
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
+                body: .buffered(body)
+            ) { [self] request, exchange in
+                do throws(Rejection) {
+                    let desk = desks[exchange.loopIndex]
+                    let caller = try caller(of: request, route, surface, desk)
+                    let decoded = try decode(request, caller, desk.tools)
+                    return try handle(decoded, request, exchange, caller, desk, surface, encode)
                 } catch {
                     return .answer(error.response)
                 }
@@ -146,6 +177,85 @@ package final class Gateway: Sendable {
         return .later
     }
 
+    /// Hands several commands to the writer, and answers when all of them are done.
+    private func handle(
+        _ decoded: [DecodedCommand], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
+        _ desk: Desk, _ surface: Surface,
+        _ encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
+    ) throws(Rejection) -> Handling {
+        let id = request.id
+        if decoded.isEmpty { return .answer(encode([], id)) }
+        let project = caller.key.project
+        // One key for several commands: each is recognized by its place as well.
+        let given = try idempotencyKey(of: request, project, desk.tools, surface)
+        let body = Gateway.hash(request, desk.tools.hash)
+        let answers = Answers(count: decoded.count)
+        for (place, decoded) in decoded.enumerated() {
+            let key = given.map { $0.at(place) } ?? decoded.replayKey
+            var call = Call(project: project, key: caller.key.id, replayKey: key)
+            call.requestID = id.text
+            if let key { call.replay = ReplayClaim(key: key, body: body) }
+            desk.jobs.append(
+                Job(call: call, command: decoded.command) { answer in
+                    guard let all = answers.take(answer, at: place) else { return }
+                    exchange.answer(Gateway.response(to: all, id, surface, encode))
+                })
+        }
+        return .later
+    }
+
+    /// The answers to the commands of one request, as they come in: all of them on its loop's thread.
+    private final class Answers: @unchecked Sendable {
+        private var answers: [Writer.Answer?]
+        private var missing: Int
+
+        init(count: Int) {
+            answers = Array(repeating: nil, count: count)
+            missing = count
+        }
+
+        /// Takes one in; answers all of them with the last.
+        func take(_ answer: Writer.Answer, at place: Int) -> [Writer.Answer]? {
+            answers[place] = answer
+            missing -= 1
+            return missing == 0 ? answers.compactMap { $0 } : nil
+        }
+    }
+
+    private static func response(
+        to answers: [Writer.Answer], _ id: RequestID, _ surface: Surface,
+        _ encode: ([Result<Reply, Refusal>], RequestID) -> Response
+    ) -> Response {
+        var results: [Result<Reply, Refusal>] = []
+        for answer in answers {
+            switch answer {
+            case .success(let reply): results.append(.success(reply))
+            case .failure(.refused(let refusal)): results.append(.failure(refusal))
+            // What was done is recognized when the whole is sent again.
+            case .failure(.fault): return surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
+            case .failure(.overloaded): return surface.refuse(.http(.overloaded), id)
+            }
+        }
+        return encode(results, id)
+    }
+
+    /// Has a question answered by a thread that may wait for the disk.
+    private func ask(
+        _ query: @escaping SurfaceRoute.SurfaceQuery, _ id: RequestID, _ exchange: Exchange, _ surface: Surface
+    ) throws(Rejection) -> Handling {
+        let isTaken = readers.submit { [store] in
+            let response: Response
+            do throws(StoreFault) {
+                response = try store.read(query)
+            } catch {
+                response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
+            }
+            exchange.post { exchange.answer(response) }
+        }
+        guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
+        return .later
+    }
+
     private static func response(
         to answer: Writer.Answer, _ command: Command, _ id: RequestID, _ surface: Surface,
         _ encode: (Reply, Command, RequestID) -> Response
@@ -163,11 +273,17 @@ package final class Gateway: Sendable {
         _ decoded: DecodedCommand, _ request: borrowing Request, _ project: ProjectID, _ tools: LoopTools,
         _ surface: Surface
     ) throws(Rejection) -> ReplayKey? {
+        try idempotencyKey(of: request, project, tools, surface) ?? decoded.replayKey
+    }
+
+    private func idempotencyKey(
+        of request: borrowing Request, _ project: ProjectID, _ tools: LoopTools, _ surface: Surface
+    ) throws(Rejection) -> ReplayKey? {
         let given = request.withField("idempotency-key") { text -> ReplayKey? in
             guard (1...Gateway.idempotencyKeyCharacters).contains(text.count) else { return nil }
             return ReplayKey(.idempotencyKey, text, in: project, hash: tools.hash)
         }
-        guard let given else { return decoded.replayKey }
+        guard let given else { return nil }
         guard let key = given else { throw Rejection(surface.refuse(.badIdempotencyKey, request.id)) }
         return key
     }

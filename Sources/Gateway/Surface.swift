@@ -62,7 +62,17 @@ package struct SurfaceRoute: Sendable {
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> DecodedCommand,
             encode: @Sendable (Reply, Command, RequestID) -> Response)
+        /// Reads several commands, each of which is decided by itself, and says what came of all of them.
+        case commands(
+            body: BufferedBody,
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [DecodedCommand],
+            encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response)
+        /// Reads a question, and has it answered from what is committed, on a thread that may wait for the disk.
+        case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
     }
+
+    /// A question about what is committed, which answers itself.
+    package typealias SurfaceQuery = @Sendable (any Snapshot) throws(StoreFault) -> Response
 
     package init(
         _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, scope: Scope?,
@@ -93,7 +103,13 @@ package struct DecodedCommand: Sendable {
 /// Who makes a call.
 package struct Caller: Sendable {
     package let key: AccessKey
-    package init(key: AccessKey) { self.key = key }
+    /// When the call came in.
+    package let now: Instant
+
+    package init(key: AccessKey, at now: Instant) {
+        self.key = key
+        self.now = now
+    }
 }
 
 /// A request that is answered with a no, already in the dialect's words.
@@ -166,17 +182,9 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
-        case .nobodyFound, .noSuchPerson: .notFound
-        case .immutableIdentity: .badRequest
-        }
-    }
-
-    package var code: String {
-        switch self {
-        case .idempotencyMismatch: "idempotency_mismatch"
-        case .noLoginIdentity: "no_login_identity"
-        case .nobodyFound, .noSuchPerson: "not_found"
-        case .immutableIdentity: "immutable_identity"
+        case .nobodyFound, .noSuchPerson, .noSuchAlias: .notFound
+        case .immutableIdentity, .invalidAlias, .tooManyAliases: .badRequest
+        case .aliasesNotAllowed: .forbidden
         }
     }
 
@@ -187,6 +195,14 @@ extension Refusal {
         case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
         case .nobodyFound: "Nobody was found by these identities."
         case .noSuchPerson: "There is no person with this id."
+        case .noSuchAlias: "There is no alias with this id."
+        case .aliasesNotAllowed: "This project's strategy has no use for aliases."
+        case .invalidAlias(.timeRange):
+            "The time range is empty, or ends more than \(Alias.windowDays) days ago."
+        case .invalidAlias(.samePerson): "The source and the destination are the same."
+        case .invalidAlias(.noSource): "The source does not exist."
+        case .invalidAlias(.noDestination): "The destination does not exist."
+        case .tooManyAliases: "A person can be part of at most \(Alias.aliasesPerPerson) aliases."
         case .immutableIdentity(let type): "The value of \(type.name) never changes by this project's strategy."
         }
     }

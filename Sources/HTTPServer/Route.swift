@@ -53,6 +53,13 @@ package struct BufferedBody: Equatable, Sendable {
     package var isRequired = true
 
     package init() {}
+
+    /// Takes a request with no body as well.
+    package static var optional: BufferedBody {
+        var body = BufferedBody()
+        body.isRequired = false
+        return body
+    }
 }
 
 /// Takes a body as it arrives, on the loop's thread.

@@ -84,6 +84,29 @@ package struct JSONValue {
         }
     }
 
+    /// The text of a string, whatever is in it; the empty string for anything else. For what is kept as it came.
+    var anyText: String { kind == .string ? unsafe JSONText(onym_json_string(value)).copy() : "" }
+
+    /// A number in digits, exact where it is an integer.
+    var numberText: String {
+        switch kind {
+        case .integer: "\(unsafe onym_json_int64(value))"
+        case .unsigned: "\(unsafe onym_json_uint64(value))"
+        default: "\(unsafe onym_json_double(value))"
+        }
+    }
+
+    /// Goes through the members of an object, whatever their keys. For what is kept as it came.
+    func forEachAnyMember(_ body: (String, JSONValue) -> Void) {
+        guard kind == .object else { return }
+        var iterator = unsafe onym_json_members(value)
+        var key = unsafe onym_json_text()
+        var member = unsafe onym_json_value()
+        while unsafe onym_json_next_member(&iterator, &key, &member) {
+            body(unsafe JSONText(key).copy(), unsafe JSONValue(member))
+        }
+    }
+
     /// Goes through the elements of an array.
     package func forEachElement(
         at path: @autoclosure () -> String, _ body: (JSONValue) throws(JSONFault) -> Void

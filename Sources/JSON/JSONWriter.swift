@@ -77,6 +77,38 @@ package struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
+    /// Writes a value that was read, with every number and every string as it was.
+    package mutating func copy(_ value: JSONValue) {
+        switch value.kind {
+        case .null: null()
+        case .bool: bool((try? value.bool(at: "")) ?? false)
+        case .integer, .unsigned, .double: number(value)
+        case .string: string(value.anyText)
+        case .array:
+            beginArray()
+            try? value.forEachElement(at: "") { copy($0) }
+            endArray()
+        case .object:
+            beginObject()
+            value.forEachAnyMember { key, value in
+                self.key(key)
+                copy(value)
+            }
+            endObject()
+        }
+    }
+
+    /// Writes a value that is JSON already.
+    package mutating func raw(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
+    }
+
+    private mutating func number(_ value: JSONValue) {
+        separate()
+        bytes.append(contentsOf: value.numberText.utf8)
+    }
+
     private mutating func begin(_ bracket: UInt8) {
         separate()
         bytes.append(bracket)

@@ -29,6 +29,7 @@ package final class RunningServer: Sendable {
 
     package let address: ListeningAddress
     private let engine: Engine
+    private let readers: Readers
     private let server: Server
     private let metricsServer: Server?
 
@@ -53,8 +54,10 @@ package final class RunningServer: Sendable {
             store: store, engine: engine, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version))
 
+        readers = Readers(threads: configuration.loops)
         let gateway = Gateway(
-            surfaces: surfaces, engine: engine, store: store, loops: configuration.loops, clock: SystemClock.now)
+            surfaces: surfaces, engine: engine, store: store, readers: readers, loops: configuration.loops,
+            clock: SystemClock.now)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
             refuse: { refusal, id in Native.problem(.http(refusal), id) })
@@ -70,6 +73,7 @@ package final class RunningServer: Sendable {
             server = try Server(http, on: configuration.address, observer: metrics)
         } catch {
             other?.stop()
+            readers.stop()
             engine.stop()
             throw error
         }
@@ -82,6 +86,7 @@ package final class RunningServer: Sendable {
     package func stop() {
         server.stop()
         metricsServer?.stop()
+        readers.stop()
         engine.stop()
     }
 

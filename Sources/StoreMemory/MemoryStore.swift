@@ -45,7 +45,14 @@ package final class MemoryStore: Store {
         }
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {}
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { false }
+
+    package func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        let state = state.withLock { $0 }
+        return try body(MemorySnapshot(facts: state.facts, journal: state.journal, hash: hash))
+    }
 
     package func see(_ sightings: [PersonID: Instant]) {
         state.withLock { state in
@@ -67,6 +74,7 @@ package final class MemoryStore: Store {
             counts.people = state.facts.people.count
             counts.identities = state.facts.holders.count
             counts.links = state.facts.people.values.reduce(0) { $0 + $1.identities.count }
+            counts.rows = Int(state.facts.lastRow.rawValue)
             counts.lastSequence = state.lastSequence
             return counts
         }

@@ -7,6 +7,8 @@ struct IndexLoader {
     private let path: String
     /// Told now and then how many rows have been read of how many.
     private let progress: (Int, Int) -> Void
+    /// People with rows that their heads did not know of.
+    private(set) var peopleWithNewRows: Set<PersonID> = []
     private var rowsRead = 0
     private var rowsInAll = 0
     private let hash: KeyedHash
@@ -29,6 +31,8 @@ struct IndexLoader {
             rowsInAll = Int(links) * 4 / 3
             try loadPeople(into: index)
             try loadLinks(into: index)
+            try loadRows(into: index)
+            try loadDocuments(into: index)
             try loadReplays(into: index)
             progress(rowsRead, rowsRead)
             return index
@@ -38,12 +42,75 @@ struct IndexLoader {
     }
 
     private mutating func loadPeople(into index: PeopleIndex) throws(SQLiteFault) {
-        let rows = try connection.prepare("SELECT id, project, last_seen FROM people ORDER BY id")
+        let rows = try connection.prepare("SELECT id, project, last_seen, rows FROM people ORDER BY id")
         while try rows.step() {
             index.load(
                 PersonID(rawValue: rows.integer(0)),
                 in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
                 seen: Instant(milliseconds: rows.integer(2)))
+            if !rows.isNull(3) {
+                let person = PersonID(rawValue: rows.integer(0))
+                guard let heads = rows.blob(3).flatMap([RowHead].init(packed:)), let place = index.place(of: person)
+                else { throw corrupt("person \(person.rawValue) has rows of a kind that this version does not know") }
+                index.load(heads, of: place)
+            }
+            count()
+        }
+    }
+
+    /// Reads the rows that the people's heads do not know of, and what the rows of the last days are recognized by.
+    private mutating func loadRows(into index: PeopleIndex) throws(SQLiteFault) {
+        let setting = try connection.prepare("SELECT value FROM settings WHERE name = 'rows_folded'")
+        var folded: Int64 = 0
+        if try setting.step(), let value = setting.blob(0) {
+            var unpacker = Unpacker(value)
+            folded = unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
+        }
+        setting.reset()
+        index.resume(afterRow: try connection.integer("SELECT max(id) FROM rows") ?? 0)
+        let rows = try connection.prepare("SELECT id, person, kind FROM rows WHERE id > ? ORDER BY id")
+        rows.bind(1, folded)
+        while try rows.step() {
+            let person = PersonID(rawValue: rows.integer(1))
+            guard let place = index.place(of: person),
+                let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(2)))
+            else { throw corrupt("row \(rows.integer(0)) has no person, or a kind that this version does not know") }
+            index.load(RowNumber(rawValue: rows.integer(0)), kind, of: place)
+            peopleWithNewRows.insert(person)
+            count()
+        }
+        try loadRecentRows(into: index)
+    }
+
+    private mutating func loadRecentRows(into index: PeopleIndex) throws(SQLiteFault) {
+        guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
+        let firstSequence = try firstSequence(since: last - RecentRows.memoryMilliseconds)
+        let lastRow = try connection.integer("SELECT max(id) FROM rows") ?? 0
+        let probe = try connection.prepare("SELECT made_by FROM rows WHERE id >= ? ORDER BY id LIMIT 1")
+        let first = try firstKey(in: max(1, lastRow - Int64(RecentRows.rows))...lastRow + 1, probe) {
+            $0 >= firstSequence
+        }
+        let rows = try connection.prepare(
+            """
+            SELECT recognition, (SELECT at FROM journal WHERE sequence = rows.made_by)
+            FROM rows WHERE id >= ? ORDER BY id
+            """)
+        rows.bind(1, first)
+        while try rows.step() {
+            guard let hash = rows.optionalInteger(0) else { continue }
+            index.recentRows.add(
+                RowHash(rawValue: UInt64(bitPattern: hash)), at: Instant(milliseconds: rows.integer(1)))
+            count()
+        }
+    }
+
+    private mutating func loadDocuments(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare("SELECT id, kind, hash FROM documents ORDER BY id")
+        while try rows.step() {
+            guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(1))),
+                let hash = rows.withBytes(2, { Hash128($0) })
+            else { throw corrupt("document \(rows.integer(0)) is of a kind that this version does not know") }
+            index.load(DocumentKey(kind, hash: hash), number: rows.integer(0))
             count()
         }
     }
@@ -93,14 +160,22 @@ struct IndexLoader {
     /// The first journal row from some moment on: times grow with the sequence, so it is found by halving.
     private func firstSequence(since moment: Int64) throws(SQLiteFault) -> Int64 {
         let row = try connection.prepare("SELECT at FROM journal WHERE sequence >= ? ORDER BY sequence LIMIT 1")
-        var low: Int64 = 1
-        var high = try connection.integer("SELECT max(sequence) FROM journal") ?? 1
+        let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 1
+        return try firstKey(in: 1...last, row) { $0 >= moment }
+    }
+
+    /// The first key in a range from which on a condition holds, of a table whose rows have more of what the statement
+    /// reads from key to key.
+    private func firstKey(
+        in range: ClosedRange<Int64>, _ row: Statement, where holds: (Int64) -> Bool
+    ) throws(SQLiteFault) -> Int64 {
+        var (low, high) = (range.lowerBound, range.upperBound)
         while low < high {
             let middle = low + (high - low) / 2
             row.bind(1, middle)
-            let at = try row.step() ? row.integer(0) : .max
+            let value = try row.step() ? row.integer(0) : .max
             row.reset()
-            if at < moment { low = middle + 1 } else { high = middle }
+            if holds(value) { high = middle } else { low = middle + 1 }
         }
         return low
     }

@@ -1,6 +1,36 @@
 import Domain
 import SQLite
 
+/// The last numbers that a store has given.
+struct LastNumbers: Equatable, Sendable {
+    var sequence = JournalSequence.zero
+    var link: Int64 = 0
+    var row: Int64 = 0
+    var document: Int64 = 0
+
+    init(_ connection: Connection) throws(SQLiteFault) {
+        sequence = JournalSequence(rawValue: try connection.integer("SELECT max(sequence) FROM journal") ?? 0)
+        link = try connection.integer("SELECT max(id) FROM links") ?? 0
+        row = try connection.integer("SELECT max(id) FROM rows") ?? 0
+        document = try connection.integer("SELECT max(id) FROM documents") ?? 0
+    }
+
+    /// The numbers after some entries.
+    mutating func advance(by entries: [JournalEntry]) {
+        for entry in entries {
+            sequence = sequence.next
+            for change in entry.changes {
+                switch change {
+                case .linked: link += 1
+                case .rowAdded: row += 1
+                case .documentPut: document += 1
+                default: break
+                }
+            }
+        }
+    }
+}
+
 /// Writes the rows of a batch by statements that are prepared once.
 final class RowWriter {
     private let begin: Statement
@@ -11,6 +41,10 @@ final class RowWriter {
     private let people: RowInserter
     private let links: RowInserter
     private let linkEnds: RowInserter
+    private let rows: RowInserter
+    private let documents: RowInserter
+    private let rowHeads: Statement
+    private let rowsFolded: Statement
     private let journal: RowInserter
     private let projects: RowInserter
     private let apps: RowInserter
@@ -27,6 +61,15 @@ final class RowWriter {
         people = try RowInserter(connection, into: "people", ["id", "project", "made_by", "last_seen"])
         links = try RowInserter(connection, into: "links", ["id", "person", "type", "value", "made_by"])
         linkEnds = try RowInserter(connection, into: "link_ends", ["link", "ended_by"])
+        rows = try RowInserter(
+            connection, into: "rows",
+            ["id", "person", "previous", "kind", "at", "recognition", "device", "made_by", "body"])
+        documents = try RowInserter(
+            connection, into: "documents", ["id", "kind", "hash", "person", "made_by", "body"])
+        rowHeads = try connection.prepare("UPDATE people SET rows = ? WHERE id = ?")
+        rowsFolded = try connection.prepare(
+            "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
         journal = try RowInserter(
             connection, into: "journal",
             ["sequence", "at", "project", "key", "kind", "person", "request_id", "replay", "body", "inputs", "reply"])
@@ -67,15 +110,18 @@ final class RowWriter {
     ///
     /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
     func write(
-        _ entries: [JournalEntry], after last: JournalSequence, lastLink: Int64, endedLinks: [Int64],
-        linkNumber: (IdentityKey) -> Int64?
+        _ entries: [JournalEntry], after numbers: LastNumbers, endedLinks: [Int64],
+        head: (PersonID, RowKind) -> RowHead?, linkNumber: (IdentityKey) -> Int64?
     ) throws(SQLiteFault) {
+        let last = numbers.sequence
+        var addedRows: [AddedRow] = []
+        var putDocuments: [PutDocument] = []
         var personRows: [PersonRow] = []
         var linkRows: [LinkRow] = []
         personRows.reserveCapacity(entries.count)
         linkRows.reserveCapacity(entries.count * 4)
         var endRows: [(link: Int64, endedBy: Int64)] = []
-        var (sequence, link) = (last.rawValue, lastLink)
+        var (sequence, link) = (last.rawValue, numbers.link)
         for entry in entries {
             sequence += 1
             for change in entry.changes {
@@ -86,6 +132,8 @@ final class RowWriter {
                     link += 1
                     linkRows.append((link, person, identity, sequence))
                 case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
+                case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
+                case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
                 case .projectMade, .appMade, .keyMade: break
                 }
             }
@@ -108,6 +156,8 @@ final class RowWriter {
             row.bind(column + 1, end.link)
             row.bind(column + 2, end.endedBy)
         }
+        try write(addedRows, after: numbers.row, head: head)
+        try write(putDocuments, after: numbers.document)
         sequence = last.rawValue
         try journal.insert(entries) { row, column, entry in
             sequence += 1
@@ -125,6 +175,49 @@ final class RowWriter {
         }
     }
 
+    private typealias AddedRow = (person: PersonID, row: Row, madeBy: Int64)
+    private typealias PutDocument = (key: DocumentKey, person: PersonID, body: [UInt8], madeBy: Int64)
+
+    private struct Chain: Hashable {
+        let person: PersonID
+        let kind: RowKind
+    }
+
+    private func write(
+        _ added: [AddedRow], after last: Int64, head: (PersonID, RowKind) -> RowHead?
+    ) throws(SQLiteFault) {
+        if added.isEmpty { return }
+        var number = last
+        var heads: [Chain: Int64] = [:]
+        try rows.insert(added) { statement, column, added in
+            let chain = Chain(person: added.person, kind: added.row.kind)
+            number += 1
+            statement.bind(column + 1, number)
+            statement.bind(column + 2, added.person.rawValue)
+            statement.bind(column + 3, heads[chain] ?? head(added.person, added.row.kind)?.last.rawValue)
+            statement.bind(column + 4, Int64(added.row.kind.rawValue))
+            statement.bind(column + 5, added.row.at.milliseconds)
+            statement.bind(column + 6, added.row.recognition.map { Int64(bitPattern: $0.rawValue) })
+            statement.bind(column + 7, added.row.device.map { Int64(bitPattern: $0.rawValue) })
+            statement.bind(column + 8, added.madeBy)
+            statement.bind(column + 9, blob: added.row.body)
+            heads[chain] = number
+        }
+    }
+
+    private func write(_ put: [PutDocument], after last: Int64) throws(SQLiteFault) {
+        var number = last
+        try documents.insert(put) { statement, column, put in
+            number += 1
+            statement.bind(column + 1, number)
+            statement.bind(column + 2, Int64(put.key.kind.rawValue))
+            statement.bind(column + 3, blob: put.key.hash.bytes)
+            statement.bind(column + 4, put.person.rawValue)
+            statement.bind(column + 5, put.madeBy)
+            statement.bind(column + 6, blob: put.body)
+        }
+    }
+
     // MARK: - The directory
 
     private func write(_ changes: [Change], madeBy: Int64) throws(SQLiteFault) {
@@ -133,7 +226,7 @@ final class RowWriter {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
-            case .personMade, .linked, .unlinked: break
+            case .personMade, .linked, .unlinked, .rowAdded, .documentPut: break
             }
         }
     }
@@ -178,7 +271,21 @@ final class RowWriter {
         }
     }
 
-    // MARK: - Other rows
+    // MARK: - What is folded in
+
+    func write(_ heads: [RowHead], of person: PersonID) throws(SQLiteFault) {
+        rowHeads.bind(1, blob: heads.packed)
+        rowHeads.bind(2, person.rawValue)
+        try rowHeads.run()
+    }
+
+    /// Notes that the heads of all people know of the rows up to one.
+    func writeFolded(_ row: Int64) throws(SQLiteFault) {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: row))
+        rowsFolded.bind(1, blob: packer.bytes)
+        try rowsFolded.run()
+    }
 
     func write(_ seen: PersonID, at moment: Instant) throws(SQLiteFault) {
         sighting.bind(1, moment.milliseconds)

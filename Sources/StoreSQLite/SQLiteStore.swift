@@ -16,21 +16,25 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     // The writer's.
     private var lock: StoreLock?
     private var session: Session?
-    private var lastSequence: JournalSequence
-    private var lastLink: Int64
+    private var last: LastNumbers
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
+    /// People who got rows since their heads were last kept.
+    private var unfolded: Set<PersonID> = []
+    private let readers: ReaderPool
 
     /// A connection with its statements.
     private struct Session {
         let connection: Connection
         let rows: RowWriter
         let earlier: Statement
+        let document: Statement
         let commits = CommitWatch()
 
         init(_ connection: Connection) throws(SQLiteFault) {
             self.connection = connection
             rows = try RowWriter(connection)
             earlier = try connection.prepare("SELECT replay, body, reply, at FROM journal WHERE sequence = ?")
+            document = try connection.prepare("SELECT body FROM documents WHERE id = ?")
             connection.watchCommits(commits)
         }
     }
@@ -69,11 +73,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         self.lock = lock
         self.file = file
         let connection = try file.open(purpose)
-        (session, hash, lastSequence, lastLink, lastMoment) = try file.attempt { () throws(SQLiteFault) in
+        (session, hash, last, lastMoment) = try file.attempt { () throws(SQLiteFault) in
             if let newHashKey { try SQLiteStore.keep(newHashKey, connection) }
             return (
                 try Session(connection), KeyedHash(key: try SQLiteStore.hashKey(connection)),
-                try SQLiteStore.lastSequence(connection), try connection.integer("SELECT max(id) FROM links") ?? 0,
+                try LastNumbers(connection),
                 try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
                     .map(Instant.init(milliseconds:))
             )
@@ -81,12 +85,32 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
         index = try loader.load()
         checkpointer = Checkpointer(file)
+        readers = ReaderPool(file)
+        unfolded = loader.peopleWithNewRows
+        index.readDocument = { [unowned self] in document($0) }
     }
+
+    /// Reads a document for the batch that is being decided.
+    private func document(_ number: Int64) -> [UInt8]? {
+        guard let row = session?.document else { return nil }
+        row.bind(1, number)
+        defer { row.reset() }
+        do throws(SQLiteFault) {
+            return try row.step() ? row.blob(0) : nil
+        } catch {
+            documentFault = error
+            return nil
+        }
+    }
+
+    /// Why a document could not be read that the batch asked for.
+    private var documentFault: SQLiteFault?
 
     /// Copies the log and closes the file. The writer must have ended. Closing again does nothing.
     package func close() {
         guard session != nil else { return }
         checkpointer.stop()
+        readers.close()
         // What cannot be copied now stays in the log, and is read from there when the store is opened again.
         _ = try? session?.connection.checkpoint(.truncate)
         session = nil
@@ -102,7 +126,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package var counts: StoreCounts {
         indexLock.read {
             var counts = index.counts
-            counts.lastSequence = lastSequence
+            counts.lastSequence = last.sequence
             return counts
         }
     }
@@ -124,6 +148,10 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let workspace = IndexWorkspace(index, replays: replays)
         // Taken once for the whole batch: readers would have to be woken as often as it is taken.
         indexLock.write { body(workspace) }
+        if let fault = documentFault {
+            documentFault = nil
+            throw StoreFault(fault, path: file.path)
+        }
     }
 
     /// Reads what became of the last calls under a key, the last first.
@@ -149,40 +177,63 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
         let session = try openSession()
-        let expected = JournalSequence(rawValue: lastSequence.rawValue + Int64(entries.count))
+        let expected = JournalSequence(rawValue: last.sequence.rawValue + Int64(entries.count))
         inDoubt = (entries, expected)
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
                 try session.rows.write(
-                    entries, after: lastSequence, lastLink: lastLink, endedLinks: index.endedLinks,
-                    linkNumber: index.linkNumber)
+                    entries, after: last, endedLinks: index.endedLinks, head: index.head, linkNumber: index.linkNumber)
             }
         }
-        settle(entries, expected)
+        settle(entries)
         try checkpointIfDue(session)
     }
 
     /// Shows everybody what was committed.
-    private func settle(_ entries: [JournalEntry], _ last: JournalSequence) {
+    private func settle(_ entries: [JournalEntry]) {
         inDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
         indexLock.write {
-            index.commit(entries, sequence: lastSequence.next)
-            lastSequence = last
+            index.commit(entries, sequence: last.sequence.next)
+            last.advance(by: entries)
         }
         for entry in entries {
-            for case .linked in entry.changes { lastLink += 1 }
+            for case .rowAdded(let person, _) in entry.changes { unfolded.insert(person) }
         }
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+        if sightings.isEmpty, unfolded.isEmpty { return false }
         let session = try openSession()
-        try file.attempt { () throws(SQLiteFault) in
-            try session.rows.transaction { () throws(SQLiteFault) in
-                for (person, moment) in sightings { try session.rows.write(person, at: moment) }
+        var part: [PersonID] = []
+        while part.count < SQLiteStore.headsPerFold, let person = unfolded.popFirst() { part.append(person) }
+        do throws(StoreFault) {
+            try file.attempt { () throws(SQLiteFault) in
+                try session.rows.transaction { () throws(SQLiteFault) in
+                    for (person, moment) in sightings { try session.rows.write(person, at: moment) }
+                    for person in part {
+                        guard let place = index.place(of: person) else { continue }
+                        try session.rows.write(index.heads(of: place), of: person)
+                    }
+                    if !part.isEmpty, unfolded.isEmpty { try session.rows.writeFolded(last.row) }
+                }
             }
+        } catch {
+            unfolded.formUnion(part)
+            throw error
         }
         try checkpointIfDue(session)
+        return !unfolded.isEmpty
+    }
+
+    private static let headsPerFold = 1000
+
+    package func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        try readers.read { reader throws(StoreFault) in
+            try body(SQLiteSnapshot(reader: reader, index: index, lock: indexLock, hash: hash))
+        }
     }
 
     package func see(_ sightings: [PersonID: Instant]) {
@@ -195,19 +246,19 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package func recover() throws(StoreFault) {
         session = nil
         let connection = try file.open(.use)
-        let (session, last) = try file.attempt { () throws(SQLiteFault) in
+        let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
             // Before it is said that all is well: a disk that is still full shows here.
             try session.rows.probeWriting()
-            return (session, try SQLiteStore.lastSequence(connection))
+            return (session, try LastNumbers(connection).sequence)
         }
-        if let (entries, expected) = inDoubt, last == expected {
-            settle(entries, expected)
+        if let (entries, expected) = inDoubt, found == expected {
+            settle(entries)
         } else {
             inDoubt = nil
             indexLock.write { index.rollBack() }
         }
-        precondition(last == lastSequence, "The journal and the index disagree on what was committed.")
+        precondition(found == last.sequence, "The journal and the index disagree on what was committed.")
         self.session = session
     }
 
@@ -231,10 +282,6 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     }
 
     // MARK: - Settings
-
-    private static func lastSequence(_ connection: Connection) throws(SQLiteFault) -> JournalSequence {
-        JournalSequence(rawValue: try connection.integer("SELECT max(sequence) FROM journal") ?? 0)
-    }
 
     private static func keep(_ key: Hash128, _ connection: Connection) throws(SQLiteFault) {
         let setting = try connection.prepare("INSERT INTO settings (name, value) VALUES ('hash_key', ?)")

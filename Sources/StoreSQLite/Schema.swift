@@ -95,6 +95,34 @@ enum Schema {
             ended_by INTEGER NOT NULL
         ) STRICT;
         """,
+        """
+        -- What happened to people. A row knows the one of its kind that its person had before it.
+        CREATE TABLE rows (
+            id INTEGER PRIMARY KEY,
+            person INTEGER NOT NULL,
+            previous INTEGER,
+            kind INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            -- The hashes of what it is recognized by and of its device.
+            recognition INTEGER,
+            device INTEGER,
+            made_by INTEGER NOT NULL,
+            body BLOB NOT NULL
+        ) STRICT;
+
+        -- What is kept whole, and replaced whole: the last one under a kind and a hash is in force.
+        CREATE TABLE documents (
+            id INTEGER PRIMARY KEY,
+            kind INTEGER NOT NULL,
+            hash BLOB NOT NULL,
+            person INTEGER NOT NULL,
+            made_by INTEGER NOT NULL,
+            body BLOB NOT NULL
+        ) STRICT;
+
+        -- Of the rows up to the setting rows_folded: the last of each kind, and how many there are (RowHeads.swift).
+        ALTER TABLE people ADD COLUMN rows BLOB;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

@@ -274,6 +274,11 @@ private final class Gate: Store {
 
     func commit(_ entries: [JournalEntry]) throws(StoreFault) { try store.commit(entries) }
     func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
-    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) { try store.fold(sightings) }
+    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { try store.fold(sightings) }
+    func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        try store.read(body)
+    }
     func recover() throws(StoreFault) { try store.recover() }
 }

@@ -61,7 +61,7 @@ struct StoreContractTests {
     @Test("a batch may be empty, and may be large", arguments: StoreKind.allCases)
     func batchSizes(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        #expect(fixture.process([]).isEmpty)
+        #expect(fixture.process([Call]()).isEmpty)
         for size in [1, 7, 8, 9, 31, 32, 33, 40, 1024] {
             let before = fixture.store.counts
             let calls = (0..<size).map {

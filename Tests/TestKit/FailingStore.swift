@@ -61,9 +61,16 @@ package final class FailingStore: Store {
 
     package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) {
-        try store.fold(sightings)
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+        let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
+        return isMore
+    }
+
+    package func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        try store.read(body)
     }
 
     package func recover() throws(StoreFault) {

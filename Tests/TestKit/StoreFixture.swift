@@ -132,6 +132,23 @@ package final class StoreFixture {
         return writer.process(calls.map(job), at: clock.now)
     }
 
+    /// Has commands decided in one batch, made by nobody in particular.
+    package func process(_ commands: [Command]) -> [Writer.Answer] {
+        clock.advance(milliseconds: 10)
+        let jobs = commands.map { command in
+            made += 1
+            var call = Call(project: World.project, key: nil)
+            call.requestID = "request \(made)"
+            return Job(call: call, command: command)
+        }
+        return writer.process(jobs, at: clock.now)
+    }
+
+    /// Has one command decided, which is not refused.
+    package func process(_ command: Command) throws -> Reply {
+        try process([command])[0].get()
+    }
+
     /// Has one call decided.
     package func identify(_ call: IdentifyCall) throws -> Identified {
         guard case .identified(let identified) = try process([call])[0].get() else {

@@ -74,10 +74,8 @@ package struct World {
 
     private mutating func decide(_ command: Command, _ identities: [Identity]) throws(Refusal) -> Result {
         let decision = try apply(command)
-        let identified: Identified
-        switch decision.reply {
-        case .identified(let person), .found(let person): identified = person
-        case .modified, .setUp: preconditionFailure("A person was asked for, and something else was answered.")
+        guard let identified = decision.reply.identified else {
+            preconditionFailure("A person was asked for, and something else was answered.")
         }
         let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
         return Result(

@@ -20,6 +20,7 @@ package final class PeopleIndex: @unchecked Sendable {
         var lastSeen: Int64
         var firstLink: UInt32
         let project: Int32
+        var firstHead = RowHeads.none
     }
 
     fileprivate struct IdentityRecord: BitwiseCopyable {
@@ -58,6 +59,15 @@ package final class PeopleIndex: @unchecked Sendable {
     private let peopleByID = SlotTable()
     private let identitiesByHash = SlotTable()
     package let replays = ReplayIndex()
+    private let heads = RowHeads()
+    fileprivate let documents = DocumentIndex()
+    package let recentRows = RecentRows()
+    /// Reads a document by its number, for the batch that is being decided. The store's to set.
+    package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
+    /// Documents that the batch has put.
+    fileprivate private(set) var pendingDocuments: [DocumentKey: [UInt8]] = [:]
+    private var lastDocument: Int64 = 0
+    private var lastRow: Int64 = 0
     package private(set) var directory: Directory
     package private(set) var lastPerson: PersonID?
     /// The number of the last link, and of the last one that was committed.
@@ -82,6 +92,7 @@ package final class PeopleIndex: @unchecked Sendable {
         counts.people = Int(people.count)
         counts.identities = heldIdentities
         counts.links = linksInForce
+        counts.rows = Int(lastRow)
         return counts
     }
 
@@ -104,6 +115,31 @@ package final class PeopleIndex: @unchecked Sendable {
         lastCommittedLink = number
     }
 
+    /// Adds the rows that a person had when that was last kept.
+    package func load(_ heads: [RowHead], of person: Place) {
+        for head in heads { set(head, of: person.rawValue) }
+    }
+
+    /// Adds a row that was committed before, unless the heads that were kept know of it.
+    package func load(_ row: RowNumber, _ kind: RowKind, of person: Place) {
+        let head = heads.head(of: kind, from: people[person.rawValue].firstHead)
+        if let head, head.last >= row { return }
+        set(RowHead(kind: kind, last: row, count: (head?.count ?? 0) + 1), of: person.rawValue)
+    }
+
+    /// Adds a document that was committed before. Documents come in the order of their numbers.
+    package func load(_ document: DocumentKey, number: Int64) {
+        documents.set(document, number: number)
+        lastDocument = number
+    }
+
+    private func set(_ head: RowHead, of person: UInt32) {
+        people[person].firstHead = heads.set(head, from: people[person].firstHead)
+    }
+
+    /// Numbers the next row after one that was committed before.
+    package func resume(afterRow number: Int64) { lastRow = number }
+
     // MARK: - Changing
 
     /// Adds what a decision changed. Only the batch that decided it sees it, until ``commit(_:sequence:)``.
@@ -123,6 +159,9 @@ package final class PeopleIndex: @unchecked Sendable {
                 pendingEnds.append(link)
                 isEnding.insert(link)
                 endingHolders[links[link].identity, default: 0] += 1
+            case .rowAdded(_, let row):
+                if let hash = row.recognition { recentRows.note(hash) }
+            case .documentPut(let key, _, let body): pendingDocuments[key] = body
             case .projectMade, .appMade, .keyMade: break
             }
         }
@@ -148,11 +187,29 @@ package final class PeopleIndex: @unchecked Sendable {
         pendingPeople.removeAll(keepingCapacity: true)
         for link in pendingEnds { takeOut(link) }
         forgetEnds()
+        if let last = entries.last { recentRows.commit(at: last.at) }
+        pendingDocuments.removeAll(keepingCapacity: true)
         var sequence = sequence
         for entry in entries {
+            for change in entry.changes { commit(change) }
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
             if entry.changesDirectory { directory = directory.applying(entry.changes) }
             sequence = sequence.next
+        }
+    }
+
+    /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
+    private func commit(_ change: Change) {
+        switch change {
+        case .rowAdded(let person, let row):
+            lastRow += 1
+            guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
+            let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
+            set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
+        case .documentPut(let key, _, _):
+            lastDocument += 1
+            documents.set(key, number: lastDocument)
+        default: break
         }
     }
 
@@ -192,6 +249,8 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Takes back what a batch changed.
     package func rollBack() {
         forgetEnds()
+        recentRows.rollBack()
+        pendingDocuments.removeAll(keepingCapacity: true)
         while lastLink > lastCommittedLink {
             let link = links.removeLast()
             people[link.person].firstLink = link.nextOfPerson
@@ -249,6 +308,29 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     package func project(of person: Place) -> ProjectID { ProjectID(rawValue: people[person.rawValue].project) }
+
+    /// When a person was last seen, as far as the index knows.
+    package func lastSeen(of person: Place) -> Instant { Instant(milliseconds: people[person.rawValue].lastSeen) }
+
+    /// The rows of a person, by kind.
+    package func heads(of person: Place) -> [RowHead] { heads.heads(from: people[person.rawValue].firstHead) }
+
+    package func head(of person: PersonID, _ kind: RowKind) -> RowHead? {
+        place(of: person).flatMap { heads.head(of: kind, from: people[$0.rawValue].firstHead) }
+    }
+
+    package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
+
+    /// The numbers of the links by which a person holds what it holds, the oldest first.
+    package func committedLinks(of person: Place) -> [Int64] {
+        var numbers: [Int64] = []
+        var link = people[person.rawValue].firstLink
+        while link != PeopleIndex.none {
+            if links[link].number <= lastCommittedLink { numbers.append(links[link].number) }
+            link = links[link].nextOfPerson
+        }
+        return numbers.reversed()
+    }
 
     /// The number of the newest link to an identity, under which the store keeps the value; nil where nobody holds it.
     package func linkNumber(of identity: IdentityKey) -> Int64? {
@@ -349,6 +431,13 @@ extension PeopleIndex.IndexView {
     package func lastSeen(of person: PeopleIndex.Place) -> Instant {
         Instant(milliseconds: index.people[person.rawValue].lastSeen)
     }
+
+    package func document(_ key: DocumentKey) -> [UInt8]? {
+        precondition(lastLink == .max, "Only a batch looks at documents.")
+        return index.pendingDocuments[key] ?? index.documents.number(of: key).flatMap { index.readDocument($0) }
+    }
+
+    package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
 
     package func strategy(of project: ProjectID) -> Strategy { index.directory.strategy(of: project) }
 }

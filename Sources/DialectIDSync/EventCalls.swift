@@ -1,0 +1,85 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The uploads of events (spec/idsync.md 1.1): they land at the person that they name.
+enum EventCalls {
+    static let routes = [
+        route(
+            "uploadEvents", "/v2/:apiKey/events", ["/nativeevents/v2/:apiKey/events"],
+            "Takes an upload of a native client.", EventCalls.one),
+        route(
+            "uploadWebEvents", "/v3/JS/:apiKey/events",
+            ["/webevents/v3/JS/:apiKey/events"] + EventCalls.olderWebPaths,
+            "Takes an upload of a web client.", EventCalls.one),
+        route("sendEvents", "/v2/events", [], "Takes the events of one person from a back end.", EventCalls.one),
+        route(
+            "sendBulkEvents", "/v2/bulkevents", [], "Takes the events of several people from a back end.",
+            EventCalls.several),
+    ]
+
+    /// Where older web clients send each event by itself.
+    private static let olderWebPaths = ["/v1", "/v2"].flatMap { version in
+        ["", "/webevents"].map { "\($0)\(version)/JS/:apiKey/events" }
+    }
+
+    /// A request has at most as many uploads (spec/idsync.md 1.8).
+    static let batchesPerRequest = 100
+
+    private typealias Read = @Sendable (JSONValue, Caller, LoopTools) throws(JSONFault) -> [EventBatch]
+
+    private static let one: Read = { root, caller, tools throws(JSONFault) in
+        [try EventBatch(root, caller.key.project, tools.hash, at: caller.now, path: "")]
+    }
+
+    private static let several: Read = { root, caller, tools throws(JSONFault) in
+        var batches: [EventBatch] = []
+        try root.forEachElement(at: "the body") { element throws(JSONFault) in
+            guard batches.count < batchesPerRequest else {
+                throw JSONFault(.wrong("must have at most \(batchesPerRequest) batches"), at: "the body")
+            }
+            batches.append(
+                try EventBatch(
+                    element, caller.key.project, tools.hash, at: caller.now, path: "[\(batches.count)]."))
+        }
+        return batches
+    }
+
+    private static func route(
+        _ id: String, _ path: String, _ otherPaths: [String], _ summary: String, _ read: @escaping Read
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, path, otherPaths: otherPaths, ignoresCase: true, scope: .eventsWrite,
+            operation: Operation(
+                id: id, summary: summary,
+                description: """
+                    Events are kept under the person of their mpid, or of the identities that come with them. What was sent \
+                    before, by the upload's id or the event's, is not kept again.
+                    """,
+                request: id == "sendBulkEvents" ? .array(.object([])) : .object([]),
+                responses: [.init(.accepted, "All of it is kept. There is no body.")] + IDSyncFault.answers
+                    + [IDSyncFault.mismatch]),
+            action: .commands(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    do throws(JSONFault) {
+                        let batches = try tools.json.read(request.body) { root throws(JSONFault) in
+                            try read(root, caller, tools)
+                        }
+                        return batches.map { DecodedCommand($0.command, replayKey: $0.replayKey) }
+                    } catch {
+                        throw Rejection(IDSyncFault(error).response(request.id))
+                    }
+                },
+                encode: { results, id in
+                    for (place, result) in results.enumerated() {
+                        guard case .failure(let refusal) = result else { continue }
+                        let whose = results.count > 1 ? "Batch \(place): " : ""
+                        return IDSyncFault(.validation, whose + refusal.message).response(id)
+                    }
+                    return Response(.accepted)
+                }))
+    }
+}

@@ -1,0 +1,98 @@
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Aliases as they are, and taking them back (spec/native.md, Administration).
+enum AliasCalls {
+    static let routes = [
+        SurfaceRoute(
+            .get, "/onym/v1/aliases/:id", scope: .admin,
+            operation: Operation(
+                id: "alias_get", summary: "Shows an alias.",
+                responses: [.init(.ok, "The alias.", schema: schema)] + Native.problems([.notFound])),
+            action: .query { request, caller, _ in
+                let (id, project) = (Int64(decimal: request.parameters[0]), caller.key.project)
+                let requestID = request.id
+                return { snapshot throws(StoreFault) in
+                    guard let id, let alias = try snapshot.alias(AliasID(rawValue: id)), alias.project == project else {
+                        return Native.problem(.refused(.noSuchAlias), requestID)
+                    }
+                    return Native.json(.ok) { AliasCalls.write(alias, &$0) }
+                }
+            }),
+        SurfaceRoute(
+            .post, "/onym/v1/aliases/:id/undo", scope: .admin,
+            operation: Operation(
+                id: "alias_undo", summary: "Takes an alias back: the source's rows are the destination's no more.",
+                responses: [
+                    .init(.ok, "It is out of force.", schema: .object([.init("undone", .string(), required: true)]))
+                ]
+                    + Native.problems([.notFound, .unprocessableContent])),
+            action: .command(
+                body: .optional,
+                decode: { request, _, _ throws(Rejection) in
+                    guard let id = Int64(decimal: request.parameters[0]) else {
+                        throw Rejection(Native.problem(.refused(.noSuchAlias), request.id))
+                    }
+                    return DecodedCommand(.undoAlias(UndoAlias(AliasID(rawValue: id))))
+                },
+                encode: { reply, _, _ in
+                    guard case .aliasUndone(let alias) = reply else {
+                        preconditionFailure("An alias was to be undone, and something else was answered.")
+                    }
+                    return Native.json(.ok) { json in
+                        json.key("undone")
+                        json.decimalString(alias.rawValue)
+                    }
+                })),
+    ]
+
+    static func write(_ alias: Alias, _ json: inout JSONWriter) {
+        json.key("id")
+        json.decimalString(alias.id.rawValue)
+        json.key("source")
+        json.decimalString(alias.source.rawValue)
+        json.key("destination")
+        json.decimalString(alias.destination.rawValue)
+        json.key("start")
+        json.moment(alias.start)
+        json.key("end")
+        json.moment(alias.end)
+        json.key("scope")
+        json.string(alias.device == nil ? "mpid" : "device")
+        json.key("made_at")
+        json.moment(alias.madeAt)
+        json.key("request_id")
+        json.string(alias.requestID)
+        if let undoneAt = alias.undoneAt {
+            json.key("undone_at")
+            json.moment(undoneAt)
+        }
+    }
+
+    static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("source", .string(), required: true),
+        .init("destination", .string(), required: true), .init("start", .string(), required: true),
+        .init("end", .string(), required: true), .init("scope", .string(oneOf: ["mpid", "device"]), required: true),
+        .init("made_at", .string(), required: true), .init("request_id", .string(), required: true),
+        .init("undone_at", .string()),
+    ])
+}
+
+extension JSONWriter {
+    /// Writes a moment as the answers of this surface have it: ISO 8601, in UTC.
+    mutating func moment(_ moment: Instant) {
+        plainString(ISO8601.format(millisecondsSince1970: moment.milliseconds))
+    }
+}
+
+extension Int64 {
+    /// Reads digits, with a minus before them or not.
+    init?(decimal text: some StringProtocol) {
+        guard !text.hasPrefix("+"), let value = Int64(text) else { return nil }
+        self = value
+    }
+}

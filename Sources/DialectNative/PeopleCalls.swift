@@ -1,0 +1,308 @@
+import ByteText
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Looking at people (spec/native.md, People).
+enum PeopleCalls {
+    static let routes = [
+        SurfaceRoute(
+            .get, "/onym/v1/people", scope: .admin,
+            operation: Operation(
+                id: "people_find",
+                summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
+                responses: [
+                    .init(
+                        .ok, "Those people.",
+                        schema: .object([.init("people", .array(profileSchema), required: true)]))
+                ] + Native.problems([.badRequest])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let (project, id) = (caller.key.project, request.id)
+                guard let query = request.query, let type = query["type"].flatMap(IdentityType.init(named:)),
+                    let value = query["value"], !value.isEmpty
+                else {
+                    throw Rejection(
+                        Native.problem(
+                            .badRequest, code: "validation_error",
+                            "type must be an identity type, and value what it is: ?type=email&value=ada@example.com.",
+                            id))
+                }
+                let key = IdentityKey(type, value.utf8.span, in: project, hash: tools.hash)
+                return { snapshot throws(StoreFault) in
+                    var profiles: [Profile] = []
+                    for person in snapshot.holders(of: key).sorted().prefix(peopleAtMost) {
+                        if let profile = try Profile(person, in: project, snapshot) { profiles.append(profile) }
+                    }
+                    return Native.json(.ok) { json in
+                        json.key("people")
+                        json.array { json in
+                            for profile in profiles { json.object { write(profile, &$0) } }
+                        }
+                    }
+                }
+            }),
+        SurfaceRoute(
+            .get, "/onym/v1/people/:id", scope: .admin,
+            operation: Operation(
+                id: "person_get", summary: "Shows a person, by an id or by an identity (customerid:42).",
+                responses: [.init(.ok, "The person.", schema: profileSchema)]
+                    + Native.problems([.notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let (name, project, id) = (
+                    PersonName(request.parameters[0], caller, tools), caller.key.project, request.id
+                )
+                return { snapshot throws(StoreFault) in
+                    switch name.find(in: snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person):
+                        guard let profile = try Profile(person, in: project, snapshot) else {
+                            return Native.problem(.refused(.noSuchPerson), id)
+                        }
+                        return Native.json(.ok) { write(profile, &$0) }
+                    }
+                }
+            }),
+        SurfaceRoute(
+            .get, "/onym/v1/people/:id/timeline", scope: .admin,
+            operation: Operation(
+                id: "person_timeline",
+                summary: "Shows what happened to a person, the last that came in first.",
+                description: """
+                    Takes kinds (event, context), since and until (ISO 8601, by when it happened), limit (1 to 200) and the \
+                    cursor of the page before. A page may be short where few rows of many are wanted.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "A page.",
+                        schema: .object([
+                            .init("rows", .array(.object([])), required: true),
+                            .init("next_cursor", .anyOf([.string(), .null]), required: true),
+                        ]))
+                ] + Native.problems([.badRequest, .notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let (name, project, id) = (
+                    PersonName(request.parameters[0], caller, tools), caller.key.project, request.id
+                )
+                let filter = try timelineFilter(request)
+                return { snapshot throws(StoreFault) in
+                    switch name.find(in: snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person):
+                        guard snapshot.person(person, in: project) != nil else {
+                            return Native.problem(.refused(.noSuchPerson), id)
+                        }
+                        return answer(try Timeline(of: person, filter, snapshot))
+                    }
+                }
+            }),
+    ]
+
+    /// As many people as one answer has.
+    private static let peopleAtMost = 200
+
+    // MARK: - A person
+
+    private static func write(_ profile: Profile, _ json: inout JSONWriter) {
+        let id = profile.summary.id.rawValue
+        json.key("id")
+        json.decimalString(id)
+        json.key("root")
+        json.decimalString(id)
+        json.key("members")
+        json.array { $0.decimalString(id) }
+        json.key("ids")
+        json.object { json in
+            json.key("mpid")
+            json.array { $0.decimalString(id) }
+        }
+        json.key("identities")
+        json.array { json in
+            for identity in profile.identities { json.object { write(identity, &$0) } }
+        }
+        json.key("properties")
+        json.object { json in
+            json.key("idsync")
+            json.object { write(profile.attributes, of: id, &$0) }
+        }
+        json.key("aliases")
+        json.array { json in
+            for alias in profile.aliases { json.object { AliasCalls.write(alias, &$0) } }
+        }
+        json.key("first_seen")
+        json.moment(profile.firstSeen)
+        json.key("last_seen")
+        json.moment(profile.summary.lastSeen)
+        json.key("counts")
+        json.object { json in
+            for kind in RowKind.allCases {
+                guard let count = profile.summary.counts[kind] else { continue }
+                json.key(kind.name)
+                json.integer(count)
+            }
+        }
+    }
+
+    private static func write(_ identity: HeldIdentity, _ json: inout JSONWriter) {
+        json.key("type")
+        json.string("\(identity.type.name)")
+        json.key("value")
+        json.string(identity.value)
+        json.key("since")
+        json.moment(identity.since)
+        json.key("key")
+        if let key = identity.key { json.decimalString(key.rawValue) } else { json.null() }
+        json.key("request_id")
+        json.string(identity.requestID)
+    }
+
+    private static func write(_ attributes: Attributes, of person: Int64, _ json: inout JSONWriter) {
+        for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
+            guard let value = entry.value else { continue }
+            json.key(name)
+            json.object { json in
+                json.key("value")
+                json.raw(value)
+                json.key("at")
+                json.moment(entry.at)
+                json.key("origin")
+                json.decimalString(person)
+            }
+        }
+    }
+
+    private static let profileSchema = Schema.object([
+        .init("id", .string("A 64-bit integer, in digits."), required: true),
+        .init("root", .string(), required: true), .init("members", .array(.string()), required: true),
+        .init("ids", .object([]), required: true),
+        .init(
+            "identities",
+            .array(
+                .object([
+                    .init("type", .string(), required: true), .init("value", .string(), required: true),
+                    .init("since", .string(), required: true),
+                    .init("key", .anyOf([.string(), .null]), required: true),
+                    .init("request_id", .string(), required: true),
+                ])),
+            required: true),
+        .init("properties", .object([]), required: true), .init("aliases", .array(AliasCalls.schema), required: true),
+        .init("first_seen", .string(), required: true), .init("last_seen", .string(), required: true),
+        .init("counts", .object([]), required: true),
+    ])
+
+    // MARK: - A timeline
+
+    private static let limits = 1...200
+
+    private static func timelineFilter(_ request: borrowing Request) throws(Rejection) -> Timeline.Filter {
+        let id = request.id
+        func refuse(_ detail: String) -> Rejection {
+            Rejection(Native.problem(.badRequest, code: "validation_error", detail, id))
+        }
+        var filter = Timeline.Filter()
+        for parameter in request.query?.parameters ?? [] {
+            let value = parameter.value
+            switch parameter.name {
+            case "kinds":
+                filter.kinds = []
+                for name in value.split(separator: ",") {
+                    guard let kind = RowKind(named: String(name)) else {
+                        throw refuse("kinds: there is no kind \"\(name.prefix(32))\".")
+                    }
+                    if !filter.kinds.contains(kind) { filter.kinds.append(kind) }
+                }
+            case "since", "until":
+                guard let milliseconds = ISO8601.parse(value.utf8.span) else {
+                    throw refuse("\(parameter.name) must be a time like 2026-11-21T09:00:00Z.")
+                }
+                let moment = Instant(milliseconds: milliseconds)
+                if parameter.name == "since" { filter.since = moment } else { filter.until = moment }
+            case "limit":
+                guard let limit = Int(value), limits.contains(limit) else {
+                    throw refuse("limit must be \(limits.lowerBound) to \(limits.upperBound).")
+                }
+                filter.limit = limit
+            case "cursor":
+                guard let cursor = Base64.decode(value.utf8.span).flatMap(Timeline.Cursor.init(packed:)) else {
+                    throw refuse("cursor must be the next_cursor of the page before.")
+                }
+                filter.cursor = cursor
+            default: throw refuse("there is no parameter \"\(parameter.name.prefix(32))\".")
+            }
+        }
+        return filter
+    }
+
+    private static func answer(_ timeline: Timeline) -> Response {
+        Native.json(.ok) { json in
+            json.key("rows")
+            json.array { json in
+                for row in timeline.rows {
+                    json.object { json in
+                        json.key("id")
+                        json.decimalString(row.number.rawValue)
+                        json.key("kind")
+                        json.string("\(row.row.kind.name)")
+                        json.key("at")
+                        json.moment(row.row.at)
+                        json.key("origin")
+                        json.decimalString(row.person.rawValue)
+                        json.key("body")
+                        json.raw(row.row.body)
+                    }
+                }
+            }
+            json.key("next_cursor")
+            if let next = timeline.next { json.string(Base64.encode(next.packed)) } else { json.null() }
+        }
+    }
+}
+
+/// How a caller names a person: by its id, or by an identity that it alone holds.
+private enum PersonName: Sendable {
+    case id(PersonID)
+    case identity(IdentityKey)
+    case nobody
+
+    init(_ text: String, _ caller: Caller, _ tools: LoopTools) {
+        if let id = Int64(decimal: text) {
+            self = .id(PersonID(rawValue: id))
+        } else if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
+            let value = String(text[text.index(after: colon)...])
+            self = .identity(IdentityKey(type, value.utf8.span, in: caller.key.project, hash: tools.hash))
+        } else {
+            self = .nobody
+        }
+    }
+
+    /// Why a name names no one person.
+    enum Problem: Error {
+        case nobody
+        case several([PersonID])
+
+        func response(_ id: RequestID) -> Response {
+            switch self {
+            case .nobody: return Native.problem(.refused(.noSuchPerson), id)
+            case .several(let people):
+                let ids = people.sorted().prefix(10).map { String($0.rawValue) }.joined(separator: ", ")
+                return Native.problem(
+                    .conflict, code: "ambiguous",
+                    "\(people.count) people hold this identity; name one by its id: \(ids).",
+                    id)
+            }
+        }
+    }
+
+    func find(in snapshot: any Snapshot) -> Result<PersonID, Problem> {
+        switch self {
+        case .nobody: return .failure(.nobody)
+        case .id(let id): return .success(id)
+        case .identity(let key):
+            let holders = snapshot.holders(of: key)
+            if holders.count > 1 { return .failure(.several(holders)) }
+            return holders.first.map { .success($0) } ?? .failure(.nobody)
+        }
+    }
+}

@@ -1,0 +1,218 @@
+/// That what happened to one person in some time belongs to another as well (spec/idsync.md 1.6). It is a fact beside the
+/// rows: nothing is copied, and taking it back is taking it out of force.
+package struct Alias: Equatable, Sendable {
+    package let id: AliasID
+    package let project: ProjectID
+    package let source: PersonID
+    package let destination: PersonID
+    package let start: Instant
+    package let end: Instant
+    /// The one device whose rows it is about; nil where it is about all.
+    package let device: RowHash?
+    package let madeAt: Instant
+    package let requestID: String
+    package var undoneAt: Instant?
+
+    package init(
+        id: AliasID, project: ProjectID, source: PersonID, destination: PersonID, start: Instant, end: Instant,
+        device: RowHash?, madeAt: Instant, requestID: String, undoneAt: Instant? = nil
+    ) {
+        self.id = id
+        self.project = project
+        self.source = source
+        self.destination = destination
+        self.start = start
+        self.end = end
+        self.device = device
+        self.madeAt = madeAt
+        self.requestID = requestID
+        self.undoneAt = undoneAt
+    }
+
+    /// Whether a row of the source is one of the destination too.
+    package func includes(_ row: Row) -> Bool {
+        undoneAt == nil && row.at >= start && row.at <= end && (device == nil || row.device == device)
+    }
+
+    /// For how many days back a person can be aliased, as clients are told by their configuration.
+    package static let windowDays: Int64 = 90
+    package static let windowMilliseconds = windowDays * 24 * 3600 * 1000
+    /// More aliases than a person can have by any honest use; it bounds what reading one person costs.
+    package static let aliasesPerPerson = 1000
+}
+
+/// An alias: made once, never reused.
+package struct AliasID: Hashable, Sendable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+}
+
+/// A call that makes an alias.
+package struct MakeAlias: Sendable {
+    package let source: PersonID
+    package let destination: PersonID
+    package let start: Instant
+    package let end: Instant
+    package let device: RowHash?
+    package let requestID: String
+
+    package init(
+        source: PersonID, destination: PersonID, start: Instant, end: Instant, device: RowHash?, requestID: String
+    ) {
+        self.source = source
+        self.destination = destination
+        self.start = start
+        self.end = end
+        self.device = device
+        self.requestID = requestID
+    }
+}
+
+/// The answer to ``MakeAlias``.
+package enum Aliased: Equatable, Sendable {
+    case made(AliasID)
+    /// The vendor takes such a call and does nothing, and clients count on that.
+    case ignored(Reason)
+
+    package enum Reason: UInt8, Sendable {
+        /// The source is one already, for some of the same time.
+        case overlaps = 1
+        case sourceWasDestination = 2
+        case destinationWasSource = 3
+
+        package var name: StaticString {
+            switch self {
+            case .overlaps: "overlaps"
+            case .sourceWasDestination: "source_was_destination"
+            case .destinationWasSource: "destination_was_source"
+            }
+        }
+    }
+}
+
+extension MakeAlias {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard view.strategy(of: project).allowsAliases else { throw .aliasesNotAllowed }
+        guard source != destination else { throw .invalidAlias(.samePerson) }
+        guard view.person(source, in: project) != nil else { throw .invalidAlias(.noSource) }
+        guard view.person(destination, in: project) != nil else { throw .invalidAlias(.noDestination) }
+        // What is older than the window was never to be aliased, so a client that asks for more gets the window.
+        let first = max(start, stamp.at.advanced(byMilliseconds: -Alias.windowMilliseconds))
+        guard first <= end else { throw .invalidAlias(.timeRange) }
+
+        var ofSource = AliasList(of: source, view)
+        var ofDestination = AliasList(of: destination, view)
+        if let reason = reasonToIgnore(from: first, ofSource.aliases(view), ofDestination.aliases(view)) {
+            return Decision(reply: .aliased(.ignored(reason)))
+        }
+        guard ofSource.ids.count < Alias.aliasesPerPerson, ofDestination.ids.count < Alias.aliasesPerPerson else {
+            throw .tooManyAliases
+        }
+        let alias = Alias(
+            id: AliasID(rawValue: stamp.person.rawValue), project: project, source: source, destination: destination,
+            start: first, end: end, device: device, madeAt: stamp.at, requestID: requestID)
+        ofSource.ids.append(alias.id)
+        ofDestination.ids.append(alias.id)
+        return Decision(
+            reply: .aliased(.made(alias.id)),
+            outcome: Outcome(
+                kind: .alias, person: destination,
+                changes: [alias.put, ofSource.put, ofDestination.put]))
+    }
+
+    private func reasonToIgnore(from start: Instant, _ ofSource: [Alias], _ ofDestination: [Alias]) -> Aliased.Reason? {
+        for alias in ofSource where alias.undoneAt == nil {
+            if alias.destination == source { return .sourceWasDestination }
+            if alias.start <= end, start <= alias.end { return .overlaps }
+        }
+        for alias in ofDestination where alias.undoneAt == nil && alias.source == destination {
+            return .destinationWasSource
+        }
+        return nil
+    }
+}
+
+/// A call that takes an alias out of force.
+package struct UndoAlias: Sendable {
+    package let alias: AliasID
+    package init(_ alias: AliasID) { self.alias = alias }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let packed = view.document(alias.documentKey)
+        guard var alias = packed.flatMap(Alias.init(packed:)), alias.project == project else { throw .noSuchAlias }
+        guard alias.undoneAt == nil else { return Decision(reply: .aliasUndone(alias.id)) }
+        alias.undoneAt = stamp.at
+        return Decision(
+            reply: .aliasUndone(alias.id),
+            outcome: Outcome(kind: .undoAlias, person: alias.destination, changes: [alias.put]))
+    }
+}
+
+extension AliasID {
+    package var documentKey: DocumentKey { DocumentKey(.alias, of: rawValue) }
+}
+
+/// The aliases that a person is part of, as source or as destination.
+package struct AliasList: Equatable, Sendable {
+    let person: PersonID
+    package var ids: [AliasID]
+
+    package init(of person: PersonID, packed: [UInt8]?) {
+        self.person = person
+        var unpacker = Unpacker(packed ?? [])
+        ids = []
+        while let id = unpacker.integer() { ids.append(AliasID(rawValue: Int64(bitPattern: id))) }
+    }
+
+    init<V: View>(of person: PersonID, _ view: V) {
+        self.init(of: person, packed: view.document(AliasList.key(of: person)))
+    }
+
+    package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
+
+    func aliases<V: View>(_ view: V) -> [Alias] {
+        ids.compactMap { view.document($0.documentKey).flatMap(Alias.init(packed:)) }
+    }
+
+    var put: Change {
+        var packer = Packer()
+        for id in ids { packer.add(UInt64(bitPattern: id.rawValue)) }
+        return .documentPut(AliasList.key(of: person), person, packer.bytes)
+    }
+}
+
+extension Alias {
+    var put: Change { .documentPut(id.documentKey, destination, packed) }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
+        packer.add(UInt64(bitPattern: source.rawValue))
+        packer.add(UInt64(bitPattern: destination.rawValue))
+        packer.add(start)
+        packer.add(end)
+        packer.add(device == nil ? 0 : 1 as UInt8)
+        if let device { packer.add(device.rawValue) }
+        packer.add(madeAt)
+        packer.add(requestID)
+        packer.add(undoneAt == nil ? 0 : 1 as UInt8)
+        if let undoneAt { packer.add(undoneAt) }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let id = unpacker.integer(), let project = unpacker.integer(), let source = unpacker.person(),
+            let destination = unpacker.person(), let start = unpacker.instant(), let end = unpacker.instant(),
+            let hasDevice = unpacker.byte(), case let device = hasDevice == 1 ? unpacker.integer() : nil,
+            let madeAt = unpacker.instant(), let requestID = unpacker.text(), let isUndone = unpacker.byte()
+        else { return nil }
+        self.init(
+            id: AliasID(rawValue: Int64(bitPattern: id)),
+            project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)), source: source,
+            destination: destination, start: start, end: end, device: device.map(RowHash.init), madeAt: madeAt,
+            requestID: requestID, undoneAt: isUndone == 1 ? unpacker.instant() : nil)
+        guard unpacker.isAtEnd else { return nil }
+    }
+}

@@ -1,0 +1,75 @@
+/// What is known about a person beside what it is called: names, and values that are JSON. A name whose value was taken
+/// away stays, so that it is known when that was.
+package struct Attributes: Equatable, Sendable {
+    package struct Entry: Equatable, Sendable {
+        /// Nil where the value was taken away.
+        package let value: [UInt8]?
+        package let at: Instant
+    }
+
+    package private(set) var entries: [String: Entry] = [:]
+
+    /// What a value may be, and how many there may be (spec/idsync.md 1.8).
+    package static let namesPerPerson = 100
+    package static let nameCharacters = 1...256
+    package static let valueCharacters = 4096
+    package static let listElements = 1000
+    package static let listElementCharacters = 512
+
+    package init() {}
+
+    package struct Write: Equatable, Sendable {
+        package let name: String
+        /// The value as JSON; nil takes it away.
+        package let value: [UInt8]?
+
+        package init(_ name: String, _ value: [UInt8]?) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    private var valueCount: Int { entries.values.count { $0.value != nil } }
+
+    /// Takes in some writes. Values beyond the limit are left out. Answers whether anything changed.
+    mutating func apply(_ writes: [Write], at moment: Instant) -> Bool {
+        var hasChanged = false
+        for write in writes {
+            let known = entries[write.name]
+            if let known, known.value == write.value { continue }
+            if write.value == nil, known == nil { continue }
+            if write.value != nil, known?.value == nil, valueCount >= Attributes.namesPerPerson { continue }
+            entries[write.name] = Entry(value: write.value, at: moment)
+            hasChanged = true
+        }
+        return hasChanged
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(entries.count))
+        for (name, entry) in entries.sorted(by: { $0.key < $1.key }) {
+            packer.add(name)
+            packer.add(entry.at)
+            packer.add(entry.value == nil ? 0 : 1 as UInt8)
+            if let value = entry.value { packer.add(value) }
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let count = unpacker.integer() else { return nil }
+        for _ in 0..<count {
+            guard let name = unpacker.text(), let at = unpacker.instant(), let hasValue = unpacker.byte()
+            else { return nil }
+            if hasValue == 1 {
+                guard let value = unpacker.bytes() else { return nil }
+                entries[name] = Entry(value: value, at: at)
+            } else {
+                entries[name] = Entry(value: nil, at: at)
+            }
+        }
+        guard unpacker.isAtEnd else { return nil }
+    }
+}

@@ -1,0 +1,43 @@
+/// Where each document stands in the store: 24 bytes for each, and a share of a table.
+final class DocumentIndex: @unchecked Sendable {
+    private struct Record: BitwiseCopyable {
+        let high: UInt64
+        let low: UInt64
+        /// 56 bits: the document's number in the store | 8 bits: its kind.
+        var numberAndKind: UInt64
+    }
+
+    private let records = Column<Record>()
+    private let byHash = SlotTable()
+
+    /// The number under which the store keeps the document that is in force.
+    func number(of key: DocumentKey) -> Int64? {
+        find(key).map { Int64(records[$0].numberAndKind >> 8) }
+    }
+
+    func set(_ key: DocumentKey, number: Int64) {
+        let packed = UInt64(number) << 8 | UInt64(key.kind.rawValue)
+        if let place = find(key) {
+            records[place].numberAndKind = packed
+        } else {
+            let place = records.append(Record(high: key.hash.high, low: key.hash.low, numberAndKind: packed))
+            byHash.insert(DocumentIndex.spread(key), place)
+        }
+    }
+
+    private func find(_ key: DocumentKey) -> UInt32? {
+        byHash.find(DocumentIndex.spread(key)) { place in
+            let record = records[place]
+            return record.low == key.hash.low && record.high == key.hash.high
+                && UInt8(truncatingIfNeeded: record.numberAndKind) == key.kind.rawValue
+        }
+    }
+
+    /// Some documents are known by an id that is no hash: this makes it one.
+    private static func spread(_ key: DocumentKey) -> UInt64 {
+        var bits = key.hash.low ^ key.hash.high &+ UInt64(key.kind.rawValue) &* 0x9E37_79B9_7F4A_7C15
+        bits = (bits ^ bits >> 33) &* 0xFF51_AFD7_ED55_8CCD
+        bits = (bits ^ bits >> 33) &* 0xC4CE_B9FE_1A85_EC53
+        return bits ^ bits >> 33
+    }
+}

@@ -1,0 +1,92 @@
+/// A call that brings what happened to a person: an upload of events (spec/idsync.md 1.1), with what the person is called
+/// and what is known about it.
+package struct Ingest: Sendable {
+    /// The person that it is about, where the caller knows; else the identities say who that is.
+    package let person: PersonID?
+    package let identities: [Identity]
+    /// What the device is called: it helps to find the person where the caller does not know it, and is no news of one
+    /// that it does know.
+    package let devices: [Identity]
+    package let attributes: [Attributes.Write]
+    package let rows: [Row]
+
+    package init(
+        person: PersonID?, identities: [Identity], devices: [Identity] = [], attributes: [Attributes.Write] = [],
+        rows: [Row]
+    ) {
+        self.person = person
+        self.identities = identities
+        self.devices = devices
+        self.attributes = attributes
+        self.rows = rows
+    }
+}
+
+/// The answer to ``Ingest``.
+package struct Ingested: Equatable, Sendable {
+    package let person: PersonID
+    /// How many rows are new, and how many were there already.
+    package let accepted: Int
+    package let repeated: Int
+
+    package init(person: PersonID, accepted: Int, repeated: Int) {
+        self.person = person
+        self.accepted = accepted
+        self.repeated = repeated
+    }
+}
+
+extension Ingest {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let (person, identified) = try findPerson(stamp, in: project, view)
+        var changes = identified?.changes ?? []
+        // What the events have in common is worth keeping with the first of them, and not by itself.
+        var (accepted, repeated) = (0, 0)
+        var recognized: Set<RowHash> = []
+        var contexts: [Change] = []
+        var events: [Change] = []
+        for row in rows {
+            if row.kind == .context {
+                contexts.append(.rowAdded(person, row))
+            } else if let hash = row.recognition, view.knowsRow(hash) || !recognized.insert(hash).inserted {
+                repeated += 1
+            } else {
+                accepted += 1
+                events.append(.rowAdded(person, row))
+            }
+        }
+        if !events.isEmpty { changes += contexts + events }
+        if let document = attributesChanged(of: person, stamp, view) { changes.append(document) }
+
+        let reply = Reply.ingested(Ingested(person: person, accepted: accepted, repeated: repeated))
+        guard !changes.isEmpty else { return Decision(reply: reply) }
+        return Decision(
+            reply: reply,
+            outcome: Outcome(kind: .ingest, person: person, inputs: identified?.inputs ?? [], changes: changes))
+    }
+
+    /// Whom the call is about, and what finding that out changes.
+    private func findPerson<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> (PersonID, Outcome?) {
+        if let person, let place = view.person(person, in: project) {
+            if identities.isEmpty { return (person, nil) }
+            let identify = Identify(.start, identities: identities)
+            return (person, identify.attach(to: place, stamp, in: project, view).outcome)
+        }
+        let named = IdentityTypeSet(identities.map(\.type))
+        let all = identities + devices.filter { !named.contains($0.type) }
+        guard !all.isEmpty else { throw .noSuchPerson }
+        let identify = Identify(.start, identities: all)
+        let decision = try identify.decide(stamp, in: project, view)
+        guard let found = decision.reply.seen else { throw .noSuchPerson }
+        return (found, decision.outcome)
+    }
+
+    private func attributesChanged<V: View>(of person: PersonID, _ stamp: Stamp, _ view: V) -> Change? {
+        if attributes.isEmpty { return nil }
+        let key = DocumentKey(.attributes, of: person)
+        var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
+        return current.apply(attributes, at: stamp.at) ? .documentPut(key, person, current.packed) : nil
+    }
+}

@@ -1,0 +1,143 @@
+/// What happened to a person, the last that came in first: its own rows, and those of whoever was aliased to it.
+package struct Timeline: Sendable {
+    package let rows: [StoredRow]
+    /// Where the next page begins; nil at the end.
+    package let next: Cursor?
+
+    package struct Filter: Sendable {
+        package var kinds: [RowKind] = [.event]
+        package var since: Instant?
+        package var until: Instant?
+        package var limit = 50
+        package var cursor: Cursor?
+
+        package init() {}
+
+        func includes(_ row: Row) -> Bool {
+            if let since, row.at < since { return false }
+            if let until, row.at >= until { return false }
+            return true
+        }
+    }
+
+    /// Where a page ended: before some row, and where to go on in each chain, so that nothing is read twice.
+    package struct Cursor: Equatable, Sendable {
+        package let before: RowNumber
+        package let chains: [Position]
+
+        package struct Position: Equatable, Sendable {
+            package let person: PersonID
+            package let kind: RowKind
+            /// The next row; nil at the end of the chain.
+            package let next: RowNumber?
+        }
+    }
+
+    /// One page looks at no more rows than this; where few of many are wanted it may be short, and says where to go on.
+    private static let rowsLookedAt = 10_000
+    private static let rowsReadAtOnce = 100
+
+    /// Rows of one kind of one person, as far as they have been read.
+    private struct Chain {
+        let person: PersonID
+        let kind: RowKind
+        /// By which the rows of another person come in; nil for the person's own.
+        let aliases: [Alias]?
+        var read: ArraySlice<StoredRow> = []
+        /// Where to read on; nil for the last row of the chain.
+        var from: RowNumber?
+        var isAtEnd = false
+
+        var position: Cursor.Position {
+            Cursor.Position(person: person, kind: kind, next: read.first?.number ?? (isAtEnd ? nil : from))
+        }
+
+        mutating func resume(_ cursor: Cursor) {
+            guard let known = cursor.chains.first(where: { $0.person == person && $0.kind == kind }) else { return }
+            from = known.next
+            isAtEnd = known.next == nil
+        }
+
+        /// Reads on where all that was read has been taken. Answers whether there is anything to take.
+        mutating func fill(before: RowNumber?, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            while read.isEmpty, !isAtEnd {
+                let rows = try snapshot.rows(of: person, kind, from: from, limit: rowsReadAtOnce)
+                from = rows.last?.previous
+                isAtEnd = from == nil
+                // Only a chain that was not there for the last page has rows that are too new.
+                read = rows.drop { row in before.map { row.number >= $0 } ?? false }
+            }
+            return !read.isEmpty
+        }
+    }
+
+    package init(
+        of person: PersonID, _ filter: Filter, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        var chains = filter.kinds.map { Chain(person: person, kind: $0, aliases: nil) }
+        let aliases = try snapshot.aliases(of: person).filter { $0.destination == person && $0.undoneAt == nil }
+        for (source, aliases) in Dictionary(grouping: aliases, by: \.source) {
+            chains += filter.kinds.map { Chain(person: source, kind: $0, aliases: aliases) }
+        }
+        if let cursor = filter.cursor {
+            for index in chains.indices { chains[index].resume(cursor) }
+        }
+
+        var rows: [StoredRow] = []
+        var last = filter.cursor?.before
+        var lookedAt = 0
+        while rows.count < filter.limit, lookedAt < Timeline.rowsLookedAt {
+            guard let newest = try Timeline.newest(&chains, before: filter.cursor?.before, snapshot),
+                let row = chains[newest].read.popFirst()
+            else { break }
+            lookedAt += 1
+            last = row.number
+            let isIncluded = chains[newest].aliases?.contains { $0.includes(row.row) } ?? true
+            if isIncluded, filter.includes(row.row) { rows.append(row) }
+        }
+        self.rows = rows
+        let isMore = try Timeline.newest(&chains, before: filter.cursor?.before, snapshot) != nil
+        next = isMore ? last.map { Cursor(before: $0, chains: chains.map(\.position)) } : nil
+    }
+
+    /// The chain that has the newest row that was not taken yet; nil where no chain has any.
+    private static func newest(
+        _ chains: inout [Chain], before: RowNumber?, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Int? {
+        var newest: (index: Int, number: RowNumber)?
+        for index in chains.indices {
+            guard try chains[index].fill(before: before, snapshot), let number = chains[index].read.first?.number
+            else { continue }
+            if newest.map({ $0.number < number }) ?? true { newest = (index, number) }
+        }
+        return newest?.index
+    }
+}
+
+extension Timeline.Cursor {
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: before.rawValue))
+        for chain in chains {
+            packer.add(UInt64(bitPattern: chain.person.rawValue))
+            packer.add(chain.kind.rawValue)
+            packer.add(UInt64(bitPattern: chain.next?.rawValue ?? 0))
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let before = unpacker.integer() else { return nil }
+        self.before = RowNumber(rawValue: Int64(bitPattern: before))
+        var chains: [Position] = []
+        while !unpacker.isAtEnd {
+            guard let person = unpacker.person(), let kind = unpacker.byte().flatMap(RowKind.init),
+                let next = unpacker.integer()
+            else { return nil }
+            let number = next == 0 ? nil : RowNumber(rawValue: Int64(bitPattern: next))
+            chains.append(Position(person: person, kind: kind, next: number))
+        }
+        self.chains = chains
+    }
+}

@@ -1,0 +1,165 @@
+import Domain
+import SQLite
+import Threads
+
+/// What is committed: found by the index, and read by a connection of its own.
+struct SQLiteSnapshot: Snapshot {
+    let reader: Reader
+    let index: PeopleIndex
+    let lock: ReadWriteLock
+    let hash: KeyedHash
+
+    func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
+        lock.read {
+            guard let place = index.committed.person(id, in: project) else { return nil }
+            var counts: [RowKind: Int] = [:]
+            for head in index.heads(of: place) { counts[head.kind] = head.count }
+            return PersonSummary(id: id, lastSeen: index.lastSeen(of: place), counts: counts)
+        }
+    }
+
+    func holders(of identity: IdentityKey) -> [PersonID] {
+        lock.read {
+            var holders: [PersonID] = []
+            index.committed.forEachHolder(of: identity) { holders.append(index.id(of: $0)) }
+            return holders
+        }
+    }
+
+    func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
+        let numbers = lock.read { index.place(of: person).map { index.committedLinks(of: $0) } ?? [] }
+        return try reader.identities(numbers)
+    }
+
+    func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
+        guard let number = lock.read({ index.documentNumber(key) }) else { return nil }
+        return try reader.document(number)
+    }
+
+    func rows(
+        of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
+    ) throws(StoreFault) -> [StoredRow] {
+        guard let last = lock.read({ index.head(of: person, kind)?.last }) else { return [] }
+        return try reader.rows(of: person, kind, from: from ?? last, limit: limit)
+    }
+}
+
+/// A connection that only reads, with its statements.
+final class Reader {
+    private let file: StoreFile
+    private let link: Statement
+    private let body: Statement
+    private let row: Statement
+
+    init(_ file: StoreFile) throws(StoreFault) {
+        self.file = file
+        let connection = try file.openBeside(.readWrite)
+        (link, body, row) = try file.attempt { () throws(SQLiteFault) in
+            // A read-only connection could not read the log.
+            try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
+            return (
+                try connection.prepare(
+                    """
+                    SELECT links.type, links.value, journal.at, journal.key, journal.request_id
+                    FROM links JOIN journal ON journal.sequence = links.made_by WHERE links.id = ?
+                    """),
+                try connection.prepare("SELECT body FROM documents WHERE id = ?"),
+                try connection.prepare(
+                    "SELECT previous, at, recognition, device, body, person, kind FROM rows WHERE id = ?")
+            )
+        }
+    }
+
+    func identities(_ links: [Int64]) throws(StoreFault) -> [HeldIdentity] {
+        try file.attempt { () throws(SQLiteFault) in
+            var identities: [HeldIdentity] = []
+            for number in links {
+                link.bind(1, number)
+                defer { link.reset() }
+                guard try link.step(), let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: link.integer(0)))
+                else { continue }
+                identities.append(
+                    HeldIdentity(
+                        type: type, value: link.text(1) ?? "", since: Instant(milliseconds: link.integer(2)),
+                        key: link.optionalInteger(3).map(KeyID.init), requestID: link.text(4) ?? ""))
+            }
+            return identities
+        }
+    }
+
+    func document(_ number: Int64) throws(StoreFault) -> [UInt8]? {
+        try file.attempt { () throws(SQLiteFault) in
+            body.bind(1, number)
+            defer { body.reset() }
+            return try body.step() ? body.blob(0) : nil
+        }
+    }
+
+    /// Follows a chain of rows back from one of them.
+    func rows(
+        of person: PersonID, _ kind: RowKind, from first: RowNumber, limit: Int
+    ) throws(StoreFault) -> [StoredRow] {
+        try file.attempt { () throws(SQLiteFault) in
+            var rows: [StoredRow] = []
+            var next: Int64? = first.rawValue
+            while let number = next, rows.count < limit {
+                row.bind(1, number)
+                defer { row.reset() }
+                // Rows that were let go were the oldest. Where a chain begins may have been told by a client.
+                guard try row.step(), row.integer(5) == person.rawValue, row.integer(6) == Int64(kind.rawValue)
+                else { break }
+                next = row.optionalInteger(0)
+                let stored = Row(
+                    kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2),
+                    device: row.rowHash(3), body: row.blob(4) ?? [])
+                rows.append(
+                    StoredRow(
+                        number: RowNumber(rawValue: number), person: person, row: stored,
+                        previous: next.map(RowNumber.init)))
+            }
+            return rows
+        }
+    }
+}
+
+extension Statement {
+    fileprivate func rowHash(_ column: Int32) -> RowHash? {
+        optionalInteger(column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
+    }
+}
+
+/// Connections that are not in use, for whoever reads next.
+final class ReaderPool: Sendable {
+    private struct Idle: @unchecked Sendable {
+        // Unchecked: a reader is here, or with one thread that took it.
+        var readers: [Reader] = []
+        var isClosed = false
+    }
+
+    private let file: StoreFile
+    private let idle = Monitor(Idle())
+
+    init(_ file: StoreFile) { self.file = file }
+
+    func read<Result>(_ body: (Reader) throws(StoreFault) -> Result) throws(StoreFault) -> Result {
+        let reader: Reader
+        if let known = idle.withLock({ $0.readers.popLast() }) {
+            reader = known
+        } else {
+            reader = try Reader(file)
+        }
+        let result = try body(reader)
+        // One that failed is not used again.
+        idle.withLock { if !$0.isClosed { $0.readers.append(reader) } }
+        return result
+    }
+
+    func close() {
+        let readers = idle.withLock { idle in
+            idle.isClosed = true
+            defer { idle.readers = [] }
+            return idle.readers
+        }
+        _ = readers
+    }
+}

@@ -1,0 +1,205 @@
+import Domain
+import Engine
+import StoreSQLite
+import TestKit
+import Testing
+
+/// Rows, documents and reading, on every store.
+@Suite("The contract of stores: rows and documents", .serialized)
+struct RowsContractTests {
+    private func event(_ fixture: StoreFixture, _ id: Int, device: String? = nil, at: Int64? = nil) -> Row {
+        let hash = fixture.store.hash
+        return Row(
+            .event, at: at.map(Instant.init(milliseconds:)) ?? fixture.clock.now,
+            recognition: RowHash(.event, "\(id)".utf8.span, in: World.project, hash: hash),
+            device: device.map { RowHash(.device, $0.utf8.span, in: World.project, hash: hash) },
+            body: Array(#"{"id":\#(id)}"#.utf8))
+    }
+
+    private func ingest(_ fixture: StoreFixture, _ person: PersonID, _ ids: [Int], device: String? = nil) throws
+        -> Ingested
+    {
+        let rows =
+            [Row(.context, at: fixture.clock.now, body: Array("{}".utf8))]
+            + ids.map { event(fixture, $0, device: device) }
+        return try ingested(fixture.process(.ingest(Ingest(person: person, identities: [], rows: rows))))
+    }
+
+    private func ingested(_ reply: Reply) throws -> Ingested {
+        guard case .ingested(let ingested) = reply else { throw Unexpected(reply: reply) }
+        return ingested
+    }
+
+    private struct Unexpected: Error { let reply: Reply }
+
+    /// The bodies of all the pages of a timeline.
+    private func timeline(_ fixture: StoreFixture, _ person: PersonID, limit: Int = 3, kinds: [RowKind] = [.event])
+        throws -> [String]
+    {
+        var filter = Timeline.Filter()
+        (filter.limit, filter.kinds) = (limit, kinds)
+        var bodies: [String] = []
+        for _ in 0..<1000 {
+            let page = try fixture.store.read { snapshot throws(StoreFault) in
+                try Timeline(of: person, filter, snapshot)
+            }
+            bodies += page.rows.map { String(decoding: $0.row.body, as: UTF8.self) }
+            guard let next = page.next else { return bodies }
+            // A cursor goes to the client and back.
+            filter.cursor = Timeline.Cursor(packed: next.packed)
+            #expect(filter.cursor == next)
+        }
+        Issue.record("The timeline has no end.")
+        return bodies
+    }
+
+    private func ids(_ ids: some Sequence<Int>) -> [String] { ids.map { #"{"id":\#($0)}"# } }
+
+    @Test("rows are read back, the last first, page by page", arguments: StoreKind.allCases)
+    func pages(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let (first, second) = (
+            try fixture.identify([.iosIDFV: "1"]).person, try fixture.identify([.iosIDFV: "2"]).person
+        )
+        for upload in 0..<4 {
+            #expect(try ingest(fixture, first, Array(upload * 10..<upload * 10 + 5)).accepted == 5)
+            #expect(try ingest(fixture, second, [1000 + upload]).accepted == 1)
+        }
+        let expected = [34, 33, 32, 31, 30, 24, 23, 22, 21, 20, 14, 13, 12, 11, 10, 4, 3, 2, 1, 0]
+        for limit in [1, 3, 5, 20, 200] {
+            #expect(try timeline(fixture, first, limit: limit) == ids(expected), "\(limit)")
+        }
+        #expect(try timeline(fixture, first, kinds: [.event, .context]).count == 24)
+        #expect(try timeline(fixture, second) == ids([1003, 1002, 1001, 1000]))
+        try fixture.reopen()
+        #expect(try timeline(fixture, first) == ids(expected))
+        #expect(try ingest(fixture, first, [99]).accepted == 1)
+        #expect(try timeline(fixture, first) == ids([99] + expected))
+        let counts = try fixture.store.read { snapshot throws(StoreFault) in
+            snapshot.person(first, in: World.project)?.counts
+        }
+        #expect(counts == [.event: 21, .context: 5])
+        #expect(fixture.store.counts.rows == 21 + 5 + 8)
+    }
+
+    @Test("a row that is sent again is kept once", arguments: StoreKind.allCases)
+    func sentAgain(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify([.iosIDFV: "1"]).person
+        #expect(try ingest(fixture, person, [1, 2, 1]) == Ingested(person: person, accepted: 2, repeated: 1))
+        #expect(try ingest(fixture, person, [2, 3]) == Ingested(person: person, accepted: 1, repeated: 1))
+        let other = try fixture.identify([.iosIDFV: "2"]).person
+        #expect(try ingest(fixture, other, [1, 2, 3]) == Ingested(person: other, accepted: 0, repeated: 3))
+        // Within one batch too.
+        let row = event(fixture, 7)
+        let answers = fixture.process(
+            (0..<3).map { _ in .ingest(Ingest(person: person, identities: [], rows: [row])) })
+        #expect(try answers.map { try ingested($0.get()).accepted } == [1, 0, 0])
+        try fixture.reopen()
+        #expect(try ingest(fixture, person, [1, 2, 3, 7]).accepted == 0)
+        #expect(try timeline(fixture, person) == ids([7, 3, 2, 1]))
+    }
+
+    @Test(
+        "a fault at the commit loses the rows or keeps them, and says which", arguments: [CommitFault.before, .after])
+    func faults(_ fault: CommitFault) throws {
+        for kind in StoreKind.allCases {
+            let fixture = try StoreFixture(kind)
+            let person = try fixture.identify([.iosIDFV: "1"]).person
+            _ = try ingest(fixture, person, [1])
+            fixture.failNextCommit(fault)
+            let failed = fixture.process([.ingest(Ingest(person: person, identities: [], rows: [event(fixture, 2)]))])
+            #expect(throws: CallFailure.self) { try failed[0].get() }
+            #expect(fixture.writer.recover() == nil)
+            #expect(try timeline(fixture, person) == ids(fault == .before ? [1] : [2, 1]), "\(kind)")
+            #expect(try ingest(fixture, person, [2, 3]).accepted == (fault == .before ? 2 : 1))
+            #expect(try timeline(fixture, person) == ids([3, 2, 1]))
+        }
+    }
+
+    @Test(
+        "an alias shows the source's rows at the destination, in its time and of its device",
+        arguments: StoreKind.allCases)
+    func alias(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let (source, destination) = (
+            try fixture.identify([.iosIDFV: "1"]).person, try fixture.identify([.customerID: "c"]).person
+        )
+        let start = fixture.clock.now
+        _ = try ingest(fixture, source, [1, 2], device: "D")
+        _ = try ingest(fixture, destination, [3])
+        _ = try ingest(fixture, source, [4], device: "E")
+        let end = fixture.clock.now
+        fixture.clock.advance(milliseconds: 5000)
+        _ = try ingest(fixture, source, [5], device: "D")
+        let device = RowHash(.device, "D".utf8.span, in: World.project, hash: fixture.store.hash)
+        let make = MakeAlias(
+            source: source, destination: destination, start: start, end: end, device: device, requestID: "r")
+        guard case .aliased(.made(let alias)) = try fixture.process(.makeAlias(make)) else {
+            Issue.record("No alias was made.")
+            return
+        }
+        #expect(try timeline(fixture, destination, limit: 1) == ids([3, 2, 1]))
+        // What comes in later is there as well, as far as it happened in that time.
+        _ = try fixture.process(
+            .ingest(
+                Ingest(
+                    person: source, identities: [],
+                    rows: [event(fixture, 6, device: "D", at: start.milliseconds), event(fixture, 7, device: "D")])))
+        #expect(try timeline(fixture, destination) == ids([6, 3, 2, 1]))
+        #expect(try timeline(fixture, source) == ids([7, 6, 5, 4, 2, 1]))
+        try fixture.reopen()
+        #expect(try timeline(fixture, destination) == ids([6, 3, 2, 1]))
+        let profile = try fixture.store.read { snapshot throws(StoreFault) in
+            try Profile(destination, in: World.project, snapshot)
+        }
+        #expect(profile?.firstSeen == source.madeAt)
+        #expect(profile?.aliases.map(\.id) == [alias])
+        #expect(try fixture.process(.undoAlias(UndoAlias(alias))) == .aliasUndone(alias))
+        #expect(try fixture.process(.undoAlias(UndoAlias(alias))) == .aliasUndone(alias))
+        #expect(try timeline(fixture, destination) == ids([3]))
+    }
+
+    @Test("what is known of a person is set, taken away and read back", arguments: StoreKind.allCases)
+    func attributes(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify([.iosIDFV: "1"]).person
+        func write(_ writes: [(String, String?)]) throws {
+            let writes = writes.map { Attributes.Write($0.0, $0.1.map { Array($0.utf8) }) }
+            _ = try fixture.process(.ingest(Ingest(person: person, identities: [], attributes: writes, rows: [])))
+        }
+        func read() throws -> [String: String] {
+            let profile = try fixture.store.read { snapshot throws(StoreFault) in
+                try Profile(person, in: World.project, snapshot)
+            }
+            return (profile?.attributes.entries ?? [:]).compactMapValues { entry in
+                entry.value.map { String(decoding: $0, as: UTF8.self) }
+            }
+        }
+        try write([("a", "1"), ("b", "\"x\"")])
+        try write([("b", nil), ("c", "[1,2]"), ("d", nil)])
+        #expect(try read() == ["a": "1", "c": "[1,2]"])
+        let changes = fixture.changes
+        try write([("a", "1"), ("b", nil)])
+        #expect(fixture.changes == changes, "nothing changed")
+        try fixture.reopen()
+        #expect(try read() == ["a": "1", "c": "[1,2]"])
+        try write((0..<150).map { ("n\($0)", "0") })
+        #expect(try read().count == Attributes.namesPerPerson)
+    }
+
+    @Test("identities are read with since when and by which call", arguments: StoreKind.allCases)
+    func identities(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify([.iosIDFV: "1"]).person
+        let since = fixture.clock.now
+        _ = try fixture.identify([.iosIDFV: "1", .email: "a@x"])
+        var modify = StoreFixture.IdentifyCall([.email: "b@x"])
+        (modify.modifies, modify.oldNames) = (person, [.email: "a@x"])
+        _ = try fixture.process([modify])[0].get()
+        let held = try fixture.store.read { snapshot throws(StoreFault) in try snapshot.identities(of: person) }
+        #expect(held.map(\.value) == ["1", "b@x"])
+        #expect(held.first?.since == since)
+        #expect(held.map(\.requestID) == ["request 1", "request 3"])
+    }
+}
