@@ -20,4 +20,16 @@ package struct CivilDate: Equatable, Sendable {
         month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
         year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     }
+
+    /// Takes a day that there is.
+    package init?(year: Int, month: Int, day: Int) {
+        guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day) else { return nil }
+        let yearFromMarch = month <= 2 ? year - 1 : year
+        let (era, yearOfEra) = (yearFromMarch / 400, yearFromMarch % 400)
+        let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        self.init(daysSince1970: era * 146_097 + dayOfEra - 719_468)
+        // The 31st of a shorter month has come out as a day of the next.
+        guard self.day == day else { return nil }
+    }
 }

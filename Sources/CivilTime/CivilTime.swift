@@ -15,6 +15,17 @@ package struct CivilTime: Equatable, Sendable {
         minute = secondOfDay / 60 % 60
         second = secondOfDay % 60
     }
+
+    /// Takes a second that there is; 60 is a leap second.
+    package init?(_ date: CivilDate, hour: Int, minute: Int, second: Int) {
+        guard (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second) else { return nil }
+        self.date = date
+        self.hour = hour
+        self.minute = minute
+        self.second = second
+    }
+
+    package var secondsSince1970: Int { date.daysSince1970 * 86_400 + hour * 3600 + minute * 60 + second }
 }
 
 extension [UInt8] {

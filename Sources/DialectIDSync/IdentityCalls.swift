@@ -79,12 +79,7 @@ enum IdentityCalls {
         case .identified(let person), .found(let person): identified = person
         case .modified, .setUp: preconditionFailure("A person was asked for, and something else was answered.")
         }
-        let identities: [Identity] =
-            switch command {
-            case .identify(let identify): identify.identities
-            case .search(let search): search.identities
-            case .modify, .setUp: []
-            }
+        let identities = command.identities
         var json = JSONWriter()
         json.object { json in
             json.key("context")

@@ -73,6 +73,7 @@ package enum Native {
                     responses: [
                         .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
+                        .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
                 action: .answer { _ in
                     Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())

@@ -7,6 +7,16 @@ package enum Command: Sendable {
 }
 
 extension Command {
+    /// The identities that the call names, each once.
+    package var identities: [Identity] {
+        switch self {
+        case .identify(let identify): identify.identities
+        case .search(let search): search.identities
+        case .modify(let modify): modify.identities
+        case .setUp: []
+        }
+    }
+
     /// What the call carries, roughly, in bytes; it bounds a batch.
     package var byteCount: Int {
         switch self {

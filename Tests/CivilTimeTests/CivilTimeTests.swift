@@ -33,6 +33,25 @@ struct CivilTimeTests {
                 [time.date.year, time.date.month, time.date.day, time.hour, time.minute, time.second]
                     == [parts.year, parts.month, parts.day, parts.hour, parts.minute, parts.second])
             #expect(time.date.weekday + 1 == parts.weekday)
+            let date = try #require(
+                CivilDate(year: time.date.year, month: time.date.month, day: time.date.day))
+            let same = CivilTime(date, hour: time.hour, minute: time.minute, second: time.second)
+            #expect(date == time.date && same?.secondsSince1970 == seconds)
+        }
+    }
+
+    @Test("are only days and seconds that there are")
+    func nonsense() {
+        for (year, month, day) in [
+            (2023, 2, 29), (1900, 2, 29), (2024, 4, 31), (2024, 0, 1), (2024, 13, 1), (2024, 1, 0), (2024, 1, 32),
+            (0, 1, 1),
+            (10_000, 1, 1),
+        ] {
+            #expect(CivilDate(year: year, month: month, day: day) == nil, "\(year)-\(month)-\(day)")
+        }
+        let day = CivilDate(daysSince1970: 0)
+        for (hour, minute, second) in [(24, 0, 0), (-1, 0, 0), (0, 60, 0), (0, -1, 0), (0, 0, 61), (0, 0, -1)] {
+            #expect(CivilTime(day, hour: hour, minute: minute, second: second) == nil)
         }
     }
 
