@@ -43,7 +43,7 @@ test-threads:
 	@Tools/setup tests
 	swift build --build-tests --sanitize thread --scratch-path .build-threads
 	swift test --skip-build --sanitize thread --scratch-path .build-threads \
-		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests'
+		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests|GatewayTests'
 
 fuzz:
 	@Tools/setup

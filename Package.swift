@@ -70,12 +70,16 @@ let package = Package(
         // The way of a request through a dialect and the engine, and what dialects are made of.
         ring(
             "Gateway",
-            ["ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Telemetry"]),
+            [
+                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Telemetry", "Threads",
+            ]),
 
         // Adapters: none knows another.
         ring(
             "DialectIDSync",
-            ["ByteText", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads"]),
+            [
+                "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
+            ]),
         ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
@@ -103,7 +107,8 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "DialectIDSync", "Domain", "Engine", "EventLoop", "Program", "SQLite", "StoreMemory", "StoreSQLite",
+                "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "Program", "SQLite", "StoreMemory",
+                "StoreSQLite",
                 "Telemetry", "Threads",
             ],
             path: "Tests/TestKit", swiftSettings: testSettings),
@@ -119,12 +124,18 @@ let package = Package(
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
         tests("Crypto", ["ByteText"]),
-        tests("DialectIDSync", ["ByteText", "Compression", "Crypto", "Domain", "TestKit", "Threads"]),
+        tests(
+            "DialectIDSync",
+            [
+                "ByteText", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "TestKit",
+                "Threads",
+            ]),
         tests("DialectNative", ["DialectIDSync", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
+        tests("Gateway", ["Domain", "TestKit", "Threads"]),
         tests("Invocation"),
         tests("JSON"),
         tests("Telemetry", ["Threads"]),

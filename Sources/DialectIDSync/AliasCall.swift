@@ -8,12 +8,12 @@ import JSON
 /// The call by which what happened to one person in some time belongs to another as well (spec/idsync.md 1.6).
 enum AliasCall {
     static let route = SurfaceRoute(
-        .post, "/v1/identity/:apiKey/alias",
+        .post, "/v1/identity/:api_key/alias",
         otherPaths: [
-            "/nativeevents/v1/identity/:apiKey/alias", "/webevents/v1/identity/:apiKey/alias",
-            "/identity/:apiKey/alias", "/:apiKey/alias",
+            "/nativeevents/v1/identity/:api_key/alias", "/webevents/v1/identity/:api_key/alias",
+            "/identity/:api_key/alias", "/:api_key/alias",
         ],
-        ignoresCase: true, scope: .identityWrite, operation: operation,
+        ignoresCase: true, scope: .identityWrite, keyPlace: .path(isOpen: false), operation: operation,
         action: .command(
             body: BufferedBody(),
             decode: { request, caller, tools throws(Rejection) in

@@ -8,11 +8,11 @@ import JSON
 enum EventCalls {
     static let routes = [
         route(
-            "uploadEvents", "/v2/:apiKey/events", ["/nativeevents/v2/:apiKey/events"],
+            "uploadEvents", "/v2/:api_key/events", ["/nativeevents/v2/:api_key/events"],
             "Takes an upload of a native client.", EventCalls.one),
         route(
-            "uploadWebEvents", "/v3/JS/:apiKey/events",
-            ["/webevents/v3/JS/:apiKey/events"] + EventCalls.olderWebPaths,
+            "uploadWebEvents", "/v3/JS/:api_key/events",
+            ["/webevents/v3/JS/:api_key/events"] + EventCalls.olderWebPaths,
             "Takes an upload of a web client.", EventCalls.one),
         route("sendEvents", "/v2/events", [], "Takes the events of one person from a back end.", EventCalls.one),
         route(
@@ -22,7 +22,7 @@ enum EventCalls {
 
     /// Where older web clients send each event by itself.
     private static let olderWebPaths = ["/v1", "/v2"].flatMap { version in
-        ["", "/webevents"].map { "\($0)\(version)/JS/:apiKey/events" }
+        ["", "/webevents"].map { "\($0)\(version)/JS/:api_key/events" }
     }
 
     /// A request has at most as many uploads (spec/idsync.md 1.8).
@@ -52,6 +52,7 @@ enum EventCalls {
     ) -> SurfaceRoute {
         SurfaceRoute(
             .post, path, otherPaths: otherPaths, ignoresCase: true, scope: .eventsWrite,
+            keyPlace: path.contains(":api_key") ? .path(isOpen: false) : .fields,
             operation: Operation(
                 id: id, summary: summary,
                 description: """

@@ -8,15 +8,25 @@ package enum IDSync {
     /// What clients that were given a host of their own write before a call instead of `/v1` (spec/idsync.md 1.1).
     static let identityPrefixes = ["/identity/v1", "/identity", ""]
 
-    package static func surface(secrets: IDSyncSecrets) -> Surface {
-        let authentication = IDSyncAuthentication(secrets: secrets)
+    /// How many days back an alias may reach (spec/idsync.md 1.8).
+    static let aliasWindowDays = 90
+
+    /// - Parameter dateWindowMinutes: how far the date of a signature may be from now; 0 takes any.
+    package static func surface(secrets: IDSyncSecrets, dateWindowMinutes: Int) -> Surface {
+        let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
         return Surface(
             name: "idsync",
             description: "Who is this? Compatible with mParticle's IDSync HTTP API.",
             cors: CORSPolicy(
-                allowedFields: "Accept, Authorization, Content-Type, Date, Idempotency-Key, x-mp-key, x-mp-signature",
-                exposedFields: "X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After"),
+                allowedFields: """
+                    Accept, Authorization, Content-Type, Date, Idempotency-Key, If-None-Match, x-mp-key, x-mp-signature
+                    """,
+                exposedFields: """
+                    X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-mp-rate-limit-exceeded, \
+                    X-mp-rate-limit-percentage-used
+                    """),
             traceField: "X-MP-Trace-Id",
+            usageField: "X-mp-rate-limit-percentage-used",
             securitySchemes: [
                 SecurityScheme("basic", .basic, "The API key and its secret."),
                 SecurityScheme(
@@ -27,7 +37,7 @@ package enum IDSync {
                     first two followed by a line feed.
                     """),
             ],
-            routes: IdentityCalls.routes + [ModifyCall.route, AliasCall.route] + EventCalls.routes,
+            routes: IdentityCalls.routes + [ModifyCall.route, AliasCall.route] + EventCalls.routes + ConfigCalls.routes,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 try authentication.caller(of: request, route, directory, now, tools)
             },

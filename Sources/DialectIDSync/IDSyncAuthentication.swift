@@ -9,22 +9,56 @@ import HTTPServer
 /// a body, and no word on why.
 struct IDSyncAuthentication: Sendable {
     let secrets: IDSyncSecrets
+    /// How far the date of a signature may be from now, in minutes; 0 takes any date (decision 10).
+    let dateWindowMinutes: Int
 
     func caller(
         of request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
-        let key: AccessKey?
-        if request.hasField("authorization") {
-            key = request.withField("authorization") { basic($0, directory, tools) } ?? nil
-        } else if request.hasField("x-mp-signature") {
-            key = signed(request, route, directory, tools)
-        } else {
-            key = bare(request, directory, tools)
-        }
+        let key: AccessKey? =
+            switch route.keyPlace {
+            case .fields: byFields(of: request, route, directory, now, tools)
+            case .path(let isOpen): byPath(of: request, route, isOpen: isOpen, directory, now, tools)
+            }
         guard let key, key.kind.dialect == .idsync, key.isValid(at: now) else {
             throw Rejection(Response(.unauthorized))
         }
         return Caller(key: key, at: now)
+    }
+
+    private func byFields(
+        of request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) -> AccessKey? {
+        if request.hasField("authorization") {
+            return request.withField("authorization") { basic($0, directory, tools) } ?? nil
+        }
+        if request.hasField("x-mp-signature") {
+            let key = request.withField("x-mp-key") { self.key($0, directory, tools) } ?? nil
+            return key.flatMap { isSigned(request, route, by: $0.1, now) ? $0.0 : nil }
+        }
+        // For keys that a web page carries.
+        let key = request.withField("x-mp-key") { tools.key($0, in: directory) } ?? nil
+        return key?.kind == .idsyncWeb ? key : nil
+    }
+
+    /// The path names the key. Whatever else the call says of it has to be right, and of that key.
+    private func byPath(
+        of request: borrowing Request, _ route: SurfaceRoute, isOpen: Bool, _ directory: Directory, _ now: Instant,
+        _ tools: LoopTools
+    ) -> AccessKey? {
+        guard let text = request.parameters.first, let named = tools.key(text.utf8.span, in: directory) else {
+            return nil
+        }
+        if let field = request.withField("x-mp-key", { tools.key($0, in: directory) }), field != named { return nil }
+        if request.hasField("authorization") {
+            let key = request.withField("authorization") { basic($0, directory, tools) } ?? nil
+            return key == named ? named : nil
+        }
+        if request.hasField("x-mp-signature") {
+            guard let (key, secret) = key(text.utf8.span, directory, tools) else { return nil }
+            return isSigned(request, route, by: secret, now) ? key : nil
+        }
+        return isOpen || named.kind == .idsyncWeb ? named : nil
     }
 
     /// `Basic base64(key:secret)`.
@@ -40,31 +74,25 @@ struct IDSyncAuthentication: Sendable {
         return key
     }
 
-    /// `x-mp-key` with a signature.
-    private func signed(
-        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ tools: LoopTools
-    ) -> AccessKey? {
-        guard let found = request.withField("x-mp-key", { key($0, directory, tools) }), let (key, secret) = found,
-            let date = request.withField("date", { [UInt8](copying: $0) }),
+    /// Whether the signature is the one that a secret makes, over a date that counts.
+    private func isSigned(
+        _ request: borrowing Request, _ route: SurfaceRoute, by secret: IDSyncSecrets.Secret, _ now: Instant
+    ) -> Bool {
+        guard let date = request.withField("date", { [UInt8](copying: $0) }),
             let signature = request.withField("x-mp-signature", { Hexadecimal.decode($0) }) ?? nil,
             let claimed = Digest(signature)
-        else { return nil }
+        else { return false }
+        if dateWindowMinutes > 0 {
+            let read = SignedDate(String(decoding: date, as: UTF8.self))
+            guard read?.isWithin(minutes: dateWindowMinutes, of: now) == true else { return false }
+        }
         // Clients sign the path of the default URL, whatever prefix they call; Android signs the query with it.
         let path = canonicalPath(of: request, route)
         let paths = [path] + (request.rawQuery.map { ["\(path)?\($0)"] } ?? [])
-        let isRight = paths.contains { path in
+        return paths.contains { path in
             let head = IDSyncSignature.head(String(describing: route.method.name), date: date, path: path)
             return secret.signing.authenticate(head, request.body) == claimed
         }
-        return isRight ? key : nil
-    }
-
-    /// `x-mp-key` and nothing else: for keys that a web page carries.
-    private func bare(_ request: borrowing Request, _ directory: Directory, _ tools: LoopTools) -> AccessKey? {
-        guard let key = request.withField("x-mp-key", { tools.key($0, in: directory) }) ?? nil,
-            key.kind == .idsyncWeb
-        else { return nil }
-        return key
     }
 
     /// The route's path with its parameters filled in.

@@ -11,6 +11,7 @@ struct IDSyncFault: Error, Equatable {
         case validation = "VALIDATION_ERROR"
         case lookup = "LOOKUP_ERROR"
         case notFound = "NOT_FOUND_ERROR"
+        case tooManyRequests = "TOO_MANY_REQUESTS"
         case idempotencyMismatch = "IDEMPOTENCY_MISMATCH"
         case internalError = "INTERNAL_ERROR"
     }
@@ -72,12 +73,22 @@ struct IDSyncFault: Error, Equatable {
             case .badRequest where problem.isRefused: .validation
             case .notFound: .notFound
             case .unprocessableContent: .idempotencyMismatch
+            case .tooManyRequests: .tooManyRequests
             case let status where status.rawValue >= 500: .internalError
             default: .badRequest
             }
         var response = IDSyncFault(code, problem.message, status: problem.status).response(id)
         if let field = problem.retryAfter { response.fields.append(field) }
+        if case .rateLimited(let scope, _) = problem { response.fields.append(exceeded(scope)) }
         return response
+    }
+
+    /// The vendor's word for a limit: of an app's speed, or of a sudden rise.
+    private static func exceeded(_ scope: RateLimitScope) -> Response.Field {
+        switch scope {
+        case .key: .init("X-mp-rate-limit-exceeded", "app")
+        case .identity: .init("X-mp-rate-limit-exceeded", "acceleration")
+        }
     }
 
     static let contentType: Response.ContentType = "application/json; charset=utf-8"
@@ -100,8 +111,13 @@ extension IDSyncFault {
         .init(.badRequest, "The body is not what it has to be, or against the strategy.", schema: schema),
         .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
         .init(.forbidden, "The key may not do this. There is no body."),
+        tooMany,
         .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),
     ]
+
+    static let tooMany = Operation.Answer(
+        .tooManyRequests, "Too many calls with the key, or for one identity: try again after Retry-After.",
+        schema: schema)
 
     static let mismatch = Operation.Answer(
         .unprocessableContent, "The Idempotency-Key was used with another call.", schema: schema)

@@ -77,12 +77,7 @@ enum IdentityCalls {
         guard let identified = reply.identified else {
             preconditionFailure("A person was asked for, and something else was answered.")
         }
-        let identities: [Identity] =
-            switch command {
-            case .identify(let identify): identify.identities
-            case .search(let search): search.identities
-            default: []
-            }
+        let identities = command.identities
         var json = JSONWriter()
         json.object { json in
             json.key("context")

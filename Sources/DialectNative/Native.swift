@@ -73,6 +73,7 @@ package enum Native {
                     responses: [
                         .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
+                        .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
                 action: .answer { _ in
                     Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
@@ -144,7 +145,7 @@ package enum Native {
 
     /// How calls of this surface may be refused: as all are, and in some ways besides.
     static func problems(_ statuses: [Status]) -> [Operation.Answer] {
-        (statuses + [.unauthorized, .forbidden, .serviceUnavailable]).map {
+        (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
         }
     }

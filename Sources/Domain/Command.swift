@@ -10,6 +10,16 @@ package enum Command: Sendable {
 }
 
 extension Command {
+    /// The identities that the call asks about, each once. What an upload brings is no question.
+    package var identities: [Identity] {
+        switch self {
+        case .identify(let identify): identify.identities
+        case .search(let search): search.identities
+        case .modify(let modify): modify.identities
+        case .ingest, .makeAlias, .undoAlias, .setUp: []
+        }
+    }
+
     /// What the call carries, roughly, in bytes; it bounds a batch.
     package var byteCount: Int {
         switch self {

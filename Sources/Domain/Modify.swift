@@ -26,6 +26,12 @@ package struct Modify: Sendable {
         self.person = person
         self.items = items
     }
+
+    /// The identities that go or come, each once.
+    var identities: [Identity] {
+        var seen: Set<Identity> = []
+        return items.flatMap { [$0.old, $0.new] }.compactMap(\.self).filter { seen.insert($0).inserted }
+    }
 }
 
 /// The answer to ``Modify``.

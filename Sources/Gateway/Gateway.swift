@@ -10,6 +10,7 @@ package final class Gateway: Sendable {
     private let surfaces: [Surface]
     private let clock: @Sendable () -> Instant
     private let directory: @Sendable () -> Directory
+    private let limiter: RateLimiter
     private let desks: [Desk]
     private let store: any Store
     private let readers: Readers
@@ -27,6 +28,8 @@ package final class Gateway: Sendable {
         /// The jobs that this round's requests have for the writer.
         var jobs: [Job] = []
         var round: Round?
+        /// What keys have used of their limits, of those that have called here.
+        var buckets: [KeyID: RateLimiter.KeyBucket] = [:]
 
         init(index: Int, hash: KeyedHash) {
             self.index = index
@@ -55,10 +58,11 @@ package final class Gateway: Sendable {
     }
 
     package init(
-        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, loops: Int,
+        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, loops: Int, limits: RateLimits,
         clock: @escaping @Sendable () -> Instant
     ) {
         self.engine = engine
+        limiter = RateLimiter(limits)
         self.surfaces = surfaces
         self.clock = clock
         self.store = store
@@ -70,9 +74,10 @@ package final class Gateway: Sendable {
     /// The routes as the HTTP server takes them.
     package var groups: [RouteGroup] {
         surfaces.map { surface in
-            RouteGroup(
+            let usage = UsageFields(surface.usageField)
+            return RouteGroup(
                 name: surface.name, cors: surface.cors, traceField: surface.traceField,
-                routes: surface.routes.map { route(for: $0, of: surface) },
+                routes: surface.routes.map { route(for: $0, of: surface, usage) },
                 refuse: { refusal, id in surface.refuse(.http(refusal), id) })
         }
     }
@@ -86,15 +91,20 @@ package final class Gateway: Sendable {
         }
     }
 
-    private func route(for route: SurfaceRoute, of surface: Surface) -> Route {
+    private func route(for route: SurfaceRoute, of surface: Surface, _ usage: UsageFields) -> Route {
         switch route.action {
         case .answer(let answer):
             return Route(
                 route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
             ) { [self] request, exchange in
                 do throws(Rejection) {
-                    if route.scope != nil { _ = try caller(of: request, route, surface, desks[exchange.loopIndex]) }
-                    return .answer(answer(request))
+                    guard route.scope != nil else { return .answer(answer(request)) }
+                    let desk = desks[exchange.loopIndex]
+                    let caller = try caller(of: request, route, surface, desk)
+                    let used = try count(caller, [], request.id, desk, surface)
+                    var response = answer(request)
+                    usage.add(used, to: &response)
+                    return .answer(response)
                 } catch {
                     return .answer(error.response)
                 }
@@ -106,7 +116,9 @@ package final class Gateway: Sendable {
                 do throws(Rejection) {
                     let desk = desks[exchange.loopIndex]
                     let caller = try caller(of: request, route, surface, desk)
-                    return try ask(try decode(request, caller, desk.tools), request.id, exchange, surface)
+                    let query = try decode(request, caller, desk.tools)
+                    _ = try count(caller, [], request.id, desk, surface)
+                    return try ask(query, request.id, exchange, surface)
                 } catch {
                     return .answer(error.response)
                 }
@@ -120,7 +132,12 @@ package final class Gateway: Sendable {
                     let desk = desks[exchange.loopIndex]
                     let caller = try caller(of: request, route, surface, desk)
                     let decoded = try decode(request, caller, desk.tools)
-                    return try handle(decoded, request, exchange, caller, desk, surface, encode)
+                    let used = try count(caller, [], request.id, desk, surface)
+                    return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
+                        var response = encode(results, id)
+                        usage.add(used, to: &response)
+                        return response
+                    }
                 } catch {
                     return .answer(error.response)
                 }
@@ -134,7 +151,12 @@ package final class Gateway: Sendable {
                     let desk = desks[exchange.loopIndex]
                     let caller = try caller(of: request, route, surface, desk)
                     let decoded = try decode(request, caller, desk.tools)
-                    return try handle(decoded, request, exchange, caller, desk, surface, encode)
+                    let used = try count(caller, decoded.command.identities, request.id, desk, surface)
+                    return try handle(decoded, request, exchange, caller, desk, surface) { reply, command, id in
+                        var response = encode(reply, command, id)
+                        usage.add(used, to: &response)
+                        return response
+                    }
                 } catch {
                     return .answer(error.response)
                 }
@@ -151,6 +173,41 @@ package final class Gateway: Sendable {
             throw Rejection(surface.refuse(.forbidden(scope), request.id))
         }
         return caller
+    }
+
+    /// Counts a call, and refuses it where too many went before it. Answers how much of the key's limit is used, in percent.
+    private func count(
+        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ desk: Desk, _ surface: Surface
+    ) throws(Rejection) -> Int? {
+        let now = round(of: desk).now
+        do throws(RateLimiter.Exceeded) {
+            let used = try limiter.count(bucket(of: caller.key.id, desk), at: now)
+            try limiter.count(identities, at: now)
+            return used
+        } catch {
+            throw Rejection(
+                surface.refuse(.rateLimited(error.scope, retryAfterSeconds: error.retryAfterSeconds), id))
+        }
+    }
+
+    private func bucket(of key: KeyID, _ desk: Desk) -> RateLimiter.KeyBucket {
+        if let bucket = desk.buckets[key] { return bucket }
+        let bucket = limiter.bucket(of: key)
+        desk.buckets[key] = bucket
+        return bucket
+    }
+
+    /// Tells callers how much of their limit is used, in the field that the dialect has for it.
+    private struct UsageFields: Sendable {
+        /// By percentage, so that none is put together twice; empty where the dialect has no such field.
+        private let fields: [Response.Field]
+
+        init(_ name: String?) { fields = name.map { name in (0...100).map { .init(name, String($0)) } } ?? [] }
+
+        func add(_ used: Int?, to response: inout Response) {
+            guard let used, !fields.isEmpty, response.status.isSuccess else { return }
+            response.fields.append(fields[used])
+        }
     }
 
     /// Answers at once what changes nothing, and queues the rest.

@@ -101,6 +101,8 @@ package enum OpenAPI {
                         json.array { _ in }
                     }
                 }
+                // The key in the path may be enough.
+                if case .path = route.keyPlace { json.object { _ in } }
             }
             if let request = operation.request {
                 json.key("requestBody")

@@ -12,6 +12,8 @@ package struct Surface: Sendable {
     package let cors: CORSPolicy?
     /// A field in which 32 hexadecimal digits that stand for the request are answered.
     package let traceField: StaticString?
+    /// A field in which callers are told how much of their key's limit is used, in percent.
+    package let usageField: String?
     /// How callers prove who they are, for the API's description: a name and an object of OpenAPI.
     package let securitySchemes: [SecurityScheme]
     package let routes: [SurfaceRoute]
@@ -23,6 +25,7 @@ package struct Surface: Sendable {
 
     package init(
         name: String, description: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil,
+        usageField: String? = nil,
         securitySchemes: [SecurityScheme] = [], routes: [SurfaceRoute],
         authenticate:
             @escaping @Sendable (
@@ -34,6 +37,7 @@ package struct Surface: Sendable {
         self.description = description
         self.cors = cors
         self.traceField = traceField
+        self.usageField = usageField
         self.securitySchemes = securitySchemes
         self.routes = routes
         self.authenticate = authenticate
@@ -50,8 +54,16 @@ package struct SurfaceRoute: Sendable {
     package let ignoresCase: Bool
     /// What the key has to be allowed to do; nil where no key is needed.
     package let scope: Scope?
+    package let keyPlace: KeyPlace
     package let operation: Operation
     package let action: Action
+
+    /// Where a call says which key it is made with.
+    package enum KeyPlace: Equatable, Sendable {
+        case fields
+        /// In the path, as its first parameter. What is open is no secret, and is told to whoever names a key.
+        case path(isOpen: Bool)
+    }
 
     /// What a call does.
     package enum Action: Sendable {
@@ -76,13 +88,14 @@ package struct SurfaceRoute: Sendable {
 
     package init(
         _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, scope: Scope?,
-        operation: Operation, action: Action
+        keyPlace: KeyPlace = .fields, operation: Operation, action: Action
     ) {
         self.method = method
         self.path = path
         self.otherPaths = otherPaths
         self.ignoresCase = ignoresCase
         self.scope = scope
+        self.keyPlace = keyPlace
         self.operation = operation
         self.action = action
     }
@@ -126,6 +139,8 @@ package enum Problem: Equatable, Sendable {
     case forbidden(Scope)
     /// The Idempotency-Key is empty, or too long.
     case badIdempotencyKey
+    /// Too many calls came, with one key or for one identity; try again after some seconds.
+    case rateLimited(RateLimitScope, retryAfterSeconds: Int)
     /// The store cannot be written now; try again after some seconds.
     case unavailable(retryAfterSeconds: Int)
 
@@ -135,6 +150,7 @@ package enum Problem: Equatable, Sendable {
         case .refused(let refusal): refusal.status
         case .forbidden: .forbidden
         case .badIdempotencyKey: .badRequest
+        case .rateLimited: .tooManyRequests
         case .unavailable: .serviceUnavailable
         }
     }
@@ -151,6 +167,7 @@ package enum Problem: Equatable, Sendable {
         case .refused(let refusal): refusal.code
         case .forbidden: "forbidden"
         case .badIdempotencyKey: "bad_idempotency_key"
+        case .rateLimited: "rate_limited"
         case .unavailable: "unavailable"
         }
     }
@@ -163,6 +180,9 @@ package enum Problem: Equatable, Sendable {
         case .forbidden(let scope): "This key may not do that; it lacks the scope \(scope.rawValue)."
         case .badIdempotencyKey:
             "Idempotency-Key must have 1 to \(Gateway.idempotencyKeyCharacters) visible characters."
+        case .rateLimited(.key, let seconds): "Too many calls come with this key; try again in \(seconds) s."
+        case .rateLimited(.identity, let seconds):
+            "Too many calls name one of these identities; try again in \(seconds) s."
         case .unavailable(let seconds): "The store cannot be written at the moment; try again in \(seconds) s."
         }
     }
@@ -170,7 +190,7 @@ package enum Problem: Equatable, Sendable {
     /// The field that a client waits by; nil where waiting does not help.
     package var retryAfter: Response.Field? {
         switch self {
-        case .unavailable(let seconds): .init("Retry-After", String(seconds))
+        case .unavailable(let seconds), .rateLimited(_, let seconds): .init("Retry-After", String(seconds))
         case .http(.overloaded): .init("Retry-After", "1")
         default: nil
         }

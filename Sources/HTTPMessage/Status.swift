@@ -82,6 +82,8 @@ package struct Status: RawRepresentable, Hashable, Sendable {
         Array("HTTP/1.1 \(code) \(Status(rawValue: code).reason)\r\n".utf8)
     }
 
+    package var isSuccess: Bool { (200..<300).contains(rawValue) }
+
     /// Tells whether RFC 9110 forbids a body with this status.
     package var forbidsBody: Bool { rawValue < 200 || rawValue == 204 || rawValue == 304 }
 }

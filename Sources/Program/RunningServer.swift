@@ -3,7 +3,7 @@ import DialectNative
 package import Domain
 import Engine
 package import EventLoop
-import Gateway
+package import Gateway
 import Glibc
 import HTTPMessage
 package import HTTPServer
@@ -19,6 +19,10 @@ package final class RunningServer: Sendable {
         package var limits = ServerLimits()
         package var tls: TLSIdentity?
         package var logger: Logger
+        package var rates = RateLimits()
+        /// How far the date of an IDSync signature may be from now; 0 takes any.
+        package var signedDateWindowMinutes = 0
+        package var clock: @Sendable () -> Instant = SystemClock.now
 
         package init(address: ListeningAddress, loops: Int, logger: Logger) {
             self.address = address
@@ -39,7 +43,8 @@ package final class RunningServer: Sendable {
     /// Starts to serve a store that is open, and stays so until the server has stopped.
     package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets) throws(SystemFault) {
         let lanes = Lanes()
-        let idsync = IDSync.surface(secrets: secrets)
+        let idsync = IDSync.surface(
+            secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
         let inspection = Inspection()
         let native = Native.surface(
             Native.Sources(
@@ -48,7 +53,7 @@ package final class RunningServer: Sendable {
         let surfaces = [native, idsync]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
         engine = Engine(
-            store: store, lanes: configuration.loops, clock: SystemClock.now, monotonic: MonotonicClock.nanoseconds,
+            store: store, lanes: configuration.loops, clock: configuration.clock, monotonic: MonotonicClock.nanoseconds,
             observer: metrics, deliver: lanes.deliver)
         inspection.begin(
             store: store, engine: engine, metrics: metrics,
@@ -57,7 +62,7 @@ package final class RunningServer: Sendable {
         readers = Readers(threads: configuration.loops)
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers, loops: configuration.loops,
-            clock: SystemClock.now)
+            limits: configuration.rates, clock: configuration.clock)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
             refuse: { refusal, id in Native.problem(.http(refusal), id) })

@@ -1,4 +1,5 @@
 import EventLoop
+import Gateway
 import Invocation
 import Telemetry
 
@@ -30,11 +31,39 @@ enum ServerSettings {
             "max_connections_per_address", "Connections from one address; raise it behind a proxy.", standard: "2048",
             demand: { integer(1...1_000_000, $0) }),
         SettingDefinition(
+            "rate_limit_key", "Calls a second with one key, over all connections; 0 is no limit.",
+            standard: String(rates.key.perSecond), demand: { integer(RateLimit.rates, $0) }),
+        SettingDefinition(
+            "rate_limit_key_burst", "Calls at once with one key.", standard: String(rates.key.burst),
+            demand: { integer(RateLimit.bursts, $0) }),
+        SettingDefinition(
+            "rate_limit_identity", "Calls a second that name one identity; 0 is no limit.",
+            standard: String(rates.identity.perSecond), demand: { integer(RateLimit.rates, $0) }),
+        SettingDefinition(
+            "rate_limit_identity_burst", "Calls at once that name one identity.",
+            standard: String(rates.identity.burst), demand: { integer(RateLimit.bursts, $0) }),
+        SettingDefinition(
+            "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
+            standard: "0", demand: { integer(0...527_040, $0) }),
+        SettingDefinition(
             "master_key",
             "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
             isSecret: true, isInFile: false,
             demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil }),
     ]
+
+    private static let rates = RateLimits()
+
+    /// The limits that were chosen.
+    static func rates(_ settings: Settings) -> RateLimits {
+        func limit(_ name: String, _ standard: RateLimit) -> RateLimit {
+            RateLimit(
+                perSecond: settings[name].flatMap(Int.init) ?? standard.perSecond,
+                burst: settings["\(name)_burst"].flatMap(Int.init) ?? standard.burst)
+        }
+        return RateLimits(
+            key: limit("rate_limit_key", rates.key), identity: limit("rate_limit_identity", rates.identity))
+    }
 
     private static let address: @Sendable (String) -> String? = {
         ListeningAddress($0) == nil ? "an address and a port, as in 127.0.0.1:8080" : nil

@@ -49,6 +49,27 @@ struct AuthenticationTests {
         #expect(try client.call("/v1/identify?cb=1", body, by: .apple, signedPath: "/v1/identify?cb=2").status == 401)
     }
 
+    @Test("takes a date of any time, unless a window is set; then only one within it", arguments: StoreKind.allCases)
+    func dates(_ kind: StoreKind) throws {
+        // 21 November 2026, 09:00 UTC.
+        let clock = ManualClock(1_795_251_600_000)
+        let strict = IDSyncClient(
+            try TestServer(kind) { configuration in
+                configuration.signedDateWindowMinutes = 10
+                configuration.clock = { clock.now }
+            })
+        let lenient = IDSyncClient(try TestServer(kind) { $0.clock = { clock.now } })
+        func statuses(_ client: IDSyncClient) throws -> [Int] {
+            try [.apple, .android, .basic, .web].map { try client.identify(#"{"customerid":"1"}"#, by: $0).wire.status }
+        }
+        #expect(try statuses(strict) == [200, 200, 200, 200])
+        clock.advance(milliseconds: 10 * 60_000 + 1000)
+        #expect(try statuses(strict) == [401, 401, 200, 200], "only a signature has a date")
+        #expect(try statuses(lenient) == [200, 200, 200, 200])
+        clock.advance(milliseconds: -20 * 60_000)
+        #expect(try statuses(strict) == [200, 200, 200, 200])
+    }
+
     @Test("tells others apart, and says no more than no", arguments: StoreKind.allCases)
     func refused(_ kind: StoreKind) throws {
         let server = try TestServer(kind)

@@ -18,7 +18,11 @@ final class ServerProcess {
     init(data: String, flags: [String] = []) throws {
         errorsPath = data + ".stderr"
         let words =
-            [ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0"] + flags
+            [
+                ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0",
+                // A test's clients share a key, and are as fast as they can.
+                "--rate-limit-key", "0", "--rate-limit-identity", "0",
+            ] + flags
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
         let output = Pipe()

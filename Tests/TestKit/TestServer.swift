@@ -2,6 +2,7 @@ import DialectIDSync
 package import Domain
 import Engine
 import EventLoop
+import Gateway
 package import Program
 import StoreMemory
 import StoreSQLite
@@ -15,7 +16,10 @@ package final class TestServer: Sendable {
     private let folder: TemporaryFolder
     package var port: UInt16 { server.address.port }
 
-    package init(_ kind: StoreKind, loops: Int = 2) throws {
+    /// - Parameter configure: changes what the server is told; by itself it limits no callers.
+    package init(
+        _ kind: StoreKind, loops: Int = 2, configure: (inout RunningServer.Configuration) -> Void = { _ in }
+    ) throws {
         let secrets = IDSyncSecrets(master: [UInt8](repeating: 7, count: 32))
         let plan = ProjectPlan(name: "Test", secrets: secrets, now: Instant(milliseconds: 1_800_000_000_000))
         folder = TemporaryFolder()
@@ -29,7 +33,9 @@ package final class TestServer: Sendable {
         _ = try Writer(store: store, chance: { 0 }).process([job], at: plan.setUp.project.madeAt)[0].get()
         credentials = plan.credentials
         guard let address = ListeningAddress("127.0.0.1:0") else { preconditionFailure() }
-        let configuration = RunningServer.Configuration(address: address, loops: loops, logger: Logger(level: .error))
+        var configuration = RunningServer.Configuration(address: address, loops: loops, logger: Logger(level: .error))
+        configuration.rates = .off
+        configure(&configuration)
         server = try RunningServer(configuration, store: store, secrets: secrets)
     }
 

@@ -1,0 +1,127 @@
+package import Domain
+import Synchronization
+import Threads
+
+/// Holds callers to their limits, over all loops together. It counts for this process alone, and forgets when it ends.
+package final class RateLimiter: Sendable {
+    private let key: Pace?
+    private let identity: (pace: Pace, buckets: BucketTable)?
+    /// By key, for keys that have made calls; so there are never more than there were keys.
+    private let keys = Monitor<[KeyID: KeyBucket]>([:])
+
+    /// What is owed by a key.
+    package final class KeyBucket: Sendable {
+        fileprivate let slot = Atomic<UInt64>(0)
+    }
+
+    /// A limit that a call has run into, and when to come again.
+    package struct Exceeded: Error, Equatable {
+        package let scope: RateLimitScope
+        /// Until there is room, in microseconds.
+        package let wait: Int64
+
+        /// In whole seconds, and never none.
+        package var retryAfterSeconds: Int { max(1, Int((wait + 999_999) / 1_000_000)) }
+    }
+
+    package init(_ limits: RateLimits) {
+        key = Pace(limits.key)
+        identity = Pace(limits.identity).map { ($0, BucketTable()) }
+    }
+
+    /// The bucket of a key; always the same one.
+    package func bucket(of key: KeyID) -> KeyBucket {
+        keys.withLock { keys in
+            if let bucket = keys[key] { return bucket }
+            let bucket = KeyBucket()
+            keys[key] = bucket
+            return bucket
+        }
+    }
+
+    /// Counts a call with a key; answers how much of the key's limit is used then, in percent, if it has one.
+    package func count(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) -> Int? {
+        guard let key else { return nil }
+        let now = RateLimiter.microseconds(now)
+        var found = bucket.slot.load(ordering: .relaxed)
+        while true {
+            switch key.grant(owing: key.debt(found, at: now)) {
+            case .refused(let wait): throw Exceeded(scope: .key, wait: wait)
+            case .granted(let debt):
+                let (isDone, other) = bucket.slot.weakCompareExchange(
+                    expected: found, desired: key.slot(tag: 0, owing: debt, at: now), ordering: .relaxed)
+                if isDone { return key.percentage(owing: debt) }
+                found = other
+            }
+        }
+    }
+
+    /// Counts a call for the identities that it names. Of a call that is refused, those before the hot one are counted.
+    package func count(_ identities: [Identity], at now: Instant) throws(Exceeded) {
+        guard let (pace, buckets) = identity else { return }
+        let now = RateLimiter.microseconds(now)
+        for identity in identities {
+            if case .refused(let wait) = buckets.take(identity.key.hash.low, pace, at: now) {
+                throw Exceeded(scope: .identity, wait: wait)
+            }
+        }
+    }
+
+    private static func microseconds(_ moment: Instant) -> UInt64 {
+        UInt64(bitPattern: moment.milliseconds) &* 1000
+    }
+}
+
+/// Buckets for more things than it has room for: those that owe the least make room for others, and most things owe nothing a
+/// moment after their call. No thread waits for another.
+///
+/// A set of slots is one line of the cache. A hash chooses its set with its lowest bits and is recognized in it by its highest.
+/// Two hashes are taken for one with a chance of 1 in 2^29, and share a limit then. Threads that find a new hash together
+/// may give it two slots; the first of them counts from then on.
+@safe
+final class BucketTable: Sendable {
+    // The storage is made once and lives as long as the object; atomics need no lock.
+    private nonisolated(unsafe) let slots: UnsafeMutablePointer<Atomic<UInt64>>
+
+    private static let setSlots = 8
+    private static let sets = 8192
+    private static let capacity = sets * setSlots
+
+    init() {
+        let memory = UnsafeMutableRawPointer.allocate(
+            byteCount: BucketTable.capacity * MemoryLayout<Atomic<UInt64>>.stride, alignment: 64)
+        unsafe slots = memory.bindMemory(to: Atomic<UInt64>.self, capacity: BucketTable.capacity)
+        for index in 0..<BucketTable.capacity { unsafe (slots + index).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        unsafe slots.deinitialize(count: BucketTable.capacity)
+        unsafe UnsafeMutableRawPointer(slots).deallocate()
+    }
+
+    /// Counts a call for whatever has a hash.
+    func take(_ hash: UInt64, _ pace: Pace, at now: UInt64) -> Pace.Grant {
+        let set = unsafe slots + Int(truncatingIfNeeded: hash & UInt64(BucketTable.sets - 1)) * BucketTable.setSlots
+        let tag = hash & Pace.tagMask
+        while true {
+            // Its own slot, or else the first of those that owe the least.
+            var (place, found, debt) = (0, UInt64(0), Int64.max)
+            var isOwn = false
+            for index in 0..<BucketTable.setSlots {
+                let slot = unsafe set[index].load(ordering: .relaxed)
+                let owed = pace.debt(slot, at: now)
+                if slot & Pace.tagMask == tag {
+                    (place, found, debt, isOwn) = (index, slot, owed, true)
+                    break
+                }
+                if owed < debt { (place, found, debt) = (index, slot, owed) }
+            }
+            let grant = pace.grant(owing: isOwn ? debt : 0)
+            guard case .granted(let more) = grant else { return grant }
+            let desired = pace.slot(tag: tag, owing: more, at: now)
+            if unsafe set[place].weakCompareExchange(expected: found, desired: desired, ordering: .relaxed).exchanged {
+                return grant
+            }
+        }
+    }
+}
