@@ -127,7 +127,8 @@ let package = Package(
         tests(
             "DialectIDSync",
             [
-                "ByteText", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "TestKit",
+                "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
+                "TestKit",
                 "Threads",
             ]),
         tests("DialectNative", ["DialectIDSync", "TestKit"]),

@@ -15,12 +15,12 @@ enum IdentityCalls {
             The identities are looked up by the project's strategy; those that the person lacks are added. Answers the \
             person's MPID. Sending the same request_id and body again answers the same.
             """
-        ) { .identify(Identify(.start, identities: $0.identities, previous: $0.previous)) },
+        ) { .identify(Identify(.start, identities: $0.identities, previous: $0.previous, inspection: $1)) },
         route(
             "login",
             "Finds the person that a user becomes who logs in, or makes one.",
             "Like identify. Under a strategy that makes a person of each new user, the identities have to name one."
-        ) { .identify(Identify(.login, identities: $0.identities, previous: $0.previous)) },
+        ) { .identify(Identify(.login, identities: $0.identities, previous: $0.previous, inspection: $1)) },
         route(
             "logout",
             "Finds or makes the person that is left when a user logs out.",
@@ -28,17 +28,17 @@ enum IdentityCalls {
             The identities are those of whoever is left: mostly the device's. By the project's strategy this is somebody \
             new, or the anonymous person that the device was before.
             """
-        ) { .identify(Identify(.logout, identities: $0.identities, previous: $0.previous)) },
+        ) { .identify(Identify(.logout, identities: $0.identities, previous: $0.previous, inspection: $1)) },
         route(
             "search",
             "Finds the person that some identities mean, and changes nothing.",
             "Nobody is made: 404 says that nobody is there."
-        ) { .search(Search(identities: $0.identities)) },
+        ) { .search(Search(identities: $0.identities, inspection: $1)) },
     ]
 
     private static func route(
         _ name: String, _ summary: String, _ description: String,
-        command: @escaping @Sendable (IdentityRequest) -> Command
+        command: @escaping @Sendable (IdentityRequest, Inspection) -> Command
     ) -> SurfaceRoute {
         SurfaceRoute(
             .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
@@ -48,9 +48,18 @@ enum IdentityCalls {
             action: .command(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
+                    let inspection = Inspection(request)
+                    if let inspection, inspection.contains(.explains), !caller.key.scopes.contains(.identityRead) {
+                        // Whoever is named in an explanation was not asked: a page's key is not told.
+                        throw Rejection(Response(.forbidden))
+                    }
                     do throws(IDSyncFault) {
+                        guard let inspection else {
+                            throw IDSyncFault(
+                                .validation, "read_only, return_matches and explain must be true or false.")
+                        }
                         let read = try decode(request, caller, tools)
-                        return DecodedCommand(command(read), replayKey: read.frame.replayKey)
+                        return DecodedCommand(command(read, inspection), replayKey: read.frame.replayKey)
                     } catch {
                         throw Rejection(error.response(request.id))
                     }
@@ -96,8 +105,68 @@ enum IdentityCalls {
             json.decimalString(identified.person.rawValue)
             json.key("is_logged_in")
             json.bool(identified.isKnown)
+            if case .inspected(let inspected) = reply {
+                write(inspected, command.inspection, identities, &json)
+            }
         }
         return Response(.ok, contentType: IDSyncFault.contentType, fields: maxAge, body: json.bytes)
+    }
+
+    private static func write(
+        _ inspected: Inspected, _ inspection: Inspection, _ identities: [Identity], _ json: inout JSONWriter
+    ) {
+        let explanation = inspected.explanation
+        if inspection.contains(.matches) {
+            json.key("lookup_identities")
+            json.object { json in
+                for step in explanation.steps where step.candidates.contains(inspected.identified.person) {
+                    guard let identity = identities.first(where: { $0.type == step.type }) else { continue }
+                    json.key(identity.type.name)
+                    json.string(identity.value)
+                }
+            }
+        }
+        guard inspection.contains(.explains) else { return }
+        json.key("explain")
+        json.object { json in
+            json.key("decided_by")
+            json.string(explanation.ground.name)
+            json.key("steps")
+            json.array { json in
+                for step in explanation.steps { json.object { write(step, &$0) } }
+            }
+            json.key("set_aside")
+            json.array { json in
+                for input in explanation.setAside {
+                    json.object { json in
+                        json.key("identity_type")
+                        json.string("\(input.identity.type.name)")
+                        json.key("rule")
+                        json.string(input.fate == .blocked ? "blocked_value" : "held_by_too_many")
+                    }
+                }
+            }
+        }
+    }
+
+    private static func write(_ step: Explanation.Step, _ json: inout JSONWriter) {
+        json.key("identity_type")
+        json.string("\(step.type.name)")
+        json.key("candidates")
+        json.array { json in
+            for person in step.candidates { json.decimalString(person.rawValue) }
+        }
+        json.key("excluded")
+        json.array { json in
+            for exclusion in step.excluded {
+                json.object { json in
+                    json.key("mpid")
+                    json.decimalString(exclusion.person.rawValue)
+                    json.key("rule")
+                    json.string("\(exclusion.rule.name)")
+                }
+            }
+        }
     }
 
     /// For how long clients may keep an answer, as the vendor says it.
@@ -141,4 +210,22 @@ extension IdentityCalls {
         ] + IDSyncFault.answers
 
     private static let nobody = Operation.Answer(.notFound, "Nobody is there.", schema: IDSyncFault.schema)
+}
+
+extension Inspection {
+    /// Reads what the query asks for beside the answer (spec/idsync.md 1.1 and decision 12); nil where it is no such thing.
+    fileprivate init?(_ request: borrowing Request) {
+        self = []
+        guard request.rawQuery != nil else { return }
+        let options: [(String, Inspection)] = [
+            ("read_only", .readOnly), ("return_matches", .matches), ("explain", .explains),
+        ]
+        for (name, option) in options {
+            switch request.query?[name]?.lowercased() {
+            case nil, "false", "0": break
+            case "true", "1", "": insert(option)
+            default: return nil
+            }
+        }
+    }
 }

@@ -20,6 +20,15 @@ extension Command {
         }
     }
 
+    /// What the caller wants beside the answer.
+    package var inspection: Inspection {
+        switch self {
+        case .identify(let identify): identify.inspection
+        case .search(let search): search.inspection
+        default: []
+        }
+    }
+
     /// What the call carries, roughly, in bytes; it bounds a batch.
     package var byteCount: Int {
         switch self {
@@ -124,6 +133,8 @@ package enum Reply: Equatable, Sendable {
     case identified(Identified)
     /// Like ``identified(_:)``, of a call that only asks: the person was not seen by it.
     case found(Identified)
+    /// Like either, of a call that asks why, or what would be.
+    case inspected(Inspected)
     case modified(Modified)
     case ingested(Ingested)
     case aliased(Aliased)
@@ -136,6 +147,7 @@ package enum Reply: Equatable, Sendable {
     package var identified: Identified? {
         switch self {
         case .identified(let identified), .found(let identified): identified
+        case .inspected(let inspected): inspected.identified
         default: nil
         }
     }
@@ -146,6 +158,7 @@ package enum Reply: Equatable, Sendable {
         case .identified(let identified): identified.person
         case .modified(let modified): modified.person
         case .ingested(let ingested): ingested.person
+        case .inspected(let inspected): inspected.isReadOnly ? nil : inspected.identified.person
         case .found, .aliased, .aliasUndone, .refused, .setUp: nil
         }
     }

@@ -16,12 +16,17 @@ package struct Identify: Sendable {
     package let identities: [Identity]
     /// The person that the device was before, if it was anybody.
     package let previous: PersonID?
+    package let inspection: Inspection
 
-    package init(_ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil) {
+    package init(
+        _ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil,
+        inspection: Inspection = []
+    ) {
         precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
         self.occasion = occasion
         self.identities = identities
         self.previous = previous
+        self.inspection = inspection
     }
 }
 
@@ -42,22 +47,53 @@ package struct Identified: Equatable, Sendable {
 
 extension Identify {
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard !inspection.isEmpty else {
+            var nobody = NoObserver()
+            return try decide(stamp, in: project, view, &nobody)
+        }
+        var explanation = Explanation()
+        return inspected(try decide(stamp, in: project, view, &explanation), explanation)
+    }
+
+    private func decide<V: View, Observer: LookUpObserver>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
+    ) throws(Refusal) -> Decision {
         let strategy = view.strategy(of: project)
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
-        if strategy.onNewKnown == .create {
-            if occasion == .login, !lookUp.namesLogin { throw .noLoginIdentity }
-            if lookUp.namesNewKnownUser(in: view) { return make(stamp, lookUp, view) }
-        }
-        // Whoever is left when a user goes is new, unless the call names somebody who is known (decision 2). Where nobody
-        // is ever known, nobody goes.
-        if occasion == .logout, strategy.onLogout == .create, !strategy.login.isEmpty, !lookUp.namesLogin {
+        observer.setsAside(lookUp.inputsSetAside)
+        if strategy.onNewKnown == .create, occasion == .login, !lookUp.namesLogin { throw .noLoginIdentity }
+        if makesSomebody(lookUp, view) {
+            observer.decides(.strategy)
             return make(stamp, lookUp, view)
         }
-        if let person = lookUp.find(previous: previous, in: view) {
+        if let person = lookUp.find(previous: previous, in: view, &observer) {
             return attach(to: person, stamp, lookUp, view)
         }
         return make(stamp, lookUp, view)
+    }
+
+    /// Whether the strategy makes a person here, whoever could be found.
+    private func makesSomebody<V: View>(_ lookUp: LookUp, _ view: V) -> Bool {
+        let strategy = lookUp.strategy
+        if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) { return true }
+        // Whoever is left when a user goes is new, unless the call names somebody who is known (decision 2). Where nobody
+        // is ever known, nobody goes.
+        return occasion == .logout && strategy.onLogout == .create && !strategy.login.isEmpty && !lookUp.namesLogin
+    }
+
+    /// The decision as somebody gets it who wants to look, or to know why.
+    private func inspected(_ decision: Decision, _ explanation: Explanation) -> Decision {
+        guard let identified = decision.reply.identified else { return decision }
+        let isMade = decision.outcome?.changes.contains { if case .personMade = $0 { true } else { false } } ?? false
+        let isReadOnly = inspection.contains(.readOnly)
+        let person = isReadOnly && isMade ? PersonID(rawValue: 0) : identified.person
+        return Decision(
+            reply: .inspected(
+                Inspected(
+                    identified: Identified(person: person, matched: identified.matched, isKnown: identified.isKnown),
+                    isReadOnly: isReadOnly, explanation: explanation.sorted)),
+            outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnSightings)
     }
 
     /// Gives a person that is known by its id what the call names and the person lacks.

@@ -43,6 +43,13 @@ struct LookUp {
         return nil
     }
 
+    /// The values that were set aside, and why.
+    var inputsSetAside: [JournalEntry.Input] {
+        identities.indices.compactMap { index in
+            reasonSetAside(index).map { JournalEntry.Input(identities[index], $0) }
+        }
+    }
+
     /// Whether the call names an identity that logs in.
     var namesLogin: Bool { !types.isDisjoint(with: strategy.login) }
 
@@ -73,14 +80,26 @@ struct LookUp {
     /// The most telling type that anybody eligible holds decides; the types after it only choose among several. A value
     /// that nobody holds vetoes nothing.
     mutating func find<V: View>(previous: PersonID?, in view: V) -> V.Person? {
+        var nobody = NoObserver()
+        return find(previous: previous, in: view, &nobody)
+    }
+
+    mutating func find<V: View, Observer: LookUpObserver>(
+        previous: PersonID?, in view: V, _ observer: inout Observer
+    ) -> V.Person? {
         // Most calls find one person by the first type that finds any; only several need a list.
         var only: V.Person?
         var candidates: [V.Person] = []
         for type in strategy.hierarchy where types.contains(type) {
             guard let identity = identities.first(where: { $0.type == type }) else { continue }
+            observer.begins(type)
             if candidates.isEmpty {
                 view.forEachHolder(of: identity.key) { person in
-                    guard isEligible(person, in: view) else { return }
+                    if let rule = reasonToExclude(person, in: view) {
+                        observer.excludes(view.id(of: person), by: rule)
+                        return
+                    }
+                    observer.finds(view.id(of: person))
                     if let first = only {
                         if candidates.isEmpty { candidates.append(first) }
                         candidates.append(person)
@@ -88,20 +107,29 @@ struct LookUp {
                         only = person
                     }
                 }
-                if candidates.isEmpty, let only { return only }
+                if candidates.isEmpty, let only {
+                    observer.decides(.identity(type))
+                    return only
+                }
             } else {
                 let both = candidates.filter { view.holds($0, identity.key) }
-                if both.count == 1 { return both[0] }
+                for person in both { observer.finds(view.id(of: person)) }
+                if both.count == 1 {
+                    observer.decides(.identity(type))
+                    return both[0]
+                }
                 if !both.isEmpty { candidates = both }
             }
         }
-        return breakTie(candidates, previous, view)
+        let chosen = breakTie(candidates, previous, view)
+        if chosen != nil { observer.decides(restsOnSightings ? .lastSeen : .previousPerson) }
+        return chosen
     }
 
     /// A known person is found only by one of the identities that make it known, so that nobody lands on another's
     /// profile by a shared device; and if its identities are immutable, only by one of these.
-    private func isEligible<V: View>(_ person: V.Person, in view: V) -> Bool {
-        if strategy.login.isEmpty, strategy.immutable.isEmpty { return true }
+    private func reasonToExclude<V: View>(_ person: V.Person, in view: V) -> Explanation.Rule? {
+        if strategy.login.isEmpty, strategy.immutable.isEmpty { return nil }
         var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
         view.forEachIdentity(of: person) { type, key in
             let logsIn = strategy.login.contains(type)
@@ -112,7 +140,8 @@ struct LookUp {
             if isImmutable { (holdsImmutable, matchesImmutable) = (true, matchesImmutable || matches) }
             return true
         }
-        return (!holdsLogin || matchesLogin) && (!holdsImmutable || matchesImmutable)
+        if holdsLogin, !matchesLogin { return .login }
+        return holdsImmutable && !matchesImmutable ? .immutable : nil
     }
 
     /// Chooses among equals: the one that the device was before, else the one seen last, else the oldest (decision 1).

@@ -23,6 +23,13 @@ package struct Packer: Sendable {
         bytes.append(contentsOf: value)
     }
 
+    fileprivate mutating func add(_ identified: Identified) {
+        add(JournalEntry.Kind.identify.rawValue)
+        add(UInt64(bitPattern: identified.person.rawValue))
+        add(identified.matched)
+        add(identified.isKnown ? 1 : 0 as UInt8)
+    }
+
     package mutating func add(_ text: String) {
         add(UInt64(text.utf8.count))
         bytes.append(contentsOf: text.utf8)
@@ -110,11 +117,8 @@ extension Reply {
                 packer.add(UInt64(bitPattern: touch.person.rawValue))
                 packer.add(touch.type.rawValue)
             }
-        case .identified(let identified), .found(let identified):
-            packer.add(JournalEntry.Kind.identify.rawValue)
-            packer.add(UInt64(bitPattern: identified.person.rawValue))
-            packer.add(identified.matched)
-            packer.add(identified.isKnown ? 1 : 0 as UInt8)
+        case .identified(let identified), .found(let identified): packer.add(identified)
+        case .inspected(let inspected): packer.add(inspected.identified)
         }
         return packer.bytes
     }

@@ -2,10 +2,12 @@
 package struct Search: Sendable {
     /// What the person is called: at most one value of each type.
     package let identities: [Identity]
+    package let inspection: Inspection
 
-    package init(identities: [Identity]) {
+    package init(identities: [Identity], inspection: Inspection = []) {
         precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
         self.identities = identities
+        self.inspection = inspection
     }
 }
 
@@ -14,7 +16,12 @@ extension Search {
         let strategy = view.strategy(of: project)
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
-        guard let person = lookUp.find(previous: nil, in: view) else { throw .nobodyFound }
+        var explanation = Explanation()
+        explanation.setsAside(lookUp.inputsSetAside)
+        let found =
+            inspection.isEmpty
+            ? lookUp.find(previous: nil, in: view) : lookUp.find(previous: nil, in: view, &explanation)
+        guard let person = found else { throw .nobodyFound }
         let (matched, held) = lookUp.match(person, in: view)
         // Where there are identities that never change, nobody is found by less.
         if !strategy.immutable.isEmpty {
@@ -23,9 +30,13 @@ extension Search {
             }
             guard isNamed else { throw .nobodyFound }
         }
+        let identified = Identified(
+            person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login))
+        guard !inspection.isEmpty else {
+            return Decision(reply: .found(identified), restsOnSightings: lookUp.restsOnSightings)
+        }
         return Decision(
-            reply: .found(
-                Identified(
-                    person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login))))
+            reply: .inspected(Inspected(identified: identified, isReadOnly: true, explanation: explanation.sorted)),
+            restsOnSightings: lookUp.restsOnSightings)
     }
 }
