@@ -32,14 +32,16 @@ enum PeopleCalls {
                 }
                 let key = IdentityKey(type, value.utf8.span, in: project, hash: tools.hash)
                 return { snapshot throws(StoreFault) in
-                    var profiles: [Profile] = []
+                    var profiles: [(PersonID, Profile)] = []
                     for person in snapshot.holders(of: key).sorted().prefix(peopleAtMost) {
-                        if let profile = try Profile(person, in: project, snapshot) { profiles.append(profile) }
+                        if let profile = try Profile(person, in: project, snapshot) {
+                            profiles.append((person, profile))
+                        }
                     }
                     return Native.json(.ok) { json in
                         json.key("people")
                         json.array { json in
-                            for profile in profiles { json.object { write(profile, &$0) } }
+                            for (person, profile) in profiles { json.object { write(profile, of: person, &$0) } }
                         }
                     }
                 }
@@ -61,7 +63,7 @@ enum PeopleCalls {
                         guard let profile = try Profile(person, in: project, snapshot) else {
                             return Native.problem(.refused(.noSuchPerson), id)
                         }
-                        return Native.json(.ok) { write(profile, &$0) }
+                        return Native.json(.ok) { write(profile, of: person, &$0) }
                     }
                 }
             }),
@@ -105,27 +107,35 @@ enum PeopleCalls {
 
     // MARK: - A person
 
-    private static func write(_ profile: Profile, _ json: inout JSONWriter) {
-        let id = profile.summary.id.rawValue
+    private static func write(_ profile: Profile, of id: PersonID, _ json: inout JSONWriter) {
+        let members = profile.members.map(\.id.rawValue)
         json.key("id")
-        json.decimalString(id)
+        json.decimalString(id.rawValue)
         json.key("root")
-        json.decimalString(id)
+        json.decimalString(profile.root.rawValue)
         json.key("members")
-        json.array { $0.decimalString(id) }
+        json.array { json in
+            for member in members { json.decimalString(member) }
+        }
+        json.key("merges")
+        json.array { json in
+            for merge in profile.merges { json.object { write(merge, &$0) } }
+        }
         json.key("ids")
         json.object { json in
             json.key("mpid")
-            json.array { $0.decimalString(id) }
+            json.array { json in
+                for member in members { json.decimalString(member) }
+            }
         }
         json.key("identities")
         json.array { json in
-            for identity in profile.identities { json.object { write(identity, &$0) } }
+            for (holder, identity) in profile.identities { json.object { write(identity, of: holder, &$0) } }
         }
         json.key("properties")
         json.object { json in
             json.key("idsync")
-            json.object { write(profile.attributes, of: id, &$0) }
+            json.object { write(profile.attributes, &$0) }
         }
         json.key("aliases")
         json.array { json in
@@ -134,18 +144,33 @@ enum PeopleCalls {
         json.key("first_seen")
         json.moment(profile.firstSeen)
         json.key("last_seen")
-        json.moment(profile.summary.lastSeen)
+        json.moment(profile.lastSeen)
         json.key("counts")
         json.object { json in
             for kind in RowKind.allCases {
-                guard let count = profile.summary.counts[kind] else { continue }
+                guard let count = profile.counts[kind] else { continue }
                 json.key(kind.name)
                 json.integer(count)
             }
         }
     }
 
-    private static func write(_ identity: HeldIdentity, _ json: inout JSONWriter) {
+    private static func write(_ merge: Merge, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string("m_\(merge.id.rawValue)")
+        json.key("from")
+        json.decimalString(merge.from.rawValue)
+        json.key("into")
+        json.decimalString(merge.into.rawValue)
+        json.key("rule")
+        json.string("\(merge.rule.name)")
+        json.key("at")
+        json.moment(merge.id.madeAt)
+    }
+
+    private static func write(_ identity: HeldIdentity, of holder: PersonID, _ json: inout JSONWriter) {
+        json.key("holder")
+        json.decimalString(holder.rawValue)
         json.key("type")
         json.string("\(identity.type.name)")
         json.key("value")
@@ -158,17 +183,16 @@ enum PeopleCalls {
         json.string(identity.requestID)
     }
 
-    private static func write(_ attributes: Attributes, of person: Int64, _ json: inout JSONWriter) {
+    private static func write(_ attributes: FoldedAttributes, _ json: inout JSONWriter) {
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
-            guard let value = entry.value else { continue }
             json.key(name)
             json.object { json in
                 json.key("value")
-                json.raw(value)
+                json.raw(entry.value)
                 json.key("at")
                 json.moment(entry.at)
                 json.key("origin")
-                json.decimalString(person)
+                json.decimalString(entry.origin.rawValue)
             }
         }
     }
@@ -176,12 +200,14 @@ enum PeopleCalls {
     private static let profileSchema = Schema.object([
         .init("id", .string("A 64-bit integer, in digits."), required: true),
         .init("root", .string(), required: true), .init("members", .array(.string()), required: true),
+        .init("merges", .array(.object([])), required: true),
         .init("ids", .object([]), required: true),
         .init(
             "identities",
             .array(
                 .object([
-                    .init("type", .string(), required: true), .init("value", .string(), required: true),
+                    .init("holder", .string(), required: true), .init("type", .string(), required: true),
+                    .init("value", .string(), required: true),
                     .init("since", .string(), required: true),
                     .init("key", .anyOf([.string(), .null]), required: true),
                     .init("request_id", .string(), required: true),

@@ -7,6 +7,8 @@ package enum Change: Equatable, Sendable {
     case rowAdded(PersonID, Row)
     /// A document takes the place of the one before it. The person is the one that it is about.
     case documentPut(DocumentKey, PersonID, [UInt8])
+    case merged(Merge)
+    case mergeUndone(MergeID)
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
@@ -24,6 +26,7 @@ package final class JournalEntry: Sendable {
         case ingest = 7
         case alias = 8
         case undoAlias = 9
+        case undoMerge = 11
         /// A call of any kind that was refused.
         case refused = 10
     }

@@ -6,6 +6,7 @@ package enum Command: Sendable {
     case ingest(Ingest)
     case makeAlias(MakeAlias)
     case undoAlias(UndoAlias)
+    case undoMerge(UndoMerge)
     case setUp(SetUp)
 }
 
@@ -16,7 +17,7 @@ extension Command {
         case .identify(let identify): identify.identities
         case .search(let search): search.identities
         case .modify(let modify): modify.identities
-        case .ingest, .makeAlias, .undoAlias, .setUp: []
+        case .ingest, .makeAlias, .undoAlias, .undoMerge, .setUp: []
         }
     }
 
@@ -40,7 +41,7 @@ extension Command {
             ingest.rows.reduce(ingest.attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) {
                 $0 + 64 + $1.body.count
             }
-        case .makeAlias, .undoAlias: 256
+        case .makeAlias, .undoAlias, .undoMerge: 256
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
         }
     }
@@ -103,7 +104,7 @@ package struct Needs: Sendable {
             if let person = ingest.person { people.append(person) }
             for identity in ingest.identities + ingest.devices { add(identity.key) }
         case .makeAlias(let alias): people += [alias.source, alias.destination]
-        case .undoAlias, .setUp: break
+        case .undoAlias, .undoMerge, .setUp: break
         }
     }
 }
@@ -112,7 +113,7 @@ extension Command {
     /// The person that the call names, if it names one.
     package var person: PersonID? {
         switch self {
-        case .identify, .search, .setUp, .undoAlias: nil
+        case .identify, .search, .setUp, .undoAlias, .undoMerge: nil
         case .modify(let modify): modify.person
         case .ingest(let ingest): ingest.person
         case .makeAlias(let alias): alias.source
@@ -123,7 +124,7 @@ extension Command {
     package var mayPeek: Bool {
         switch self {
         case .identify, .search, .modify, .setUp: true
-        case .ingest, .makeAlias, .undoAlias: false
+        case .ingest, .makeAlias, .undoAlias, .undoMerge: false
         }
     }
 }
@@ -139,6 +140,7 @@ package enum Reply: Equatable, Sendable {
     case ingested(Ingested)
     case aliased(Aliased)
     case aliasUndone(AliasID)
+    case mergeUndone(MergeID)
     /// Nothing, but a line in the journal: the caller is told why not.
     case refused(Refusal)
     case setUp
@@ -159,7 +161,7 @@ package enum Reply: Equatable, Sendable {
         case .modified(let modified): modified.person
         case .ingested(let ingested): ingested.person
         case .inspected(let inspected): inspected.isReadOnly ? nil : inspected.identified.person
-        case .found, .aliased, .aliasUndone, .refused, .setUp: nil
+        case .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp: nil
         }
     }
 }
@@ -181,11 +183,12 @@ package enum Refusal: Error, Equatable, Sendable {
     case invalidAlias(AliasFault)
     case tooManyAliases
     case noSuchAlias
+    case noSuchMerge
 
     /// Whether the journal keeps it: not where the answer is an ordinary one, or the mistake is in the sending.
     package var isJournalled: Bool {
         switch self {
-        case .idempotencyMismatch, .nobodyFound, .noSuchAlias: false
+        case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge: false
         case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases:
             true
         }
@@ -196,7 +199,7 @@ package enum Refusal: Error, Equatable, Sendable {
         switch self {
         case .idempotencyMismatch: "idempotency_mismatch"
         case .noLoginIdentity: "no_login_identity"
-        case .nobodyFound, .noSuchPerson, .noSuchAlias: "not_found"
+        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge: "not_found"
         case .immutableIdentity: "immutable_identity"
         case .aliasesNotAllowed: "aliases_not_allowed"
         case .invalidAlias: "invalid_alias"
@@ -249,6 +252,7 @@ extension Command {
         case .ingest(let ingest): try ingest.decide(stamp, in: project, view)
         case .makeAlias(let alias): try alias.decide(stamp, in: project, view)
         case .undoAlias(let undo): try undo.decide(stamp, in: project, view)
+        case .undoMerge(let undo): try undo.decide(in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
         }
     }

@@ -26,7 +26,7 @@ package final class Directory: Sendable {
             case .projectMade(let project): projects[project.id] = project
             case .appMade(let app): apps[app.id] = app
             case .keyMade(let key): keys[key.id] = key
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut: continue
+            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: continue
             }
         }
         return Directory(

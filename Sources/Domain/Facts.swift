@@ -23,6 +23,8 @@ package struct Facts: Sendable {
     package private(set) var holders: [IdentityKey: [PersonID]] = [:]
     package private(set) var documents: [DocumentKey: [UInt8]] = [:]
     package private(set) var lastRow = RowNumber(rawValue: 0)
+    /// The merges in force, in the order in which they were made.
+    package private(set) var merges: [Merge] = []
     private var rowHashes: Set<RowHash> = []
     package private(set) var replays = Replays()
     package private(set) var directory: Directory
@@ -65,6 +67,7 @@ package struct Facts: Sendable {
         }
         part.documents = documents
         part.rowHashes = rowHashes
+        part.merges = merges
         part.replays = replays.under(needs.replays)
         return part
     }
@@ -99,6 +102,8 @@ package struct Facts: Sendable {
             people[person]?.rows.append(
                 StoredRow(number: lastRow, person: person, row: row, previous: previous))
             if let hash = row.recognition { rowHashes.insert(hash) }
+        case .merged(let merge): merges.append(merge)
+        case .mergeUndone(let id): merges.removeAll { $0.id == id }
         case .documentPut(let key, _, let body):
             documents[key] = body
         case .projectMade, .appMade, .keyMade: break
@@ -141,6 +146,33 @@ extension Facts: View {
     }
 
     package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
+
+    package func merge(_ id: MergeID) -> Merge? { merges.first { $0.id == id } }
+
+    package func members(of person: PersonID) -> [PersonID] {
+        var members: Set<PersonID> = [person]
+        var isGrowing = true
+        while isGrowing {
+            let before = members.count
+            for merge in merges where members.contains(merge.from) || members.contains(merge.into) {
+                members.formUnion([merge.from, merge.into])
+            }
+            isGrowing = members.count > before
+        }
+        return members.sorted()
+    }
+
+    /// The root that the last merge of the group was made into, or the roots that those before it left.
+    package func root(of person: PersonID) -> PersonID {
+        var roots: [PersonID: PersonID] = [:]
+        func root(_ person: PersonID) -> PersonID {
+            var root = person
+            while let above = roots[root] { root = above }
+            return root
+        }
+        for merge in merges.sorted(by: { $0.id < $1.id }) { roots[root(merge.from)] = root(merge.into) }
+        return root(person)
+    }
 
     package func document(_ key: DocumentKey) -> [UInt8]? { documents[key] }
 

@@ -103,6 +103,9 @@ extension Reply {
         case .aliased(.ignored(let reason)):
             packer.add(JournalEntry.Kind.alias.rawValue)
             packer.add(reason.rawValue)
+        case .mergeUndone(let merge):
+            packer.add(JournalEntry.Kind.undoMerge.rawValue)
+            packer.add(UInt64(bitPattern: merge.rawValue))
         case .refused(let refusal):
             packer.add(JournalEntry.Kind.refused.rawValue)
             packer.add(refusal.code)
@@ -143,6 +146,9 @@ extension Reply {
                 guard let id = unpacker.integer() else { return nil }
                 self = .aliased(.made(AliasID(rawValue: Int64(bitPattern: id))))
             }
+        case .undoMerge:
+            guard let id = unpacker.integer() else { return nil }
+            self = .mergeUndone(MergeID(rawValue: Int64(bitPattern: id)))
         case .undoAlias:
             guard let id = unpacker.integer() else { return nil }
             self = .aliasUndone(AliasID(rawValue: Int64(bitPattern: id)))

@@ -6,6 +6,15 @@ package protocol Snapshot {
     /// The people that hold an identity.
     func holders(of identity: IdentityKey) -> [PersonID]
 
+    /// Whom a person is read as.
+    func root(of person: PersonID) -> PersonID
+
+    /// All that are one with a person, itself among them.
+    func members(of person: PersonID) -> [PersonID]
+
+    /// The merges in force by which a person is one with others, in the order in which they were made.
+    func merges(of person: PersonID) -> [Merge]
+
     /// What a person holds, the oldest first.
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity]
 
@@ -58,29 +67,95 @@ extension PersonID {
     }
 }
 
-/// All that is known about a person.
+extension MergeID {
+    /// When the merge was made, as its id says.
+    package var madeAt: Instant { PersonID(rawValue: rawValue).madeAt }
+}
+
+/// All that is known about a person, and whoever is one with it.
 package struct Profile: Sendable {
-    package let summary: PersonSummary
-    package let firstSeen: Instant
-    package let identities: [HeldIdentity]
-    package let attributes: Attributes
+    package let root: PersonID
+    package let members: [PersonSummary]
+    package let merges: [Merge]
+    package let identities: [(holder: PersonID, identity: HeldIdentity)]
+    package let attributes: FoldedAttributes
     package let aliases: [Alias]
+    package let firstSeen: Instant
+    package let lastSeen: Instant
+    package let counts: [RowKind: Int]
 
     /// Reads it; nil where there is no such person.
     package init?(
         _ person: PersonID, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        guard let summary = snapshot.person(person, in: project) else { return nil }
-        self.summary = summary
-        identities = try snapshot.identities(of: person)
-        attributes =
-            try snapshot.document(DocumentKey(.attributes, of: person)).flatMap(Attributes.init(packed:))
-            ?? Attributes()
-        aliases = try snapshot.aliases(of: person)
+        guard snapshot.person(person, in: project) != nil else { return nil }
+        root = snapshot.root(of: person)
+        merges = snapshot.merges(of: person)
+        let members = snapshot.members(of: person).sorted().compactMap { snapshot.person($0, in: project) }
+        self.members = members
+        var identities: [(holder: PersonID, identity: HeldIdentity)] = []
+        var aliases: [Alias] = []
+        for member in members {
+            identities += try snapshot.identities(of: member.id).map { (member.id, $0) }
+            for alias in try snapshot.aliases(of: member.id) where !aliases.contains(alias) { aliases.append(alias) }
+        }
+        self.identities = identities
+        self.aliases = aliases
+        attributes = try FoldedAttributes(.attributes, root: root, members.map(\.id), merges, snapshot)
         // Whoever another person was aliased to is as old as that one.
-        firstSeen =
-            aliases.filter { $0.destination == person && $0.undoneAt == nil }.map(\.source.madeAt)
-            .reduce(person.madeAt, min)
+        let ids = Set(members.map(\.id))
+        let sources = aliases.filter { ids.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
+        firstSeen = (members.map(\.id) + sources).map(\.madeAt).min() ?? person.madeAt
+        lastSeen = members.map(\.lastSeen).max() ?? person.madeAt
+        counts = members.reduce(into: [:]) { $0.merge($1.counts, uniquingKeysWith: +) }
+    }
+}
+
+/// What is known of several people who are one: a value of the known one goes before an anonymous one's where both are from
+/// before they were merged; else the newest counts, and taking a value away counts as a value.
+package struct FoldedAttributes: Sendable {
+    package struct Entry: Sendable {
+        package let value: [UInt8]
+        package let at: Instant
+        /// Who was told of it.
+        package let origin: PersonID
+    }
+
+    package let entries: [String: Entry]
+
+    private typealias Candidate = (entry: Attributes.Entry, origin: PersonID)
+
+    init(
+        _ kind: DocumentKind, root: PersonID, _ members: [PersonID], _ merges: [Merge], _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        var folded: [String: Candidate] = [:]
+        func fold(_ person: PersonID, mergedAt: Instant?) throws(StoreFault) {
+            guard
+                let attributes = try snapshot.document(DocumentKey(kind, of: person)).flatMap(Attributes.init(packed:))
+            else { return }
+            for (name, entry) in attributes.entries {
+                if let known = folded[name], let mergedAt, !FoldedAttributes.replaces(entry, known.entry, mergedAt) {
+                    continue
+                }
+                folded[name] = (entry, person)
+            }
+        }
+        try fold(root, mergedAt: nil)
+        var seen: Set<PersonID> = [root]
+        for merge in merges {
+            for person in [merge.into, merge.from] where seen.insert(person).inserted {
+                try fold(person, mergedAt: merge.id.madeAt)
+            }
+        }
+        entries = folded.compactMapValues { candidate in
+            candidate.entry.value.map { Entry(value: $0, at: candidate.entry.at, origin: candidate.origin) }
+        }
+    }
+
+    /// Whether a value of whoever joined goes before one that was there.
+    private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ mergedAt: Instant) -> Bool {
+        if new.at < mergedAt, known.at < mergedAt { return false }
+        return new.at > known.at
     }
 }
 

@@ -95,6 +95,7 @@ package struct StoreCounts: Equatable, Sendable {
     package var identities = 0
     package var links = 0
     package var rows = 0
+    package var merges = 0
     package var lastSequence = JournalSequence.zero
 
     package init() {}

@@ -36,6 +36,7 @@ package struct Timeline: Sendable {
     /// One page looks at no more rows than this; where few of many are wanted it may be short, and says where to go on.
     private static let rowsLookedAt = 10_000
     private static let rowsReadAtOnce = 100
+    private static let chainsPerCursor = 64
 
     /// Rows of one kind of one person, as far as they have been read.
     private struct Chain {
@@ -74,10 +75,16 @@ package struct Timeline: Sendable {
     package init(
         of person: PersonID, _ filter: Filter, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        var chains = filter.kinds.map { Chain(person: person, kind: $0, aliases: nil) }
-        let aliases = try snapshot.aliases(of: person).filter { $0.destination == person && $0.undoneAt == nil }
-        for (source, aliases) in Dictionary(grouping: aliases, by: \.source) {
-            chains += filter.kinds.map { Chain(person: source, kind: $0, aliases: aliases) }
+        var chains: [Chain] = []
+        let members = Set(snapshot.members(of: person))
+        for member in members.sorted() {
+            chains += filter.kinds.map { Chain(person: member, kind: $0, aliases: nil) }
+            let aliases = try snapshot.aliases(of: member).filter { alias in
+                alias.destination == member && alias.undoneAt == nil && !members.contains(alias.source)
+            }
+            for (source, aliases) in Dictionary(grouping: aliases, by: \.source) {
+                chains += filter.kinds.map { Chain(person: source, kind: $0, aliases: aliases) }
+            }
         }
         if let cursor = filter.cursor {
             for index in chains.indices { chains[index].resume(cursor) }
@@ -97,7 +104,9 @@ package struct Timeline: Sendable {
         }
         self.rows = rows
         let isMore = try Timeline.newest(&chains, before: filter.cursor?.before, snapshot) != nil
-        next = isMore ? last.map { Cursor(before: $0, chains: chains.map(\.position)) } : nil
+        // Chains that the cursor has no room for are gone through from their last row again.
+        let positions = chains.prefix(Timeline.chainsPerCursor).map(\.position)
+        next = isMore ? last.map { Cursor(before: $0, chains: positions) } : nil
     }
 
     /// The chain that has the newest row that was not taken yet; nil where no chain has any.

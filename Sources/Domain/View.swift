@@ -23,6 +23,15 @@ package protocol View {
     /// When something was last heard of a person.
     func lastSeen(of person: Person) -> Instant
 
+    /// A merge that is in force.
+    func merge(_ id: MergeID) -> Merge?
+
+    /// Whom a person is read as: itself, or the one that it has become.
+    func root(of person: PersonID) -> PersonID
+
+    /// All that are one with a person, itself among them.
+    func members(of person: PersonID) -> [PersonID]
+
     /// The document under a key.
     func document(_ key: DocumentKey) -> [UInt8]?
 

@@ -202,7 +202,7 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
-        case .nobodyFound, .noSuchPerson, .noSuchAlias: .notFound
+        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge: .notFound
         case .immutableIdentity, .invalidAlias, .tooManyAliases: .badRequest
         case .aliasesNotAllowed: .forbidden
         }
@@ -215,6 +215,7 @@ extension Refusal {
         case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
         case .nobodyFound: "Nobody was found by these identities."
         case .noSuchPerson: "There is no person with this id."
+        case .noSuchMerge: "There is no merge with this id, or it was undone."
         case .noSuchAlias: "There is no alias with this id."
         case .aliasesNotAllowed: "This project's strategy has no use for aliases."
         case .invalidAlias(.timeRange):

@@ -14,6 +14,14 @@ struct MemorySnapshot: Snapshot {
 
     func holders(of identity: IdentityKey) -> [PersonID] { facts.holders[identity] ?? [] }
 
+    func root(of person: PersonID) -> PersonID { facts.root(of: person) }
+    func members(of person: PersonID) -> [PersonID] { facts.members(of: person) }
+
+    func merges(of person: PersonID) -> [Merge] {
+        let members = Set(facts.members(of: person))
+        return facts.merges.filter { members.contains($0.from) }.sorted { $0.id < $1.id }
+    }
+
     func identities(of person: PersonID) -> [HeldIdentity] {
         var held: [HeldIdentity] = []
         for entry in journal {

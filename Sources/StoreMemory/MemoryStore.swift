@@ -74,6 +74,7 @@ package final class MemoryStore: Store {
             counts.people = state.facts.people.count
             counts.identities = state.facts.holders.count
             counts.links = state.facts.people.values.reduce(0) { $0 + $1.identities.count }
+            counts.merges = state.facts.merges.count
             counts.rows = Int(state.facts.lastRow.rawValue)
             counts.lastSequence = state.lastSequence
             return counts

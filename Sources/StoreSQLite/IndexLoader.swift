@@ -31,6 +31,7 @@ struct IndexLoader {
             rowsInAll = Int(links) * 4 / 3
             try loadPeople(into: index)
             try loadLinks(into: index)
+            try loadMerges(into: index)
             try loadRows(into: index)
             try loadDocuments(into: index)
             try loadReplays(into: index)
@@ -100,6 +101,24 @@ struct IndexLoader {
             guard let hash = rows.optionalInteger(0) else { continue }
             index.recentRows.add(
                 RowHash(rawValue: UInt64(bitPattern: hash)), at: Instant(milliseconds: rows.integer(1)))
+            count()
+        }
+    }
+
+    private mutating func loadMerges(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare(
+            """
+            SELECT id, source, destination, rule FROM merges
+            WHERE NOT EXISTS (SELECT 1 FROM merge_ends WHERE merge = merges.id) ORDER BY id
+            """)
+        while try rows.step() {
+            guard let rule = Merge.Rule(rawValue: UInt8(truncatingIfNeeded: rows.integer(3))) else {
+                throw corrupt("merge \(rows.integer(0)) has a rule that this version does not know")
+            }
+            index.load(
+                Merge(
+                    id: MergeID(rawValue: rows.integer(0)), from: PersonID(rawValue: rows.integer(1)),
+                    into: PersonID(rawValue: rows.integer(2)), rule: rule))
             count()
         }
     }

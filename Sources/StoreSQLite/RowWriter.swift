@@ -41,6 +41,8 @@ final class RowWriter {
     private let people: RowInserter
     private let links: RowInserter
     private let linkEnds: RowInserter
+    private let merges: RowInserter
+    private let mergeEnds: RowInserter
     private let rows: RowInserter
     private let documents: RowInserter
     private let rowHeads: Statement
@@ -61,6 +63,8 @@ final class RowWriter {
         people = try RowInserter(connection, into: "people", ["id", "project", "made_by", "last_seen"])
         links = try RowInserter(connection, into: "links", ["id", "person", "type", "value", "made_by"])
         linkEnds = try RowInserter(connection, into: "link_ends", ["link", "ended_by"])
+        merges = try RowInserter(connection, into: "merges", ["id", "source", "destination", "rule", "made_by"])
+        mergeEnds = try RowInserter(connection, into: "merge_ends", ["merge", "ended_by"])
         rows = try RowInserter(
             connection, into: "rows",
             ["id", "person", "previous", "kind", "at", "recognition", "device", "made_by", "body"])
@@ -114,6 +118,8 @@ final class RowWriter {
         head: (PersonID, RowKind) -> RowHead?, linkNumber: (IdentityKey) -> Int64?
     ) throws(SQLiteFault) {
         let last = numbers.sequence
+        var mergeRows: [(merge: Merge, madeBy: Int64)] = []
+        var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
         var addedRows: [AddedRow] = []
         var putDocuments: [PutDocument] = []
         var personRows: [PersonRow] = []
@@ -133,6 +139,8 @@ final class RowWriter {
                     linkRows.append((link, person, identity, sequence))
                 case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
                 case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
+                case .merged(let merge): mergeRows.append((merge, sequence))
+                case .mergeUndone(let merge): mergeEndRows.append((merge, sequence))
                 case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
                 case .projectMade, .appMade, .keyMade: break
                 }
@@ -154,6 +162,17 @@ final class RowWriter {
         }
         try linkEnds.insert(endRows) { row, column, end in
             row.bind(column + 1, end.link)
+            row.bind(column + 2, end.endedBy)
+        }
+        try merges.insert(mergeRows) { row, column, merged in
+            row.bind(column + 1, merged.merge.id.rawValue)
+            row.bind(column + 2, merged.merge.from.rawValue)
+            row.bind(column + 3, merged.merge.into.rawValue)
+            row.bind(column + 4, Int64(merged.merge.rule.rawValue))
+            row.bind(column + 5, merged.madeBy)
+        }
+        try mergeEnds.insert(mergeEndRows) { row, column, end in
+            row.bind(column + 1, end.merge.rawValue)
             row.bind(column + 2, end.endedBy)
         }
         try write(addedRows, after: numbers.row, head: head)
@@ -226,7 +245,7 @@ final class RowWriter {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut: break
+            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: break
             }
         }
     }

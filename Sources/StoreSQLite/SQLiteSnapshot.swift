@@ -26,6 +26,10 @@ struct SQLiteSnapshot: Snapshot {
         }
     }
 
+    func root(of person: PersonID) -> PersonID { lock.read { index.root(of: person) } }
+    func members(of person: PersonID) -> [PersonID] { lock.read { index.members(of: person) } }
+    func merges(of person: PersonID) -> [Merge] { lock.read { index.merges(of: person) } }
+
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
         let numbers = lock.read { index.place(of: person).map { index.committedLinks(of: $0) } ?? [] }
         return try reader.identities(numbers)

@@ -123,6 +123,22 @@ enum Schema {
         -- Of the rows up to the setting rows_folded: the last of each kind, and how many there are (RowHeads.swift).
         ALTER TABLE people ADD COLUMN rows BLOB;
         """,
+        """
+        -- That one person is another, and since which journal row.
+        CREATE TABLE merges (
+            id INTEGER PRIMARY KEY,
+            source INTEGER NOT NULL,
+            destination INTEGER NOT NULL,
+            rule INTEGER NOT NULL,
+            made_by INTEGER NOT NULL
+        ) STRICT;
+
+        -- That a merge is no longer in force.
+        CREATE TABLE merge_ends (
+            merge INTEGER PRIMARY KEY,
+            ended_by INTEGER NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

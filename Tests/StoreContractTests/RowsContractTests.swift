@@ -172,9 +172,7 @@ struct RowsContractTests {
             let profile = try fixture.store.read { snapshot throws(StoreFault) in
                 try Profile(person, in: World.project, snapshot)
             }
-            return (profile?.attributes.entries ?? [:]).compactMapValues { entry in
-                entry.value.map { String(decoding: $0, as: UTF8.self) }
-            }
+            return (profile?.attributes.entries ?? [:]).mapValues { String(decoding: $0.value, as: UTF8.self) }
         }
         try write([("a", "1"), ("b", "\"x\"")])
         try write([("b", nil), ("c", "[1,2]"), ("d", nil)])

@@ -62,6 +62,7 @@ package final class PeopleIndex: @unchecked Sendable {
     private let heads = RowHeads()
     fileprivate let documents = DocumentIndex()
     package let recentRows = RecentRows()
+    fileprivate let merges = MergeForest()
     /// Reads a document by its number, for the batch that is being decided. The store's to set.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
     /// Documents that the batch has put.
@@ -93,6 +94,7 @@ package final class PeopleIndex: @unchecked Sendable {
         counts.identities = heldIdentities
         counts.links = linksInForce
         counts.rows = Int(lastRow)
+        counts.merges = merges.count
         return counts
     }
 
@@ -162,6 +164,8 @@ package final class PeopleIndex: @unchecked Sendable {
             case .rowAdded(_, let row):
                 if let hash = row.recognition { recentRows.note(hash) }
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
+            case .merged(let merge): merges.apply(merge)
+            case .mergeUndone(let id): merges.applyUndo(id)
             case .projectMade, .appMade, .keyMade: break
             }
         }
@@ -189,6 +193,7 @@ package final class PeopleIndex: @unchecked Sendable {
         forgetEnds()
         if let last = entries.last { recentRows.commit(at: last.at) }
         pendingDocuments.removeAll(keepingCapacity: true)
+        merges.settle()
         var sequence = sequence
         for entry in entries {
             for change in entry.changes { commit(change) }
@@ -206,6 +211,8 @@ package final class PeopleIndex: @unchecked Sendable {
             guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
             let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
             set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
+        case .merged(let merge): merges.commit(merge)
+        case .mergeUndone(let id): merges.commitUndo(id)
         case .documentPut(let key, _, _):
             lastDocument += 1
             documents.set(key, number: lastDocument)
@@ -250,6 +257,7 @@ package final class PeopleIndex: @unchecked Sendable {
     package func rollBack() {
         forgetEnds()
         recentRows.rollBack()
+        merges.rollBack()
         pendingDocuments.removeAll(keepingCapacity: true)
         while lastLink > lastCommittedLink {
             let link = links.removeLast()
@@ -318,6 +326,13 @@ package final class PeopleIndex: @unchecked Sendable {
     package func head(of person: PersonID, _ kind: RowKind) -> RowHead? {
         place(of: person).flatMap { heads.head(of: kind, from: people[$0.rawValue].firstHead) }
     }
+
+    /// Adds a merge that was committed before and is in force.
+    package func load(_ merge: Merge) { merges.commit(merge) }
+
+    package func root(of person: PersonID) -> PersonID { merges.root(of: person) }
+    package func members(of person: PersonID) -> [PersonID] { merges.members(of: person) }
+    package func merges(of person: PersonID) -> [Merge] { merges.merges(of: person) }
 
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
 
@@ -430,6 +445,18 @@ extension PeopleIndex.IndexView {
 
     package func lastSeen(of person: PeopleIndex.Place) -> Instant {
         Instant(milliseconds: index.people[person.rawValue].lastSeen)
+    }
+
+    package func merge(_ id: MergeID) -> Merge? {
+        lastLink == .max ? index.merges.pendingMerge(id) : index.merges.merge(id)
+    }
+
+    package func root(of person: PersonID) -> PersonID {
+        lastLink == .max ? index.merges.pendingRoot(of: person) : index.merges.root(of: person)
+    }
+
+    package func members(of person: PersonID) -> [PersonID] {
+        lastLink == .max ? index.merges.pendingMembers(of: person) : index.merges.members(of: person)
     }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
