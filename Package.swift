@@ -131,7 +131,7 @@ let package = Package(
                 "TestKit",
                 "Threads",
             ]),
-        tests("DialectNative", ["DialectIDSync", "TestKit"]),
+        tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),

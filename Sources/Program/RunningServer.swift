@@ -61,7 +61,7 @@ package final class RunningServer: Sendable {
 
         readers = Readers(threads: configuration.loops)
         let gateway = Gateway(
-            surfaces: surfaces, engine: engine, store: store, readers: readers, loops: configuration.loops,
+            surfaces: surfaces, engine: engine, store: store, readers: readers, lanes: 0..<configuration.loops,
             limits: configuration.rates, clock: configuration.clock)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,

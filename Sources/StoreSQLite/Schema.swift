@@ -123,6 +123,17 @@ enum Schema {
         -- Of the rows up to the setting rows_folded: the last of each kind, and how many there are (RowHeads.swift).
         ALTER TABLE people ADD COLUMN rows BLOB;
         """,
+        """
+        -- One row for each strategy that a project was given. The last is in force; before any there is the default, which
+        -- is version 1.
+        CREATE TABLE strategies (
+            made_by INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            -- As Strategy+Packing.swift writes it.
+            document BLOB NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

@@ -69,6 +69,8 @@ package final class PeopleIndex: @unchecked Sendable {
     private var lastDocument: Int64 = 0
     private var lastRow: Int64 = 0
     package private(set) var directory: Directory
+    /// The directory with what was changed since the last commit.
+    private var pendingDirectory: Directory
     package private(set) var lastPerson: PersonID?
     /// The number of the last link, and of the last one that was committed.
     private var lastLink: Int64 = 0
@@ -85,6 +87,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     package init(directory: Directory = Directory()) {
         self.directory = directory
+        pendingDirectory = directory
     }
 
     package var counts: StoreCounts {
@@ -162,9 +165,10 @@ package final class PeopleIndex: @unchecked Sendable {
             case .rowAdded(_, let row):
                 if let hash = row.recognition { recentRows.note(hash) }
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
-            case .projectMade, .appMade, .keyMade: break
+            case .projectMade, .appMade, .keyMade, .strategySet: break
             }
         }
+        if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }
     }
 
     /// The numbers of the links that the batch has ended, in the order in which it did.
@@ -193,9 +197,9 @@ package final class PeopleIndex: @unchecked Sendable {
         for entry in entries {
             for change in entry.changes { commit(change) }
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
-            if entry.changesDirectory { directory = directory.applying(entry.changes) }
             sequence = sequence.next
         }
+        directory = pendingDirectory
     }
 
     /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
@@ -248,6 +252,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Takes back what a batch changed.
     package func rollBack() {
+        pendingDirectory = directory
         forgetEnds()
         recentRows.rollBack()
         pendingDocuments.removeAll(keepingCapacity: true)
@@ -357,10 +362,14 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Views
 
     /// What everybody sees.
-    package var committed: IndexView { IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false) }
+    package var committed: IndexView {
+        IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false, directory: directory)
+    }
 
     /// What the batch sees that is being decided.
-    var pending: IndexView { IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty) }
+    var pending: IndexView {
+        IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
+    }
 
     /// The facts in an index, up to a link.
     package struct IndexView: View {
@@ -368,6 +377,7 @@ package final class PeopleIndex: @unchecked Sendable {
         fileprivate let lastLink: Int64
         /// Whether there are links that the batch has ended, which it does not see.
         fileprivate let knowsEnds: Bool
+        fileprivate let directory: Directory
     }
 }
 
@@ -439,7 +449,9 @@ extension PeopleIndex.IndexView {
 
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
 
-    package func strategy(of project: ProjectID) -> Strategy { index.directory.strategy(of: project) }
+    package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
+
+    package func strategies(of project: ProjectID) -> StrategyHistory { directory.strategies(of: project) }
 }
 
 extension PeopleIndex {
