@@ -133,7 +133,7 @@ let package = Package(
             ]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
-        tests("Program", ["DialectIDSync", "StoreSQLite", "TestKit", "Threads"]),
+        tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests("Gateway", ["Domain", "TestKit", "Threads"]),
