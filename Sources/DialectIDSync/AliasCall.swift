@@ -33,7 +33,7 @@ enum AliasCall {
     private static func decode(
         _ root: JSONValue, _ caller: Caller, _ tools: LoopTools, _ id: RequestID
     ) throws(JSONFault) -> DecodedCommand {
-        let (project, hash) = (caller.key.project, tools.hash)
+        let (project, hash) = (caller.project, tools.hash)
         var replayKey: ReplayKey?
         var command: Command?
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in

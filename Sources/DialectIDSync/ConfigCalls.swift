@@ -99,7 +99,7 @@ enum ConfigCalls {
                     .init(.forbidden, "The key may not do this. There is no body."),
                     IDSyncFault.tooMany,
                 ]),
-            action: .answer { request in document.answer(to: request) })
+            action: .answer { request, _, _ in document.answer(to: request) })
     }
 }
 

@@ -18,16 +18,17 @@ struct EventBatch: Sendable {
     /// An upload has at most as many events.
     static let eventsPerBatch = 5000
 
-    private let project: ProjectID
-    private let hash: KeyedHash
+    private let reader: IdentityReader
+    private var project: ProjectID { reader.project }
+    private var hash: KeyedHash { reader.hash }
     private let path: String
     private var device: RowHash?
     private var context = JSONWriter()
     /// When the upload was made, for events that do not say when they were.
     private var madeAt: Instant
 
-    init(_ root: JSONValue, _ project: ProjectID, _ hash: KeyedHash, at now: Instant, path: String) throws(JSONFault) {
-        (self.project, self.hash, self.path) = (project, hash, path)
+    init(_ root: JSONValue, _ reader: IdentityReader, at now: Instant, path: String) throws(JSONFault) {
+        (self.reader, self.path) = (reader, path)
         madeAt = now
         var events: [JSONValue] = []
         context.beginObject()
@@ -96,7 +97,7 @@ struct EventBatch: Sendable {
 
     private mutating func readDevice(_ value: JSONValue) throws(JSONFault) {
         let stamp = IdentityType.deviceApplicationStamp
-        guard let identity = try value.identity(stamp, project, hash, at: "\(path)device_application_stamp") else {
+        guard let identity = try reader.identity(value, stamp, at: "\(path)device_application_stamp") else {
             return
         }
         device = RowHash(.device, identity.value.utf8.span, in: project, hash: hash)
@@ -146,7 +147,7 @@ struct EventBatch: Sendable {
         let path = "\(path)user_identities.\(type.name)"
         switch value.kind {
         case .integer: return Identity(type, "\(try value.integer(at: path))", in: project, hash: hash)
-        default: return try value.identity(type, project, hash, at: path)
+        default: return try reader.identity(value, type, at: path)
         }
     }
 
@@ -155,7 +156,7 @@ struct EventBatch: Sendable {
         var found = devices
         try value.forEachMember(at: "\(path)device_info") { key, value throws(JSONFault) in
             guard let type = IdentityType(deviceInfo: key), value.kind == .string else { return }
-            if let identity = try value.identity(type, project, hash, at: "\(path)device_info") {
+            if let identity = try reader.identity(value, type, at: "\(path)device_info") {
                 set(identity, in: &found)
             }
         }

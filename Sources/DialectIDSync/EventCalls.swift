@@ -31,18 +31,19 @@ enum EventCalls {
     private typealias Read = @Sendable (JSONValue, Caller, LoopTools) throws(JSONFault) -> [EventBatch]
 
     private static let one: Read = { root, caller, tools throws(JSONFault) in
-        [try EventBatch(root, caller.key.project, tools.hash, at: caller.now, path: "")]
+        [try EventBatch(root, IdentityReader(caller, tools), at: caller.now, path: "")]
     }
 
     private static let several: Read = { root, caller, tools throws(JSONFault) in
         var batches: [EventBatch] = []
+        let reader = IdentityReader(caller, tools)
         try root.forEachElement(at: "the body") { element throws(JSONFault) in
             guard batches.count < batchesPerRequest else {
                 throw JSONFault(.wrong("must have at most \(batchesPerRequest) batches"), at: "the body")
             }
             batches.append(
                 try EventBatch(
-                    element, caller.key.project, tools.hash, at: caller.now, path: "[\(batches.count)]."))
+                    element, reader, at: caller.now, path: "[\(batches.count)]."))
         }
         return batches
     }

@@ -49,7 +49,7 @@ enum IdentityCalls {
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let inspection = Inspection(request)
-                    if let inspection, inspection.contains(.explains), !caller.key.scopes.contains(.identityRead) {
+                    if let inspection, inspection.contains(.explains), !caller.scopes.contains(.identityRead) {
                         // Whoever is named in an explanation was not asked: a page's key is not told.
                         throw Rejection(Response(.forbidden))
                     }
@@ -73,7 +73,7 @@ enum IdentityCalls {
         let read: IdentityRequest
         do throws(JSONFault) {
             read = try tools.json.read(request.body) { root throws(JSONFault) in
-                try IdentityRequest(root, caller.key.project, tools.hash)
+                try IdentityRequest(root, IdentityReader(caller, tools))
             }
         } catch {
             throw IDSyncFault(error)

@@ -9,13 +9,13 @@ struct IdentityRequest: Sendable {
     let previous: PersonID?
     let frame: RequestFrame
 
-    init(_ root: JSONValue, _ project: ProjectID, _ hash: KeyedHash) throws(JSONFault) {
+    init(_ root: JSONValue, _ reader: IdentityReader) throws(JSONFault) {
         var identities: [Identity]?
         var previous: PersonID?
-        frame = try RequestFrame(root, project, hash) { key, value throws(JSONFault) in
+        frame = try RequestFrame(root, reader.project, reader.hash) { key, value throws(JSONFault) in
             switch key {
             case "known_identities":
-                identities = try IdentityRequest.identities(value, project, hash)
+                identities = try IdentityRequest.identities(value, reader)
             case "previous_mpid":
                 previous = try value.person(at: "previous_mpid")
             default:
@@ -32,7 +32,7 @@ struct IdentityRequest: Sendable {
 
     /// Reads the identities. Null and the empty string stand for none (decision 6).
     private static func identities(
-        _ value: JSONValue, _ project: ProjectID, _ hash: KeyedHash
+        _ value: JSONValue, _ reader: IdentityReader
     ) throws(JSONFault) -> [Identity] {
         var identities: [Identity] = []
         identities.reserveCapacity(4)
@@ -42,7 +42,7 @@ struct IdentityRequest: Sendable {
             }
             // Of members with one key the last counts, also when it takes a value back.
             if let earlier = identities.firstIndex(where: { $0.type == type }) { identities.remove(at: earlier) }
-            let identity = try value.identity(type, project, hash, at: "known_identities.\(type.name)")
+            let identity = try reader.identity(value, type, at: "known_identities.\(type.name)")
             if let identity { identities.append(identity) }
         }
         return identities

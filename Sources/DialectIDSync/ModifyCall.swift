@@ -32,9 +32,9 @@ enum ModifyCall {
         do throws(JSONFault) {
             return try tools.json.read(request.body) { root throws(JSONFault) in
                 var items: [Modify.Item]?
-                let (project, hash) = (caller.key.project, tools.hash)
-                let frame = try RequestFrame(root, project, hash) { key, value throws(JSONFault) in
-                    if case "identity_changes" = key { items = try ModifyCall.items(value, project, hash) }
+                let reader = IdentityReader(caller, tools)
+                let frame = try RequestFrame(root, reader.project, reader.hash) { key, value throws(JSONFault) in
+                    if case "identity_changes" = key { items = try ModifyCall.items(value, reader) }
                 }
                 guard let items else {
                     throw JSONFault(.wrong("is required: an array of changes"), at: "identity_changes")
@@ -48,7 +48,7 @@ enum ModifyCall {
     }
 
     private static func items(
-        _ value: JSONValue, _ project: ProjectID, _ hash: KeyedHash
+        _ value: JSONValue, _ reader: IdentityReader
     ) throws(JSONFault) -> [Modify.Item] {
         var items: [Modify.Item] = []
         try value.forEachElement(at: "identity_changes") { element throws(JSONFault) in
@@ -77,8 +77,13 @@ enum ModifyCall {
             }
             items.append(
                 Modify.Item(
-                    type, old: try old?.identity(type, project, hash, at: "\(path).old_value"),
-                    new: try new?.identity(type, project, hash, at: "\(path).new_value")))
+                    type,
+                    old: try old.flatMap { value throws(JSONFault) in
+                        try reader.identity(value, type, at: "\(path).old_value")
+                    },
+                    new: try new.flatMap { value throws(JSONFault) in
+                        try reader.identity(value, type, at: "\(path).new_value")
+                    }))
         }
         return items
     }

@@ -78,17 +78,6 @@ extension JSONValue {
         guard let id else { throw JSONFault(.wrong("must be a 64-bit integer"), at: path) }
         return id == 0 ? nil : PersonID(rawValue: id)
     }
-
-    /// Reads an identity's value. Null and the empty string stand for none (decision 6).
-    func identity(
-        _ type: IdentityType, _ project: ProjectID, _ hash: KeyedHash, at path: @autoclosure () -> String
-    ) throws(JSONFault) -> Identity? {
-        guard let text = try optionalText(at: path()), !text.isEmpty else { return nil }
-        guard Identity.valueBytes.contains(text.byteCount) else {
-            throw JSONFault(.wrong("must have at most \(Identity.valueBytes.upperBound) bytes"), at: path())
-        }
-        return Identity(type, text.copy(), in: project, hash: hash)
-    }
 }
 
 extension Int64 {

@@ -14,7 +14,7 @@ enum AliasCalls {
                 id: "alias_get", summary: "Shows an alias.",
                 responses: [.init(.ok, "The alias.", schema: schema)] + Native.problems([.notFound])),
             action: .query { request, caller, _ in
-                let (id, project) = (Int64(decimal: request.parameters[0]), caller.key.project)
+                let (id, project) = (Int64(decimal: request.parameters[0]), caller.project)
                 let requestID = request.id
                 return { snapshot throws(StoreFault) in
                     guard let id, let alias = try snapshot.alias(AliasID(rawValue: id)), alias.project == project else {

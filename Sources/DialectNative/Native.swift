@@ -5,7 +5,7 @@ package import HTTPMessage
 package import HTTPServer
 import JSON
 
-/// Our own surface (spec/native.md), as far as there is one: how the server is, and what it speaks.
+/// Our own surface (spec/native.md), as far as there is one: how the server is, what it speaks, and by which rules.
 package enum Native {
     /// What the surface asks of the server that it belongs to.
     package struct Sources: Sendable {
@@ -26,14 +26,25 @@ package enum Native {
         }
     }
 
-    package static func surface(_ sources: Sources) -> Surface {
+    /// By which door calls come in.
+    package enum Door: Sendable {
+        /// From the network: whoever calls has to have a key.
+        case network
+        /// By a socket that only whoever runs the server can open; that is proof enough.
+        case control
+    }
+
+    package static func surface(_ sources: Sources, door: Door = .network) -> Surface {
         Surface(
             name: "onym",
-            description: "The server itself.",
+            description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes,
+            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes + StrategyCalls.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
-                try admin(request, directory, now, tools)
+                switch door {
+                case .network: try admin(request, directory, now, tools)
+                case .control: try serverOperator(request, directory, now)
+                }
             },
             refuse: problem(_:_:))
     }
@@ -45,7 +56,7 @@ package enum Native {
                 operation: Operation(
                     id: "health", summary: "Tells that the process is alive.",
                     responses: [.init(.ok, "It is.", schema: status)]),
-                action: .answer { _ in
+                action: .answer { _, _, _ in
                     json(.ok) {
                         $0.key("status")
                         $0.string("ok")
@@ -59,13 +70,13 @@ package enum Native {
                         .init(.ok, "They can.", schema: status),
                         .init(.serviceUnavailable, "Not at the moment.", schema: status),
                     ]),
-                action: .answer { _ in readiness(sources.unreadiness()) }),
+                action: .answer { _, _, _ in readiness(sources.unreadiness()) }),
             SurfaceRoute(
                 .get, "/openapi.json", scope: nil,
                 operation: Operation(
                     id: "description", summary: "Describes every call.",
                     responses: [.init(.ok, "This document.", schema: .object([]))]),
-                action: .answer { _ in Response(.ok, contentType: "application/json", body: sources.openAPI()) }),
+                action: .answer { _, _, _ in Response(.ok, contentType: "application/json", body: sources.openAPI()) }),
             SurfaceRoute(
                 .get, "/metrics", scope: .admin,
                 operation: Operation(
@@ -75,7 +86,7 @@ package enum Native {
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
                         .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
-                action: .answer { _ in
+                action: .answer { _, _, _ in
                     Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
                 }),
         ]
@@ -125,9 +136,31 @@ package enum Native {
         return Caller(key: key, at: now)
     }
 
+    /// Whoever runs the server, in the only project or in the one that `Onym-Project` names.
+    private static func serverOperator(
+        _ request: borrowing Request, _ directory: Directory, _ now: Instant
+    ) throws(Rejection) -> Caller {
+        let projects = directory.projects.values.sorted { $0.id.rawValue < $1.id.rawValue }
+        if let name = request.field("onym-project") {
+            guard let project = projects.first(where: { String($0.id.rawValue) == name }) else {
+                throw Rejection(problem(.notFound, code: "not_found", "There is no project \(name).", request.id))
+            }
+            return Caller(operatorOf: project.id, at: now)
+        }
+        guard projects.count == 1, let project = projects.first else {
+            let names = projects.map { "\($0.id.rawValue) (\($0.name))" }.joined(separator: ", ")
+            throw Rejection(
+                problem(.badRequest, code: "project_required", "Say which project is meant: \(names).", request.id))
+        }
+        return Caller(operatorOf: project.id, at: now)
+    }
+
     // MARK: - Saying no
 
     package static let problemType = "application/problem+json"
+
+    /// The code of a problem with what was asked for; its detail names the field.
+    static let validationError = "validation_error"
 
     static let problemSchema = Schema.object(
         [
@@ -147,6 +180,15 @@ package enum Native {
     static func problems(_ statuses: [Status]) -> [Operation.Answer] {
         (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
+        }
+    }
+
+    /// What is wrong with a body.
+    static func problem(_ fault: JSONFault, _ id: RequestID) -> Response {
+        if case .wrong = fault.problem {
+            problem(.badRequest, code: validationError, "\(fault.message).", id)
+        } else {
+            problem(.badRequest, code: "malformed_body", fault.message, id)
         }
     }
 

@@ -20,7 +20,7 @@ enum PeopleCalls {
                         schema: .object([.init("people", .array(profileSchema), required: true)]))
                 ] + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
-                let (project, id) = (caller.key.project, request.id)
+                let (project, id) = (caller.project, request.id)
                 guard let query = request.query, let type = query["type"].flatMap(IdentityType.init(named:)),
                     let value = query["value"], !value.isEmpty
                 else {
@@ -54,7 +54,7 @@ enum PeopleCalls {
                     + Native.problems([.notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
-                    PersonName(request.parameters[0], caller, tools), caller.key.project, request.id
+                    PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
                 return { snapshot throws(StoreFault) in
                     switch name.find(in: snapshot) {
@@ -86,7 +86,7 @@ enum PeopleCalls {
                 ] + Native.problems([.badRequest, .notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
-                    PersonName(request.parameters[0], caller, tools), caller.key.project, request.id
+                    PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
                 let filter = try timelineFilter(request)
                 return { snapshot throws(StoreFault) in
@@ -297,7 +297,7 @@ private enum PersonName: Sendable {
             self = .id(PersonID(rawValue: id))
         } else if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
             let value = String(text[text.index(after: colon)...])
-            self = .identity(IdentityKey(type, value.utf8.span, in: caller.key.project, hash: tools.hash))
+            self = .identity(IdentityKey(type, value.utf8.span, in: caller.project, hash: tools.hash))
         } else {
             self = .nobody
         }

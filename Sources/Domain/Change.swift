@@ -12,6 +12,8 @@ package enum Change: Equatable, Sendable {
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
+    /// The call's project has other rules from now on.
+    case strategySet(version: Int, Strategy)
 }
 
 /// One accepted call: who, when, what was asked, and what came of it.
@@ -22,6 +24,7 @@ package final class JournalEntry: Sendable {
         case identify = 2
         case login = 3
         case logout = 4
+        case setStrategy = 5
         case modify = 6
         case ingest = 7
         case alias = 8
@@ -83,8 +86,8 @@ package final class JournalEntry: Sendable {
         changes = []
     }
 
-    /// Whether a project, an app or a key is among what changed.
-    package var changesDirectory: Bool { kind == .setUp }
+    /// Whether a project, an app, a key or a strategy is among what changed.
+    package var changesDirectory: Bool { kind == .setUp || kind == .setStrategy }
 
     package init(_ call: Call, _ stamp: Stamp, _ outcome: Outcome, _ reply: Reply) {
         at = stamp.at

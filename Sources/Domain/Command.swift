@@ -8,6 +8,7 @@ package enum Command: Sendable {
     case undoAlias(UndoAlias)
     case undoMerge(UndoMerge)
     case setUp(SetUp)
+    case setStrategy(SetStrategy)
 }
 
 extension Command {
@@ -17,7 +18,7 @@ extension Command {
         case .identify(let identify): identify.identities
         case .search(let search): search.identities
         case .modify(let modify): modify.identities
-        case .ingest, .makeAlias, .undoAlias, .undoMerge, .setUp: []
+        case .ingest, .makeAlias, .undoAlias, .undoMerge, .setUp, .setStrategy: []
         }
     }
 
@@ -43,6 +44,8 @@ extension Command {
             }
         case .makeAlias, .undoAlias, .undoMerge: 256
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
+        case .setStrategy(.edit(let edit)): edit.byteCount
+        case .setStrategy(.rollback): 64
         }
     }
 }
@@ -104,7 +107,7 @@ package struct Needs: Sendable {
             if let person = ingest.person { people.append(person) }
             for identity in ingest.identities + ingest.devices { add(identity.key) }
         case .makeAlias(let alias): people += [alias.source, alias.destination]
-        case .undoAlias, .undoMerge, .setUp: break
+        case .undoAlias, .undoMerge, .setUp, .setStrategy: break
         }
     }
 }
@@ -113,7 +116,7 @@ extension Command {
     /// The person that the call names, if it names one.
     package var person: PersonID? {
         switch self {
-        case .identify, .search, .setUp, .undoAlias, .undoMerge: nil
+        case .identify, .search, .setUp, .setStrategy, .undoAlias, .undoMerge: nil
         case .modify(let modify): modify.person
         case .ingest(let ingest): ingest.person
         case .makeAlias(let alias): alias.source
@@ -123,7 +126,7 @@ extension Command {
     /// Whether it can be decided from what is in memory; what looks at documents or rows goes to the writer at once.
     package var mayPeek: Bool {
         switch self {
-        case .identify, .search, .modify, .setUp: true
+        case .identify, .search, .modify, .setUp, .setStrategy: true
         case .ingest, .makeAlias, .undoAlias, .undoMerge: false
         }
     }
@@ -144,6 +147,8 @@ package enum Reply: Equatable, Sendable {
     /// Nothing, but a line in the journal: the caller is told why not.
     case refused(Refusal)
     case setUp
+    /// The version that holds now, and what it says.
+    case strategySet(version: Int, Strategy)
 
     /// Who was found or made, where that was asked.
     package var identified: Identified? {
@@ -161,7 +166,7 @@ package enum Reply: Equatable, Sendable {
         case .modified(let modified): modified.person
         case .ingested(let ingested): ingested.person
         case .inspected(let inspected): inspected.isReadOnly ? nil : inspected.identified.person
-        case .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp: nil
+        case .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp, .strategySet: nil
         }
     }
 }
@@ -184,11 +189,15 @@ package enum Refusal: Error, Equatable, Sendable {
     case tooManyAliases
     case noSuchAlias
     case noSuchMerge
+    /// The strategy would not work.
+    case badStrategy(StrategyFault)
+    /// The project has had no strategy of that version.
+    case noSuchStrategyVersion
 
     /// Whether the journal keeps it: not where the answer is an ordinary one, or the mistake is in the sending.
     package var isJournalled: Bool {
         switch self {
-        case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge: false
+        case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge, .badStrategy, .noSuchStrategyVersion: false
         case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases:
             true
         }
@@ -199,11 +208,12 @@ package enum Refusal: Error, Equatable, Sendable {
         switch self {
         case .idempotencyMismatch: "idempotency_mismatch"
         case .noLoginIdentity: "no_login_identity"
-        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge: "not_found"
+        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchStrategyVersion: "not_found"
         case .immutableIdentity: "immutable_identity"
         case .aliasesNotAllowed: "aliases_not_allowed"
         case .invalidAlias: "invalid_alias"
         case .tooManyAliases: "too_many_aliases"
+        case .badStrategy: "validation_error"
         }
     }
 
@@ -254,6 +264,7 @@ extension Command {
         case .undoAlias(let undo): try undo.decide(stamp, in: project, view)
         case .undoMerge(let undo): try undo.decide(in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
+        case .setStrategy(let setStrategy): try setStrategy.decide(in: project, view)
         }
     }
 }

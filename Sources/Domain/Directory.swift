@@ -6,10 +6,11 @@ package final class Directory: Sendable {
     package let keys: [KeyID: AccessKey]
     private let keysByHash: [KeyHash: AccessKey]
     /// The rules of projects that have rules of their own.
-    private let strategies: [ProjectID: Strategy]
+    private let strategies: [ProjectID: StrategyHistory]
 
     package init(
-        projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [], strategies: [ProjectID: Strategy] = [:]
+        projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
+        strategies: [ProjectID: StrategyHistory] = [:]
     ) {
         self.strategies = strategies
         self.projects = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, $0) })
@@ -18,14 +19,16 @@ package final class Directory: Sendable {
         keysByHash = Dictionary(uniqueKeysWithValues: keys.map { ($0.hash, $0) })
     }
 
-    /// The directory after some changes; those of other kinds mean nothing to it.
-    package func applying(_ changes: [Change]) -> Directory {
-        var (projects, apps, keys) = (projects, apps, keys)
-        for change in changes {
+    /// The directory after a call; what changed of other things means nothing to it.
+    package func applying(_ entry: JournalEntry) -> Directory {
+        var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
+        for change in entry.changes {
             switch change {
             case .projectMade(let project): projects[project.id] = project
             case .appMade(let app): apps[app.id] = app
             case .keyMade(let key): keys[key.id] = key
+            case .strategySet(_, let strategy):
+                strategies[entry.project, default: .initial].add(strategy, at: entry.at, by: entry.key)
             case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: continue
             }
         }
@@ -37,7 +40,11 @@ package final class Directory: Sendable {
     /// The key with a hash, whether or not it may still be used.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
 
-    package func strategy(of project: ProjectID) -> Strategy { strategies[project] ?? .default }
+    /// The rules that hold in a project.
+    package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
+
+    /// The rules that a project has and had.
+    package func strategies(of project: ProjectID) -> StrategyHistory { strategies[project] ?? .initial }
 }
 
 package struct Project: Equatable, Sendable {

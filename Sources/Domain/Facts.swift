@@ -77,7 +77,7 @@ package struct Facts: Sendable {
     /// Brings the facts up to date with a decision.
     package mutating func apply(_ entry: JournalEntry) {
         for change in entry.changes { apply(change, in: entry.project) }
-        if entry.changesDirectory { directory = directory.applying(entry.changes) }
+        if entry.changesDirectory { directory = directory.applying(entry) }
         if let claim = entry.replay {
             replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
         }
@@ -106,7 +106,7 @@ package struct Facts: Sendable {
         case .mergeUndone(let id): merges.removeAll { $0.id == id }
         case .documentPut(let key, _, let body):
             documents[key] = body
-        case .projectMade, .appMade, .keyMade: break
+        case .projectMade, .appMade, .keyMade, .strategySet: break
         }
     }
 
@@ -179,6 +179,8 @@ extension Facts: View {
     package func knowsRow(_ hash: RowHash) -> Bool { rowHashes.contains(hash) }
 
     package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
+
+    package func strategies(of project: ProjectID) -> StrategyHistory { directory.strategies(of: project) }
 
     private func state(_ person: PersonID) -> PersonState {
         guard let state = people[person] else { preconditionFailure("A person is held by an identity and unknown.") }

@@ -119,6 +119,9 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     package var isEmpty: Bool { bits == 0 }
 
+    /// The types in it, in a fixed order.
+    package var types: [IdentityType] { IdentityType.allCases.filter(contains) }
+
     package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt64(type.rawValue) != 0 }
 
     package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt64(type.rawValue) }

@@ -120,6 +120,10 @@ extension Reply {
                 packer.add(UInt64(bitPattern: touch.person.rawValue))
                 packer.add(touch.type.rawValue)
             }
+        case .strategySet(let version, let strategy):
+            packer.add(JournalEntry.Kind.setStrategy.rawValue)
+            packer.add(UInt64(version))
+            strategy.pack(into: &packer)
         case .identified(let identified), .found(let identified): packer.add(identified)
         case .inspected(let inspected): packer.add(inspected.identified)
         }
@@ -152,6 +156,11 @@ extension Reply {
         case .undoAlias:
             guard let id = unpacker.integer() else { return nil }
             self = .aliasUndone(AliasID(rawValue: Int64(bitPattern: id)))
+        case .setStrategy:
+            guard let version = unpacker.integer().flatMap(Int.init(exactly:)),
+                let strategy = Strategy(unpacking: &unpacker)
+            else { return nil }
+            self = .strategySet(version: version, strategy)
         case .modify:
             guard let person = unpacker.person(), let count = unpacker.integer() else { return nil }
             var touched: [Modified.Touch] = []

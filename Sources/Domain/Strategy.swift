@@ -16,6 +16,8 @@ package final class Strategy: Sendable {
         case `return`
     }
 
+    /// What it is called: the preset that it was made of, or `custom`.
+    package let preset: StrategyPreset
     /// The types that look-up goes by, the most telling first.
     package let hierarchy: [IdentityType]
     /// The types whose values one person holds at a time.
@@ -26,18 +28,23 @@ package final class Strategy: Sendable {
     package let immutable: IdentityTypeSet
     package let onNewKnown: OnNewKnown
     package let onLogout: OnLogout
+    /// Whether e-mail addresses are taken in small letters, however they are written.
+    package let lowercasesEmail: Bool
     package let blockedValues: BlockedValues
 
     package init(
-        hierarchy: [IdentityType], unique: IdentityTypeSet, login: IdentityTypeSet, immutable: IdentityTypeSet = [],
-        onNewKnown: OnNewKnown = .keep, onLogout: OnLogout = .create, blockedValues: BlockedValues = .standard
+        _ preset: StrategyPreset = .custom, hierarchy: [IdentityType], unique: IdentityTypeSet,
+        login: IdentityTypeSet, immutable: IdentityTypeSet = [], onNewKnown: OnNewKnown = .keep,
+        onLogout: OnLogout = .create, lowercasesEmail: Bool = false, blockedValues: BlockedValues = .standard
     ) {
+        self.preset = preset
         self.hierarchy = hierarchy
         self.unique = unique
         self.login = login
         self.immutable = immutable
         self.onNewKnown = onNewKnown
         self.onLogout = onLogout
+        self.lowercasesEmail = lowercasesEmail
         self.blockedValues = blockedValues
     }
 
@@ -45,29 +52,41 @@ package final class Strategy: Sendable {
     /// known (decision 13).
     var allowsAliases: Bool { onLogout == .create && !login.isEmpty }
 
-    /// The preset `default` (spec/idsync.md 3.1, decision 13).
-    package static let `default` = Strategy(
-        hierarchy: [
-            .customerID, .mobileNumber, .email, .other, .facebook, .google, .twitter, .microsoft, .yahoo, .iosIDFA,
-            .iosIDFV, .androidAAID, .androidUUID, .rokuAID, .rokuPublisherID, .microsoftPublisherID, .microsoftAID,
-            .deviceApplicationStamp,
-        ],
-        unique: [.customerID], login: [.customerID])
-
     /// A value that this many people hold tells none of them from the others: it is not looked up any more, nor does
     /// anyone else get it. The limit bounds what one call can cost.
     package static let holdersPerValue = 1000
 }
 
+extension Strategy: Equatable {
+    package static func == (one: Strategy, other: Strategy) -> Bool {
+        one.preset == other.preset && one.hasRules(of: other) && one.hierarchy == other.hierarchy
+            && one.lowercasesEmail == other.lowercasesEmail && one.blockedValues == other.blockedValues
+    }
+
+    /// Whether people are known, kept and left by the same rules as under another strategy, whatever they are looked up
+    /// by.
+    func hasRules(of other: Strategy) -> Bool {
+        unique == other.unique && login == other.login && immutable == other.immutable
+            && onNewKnown == other.onNewKnown && onLogout == other.onLogout
+    }
+}
+
 /// Values that stand where a programmer had none: they would make one person of strangers.
 package struct BlockedValues: Equatable, Sendable {
+    /// The values as they were given.
+    package let values: [String]
     private let byLength: [Int: [[UInt8]]]
     /// A bit for each length below 64 that a blocked value has, so that most values are passed at a glance.
     private let lengths: UInt64
 
+    /// How many values there may be, and the bytes that one may have.
+    package static let countLimit = 1000
+    package static let valueBytes = 1...63
+
     /// Takes values; they are compared without regard to the case of ASCII letters.
     package init(_ values: some Sequence<String>) {
-        let values = values.map { Array($0.utf8).map(BlockedValues.lowercased) }
+        self.values = Array(values)
+        let values = self.values.map { Array($0.utf8).map(BlockedValues.lowercased) }
         byLength = Dictionary(grouping: values, by: \.count)
         lengths = values.reduce(0) { $1.count < 64 ? $0 | 1 << UInt64($1.count) : $0 }
     }

@@ -40,6 +40,9 @@ package protocol View {
 
     /// The rules of a project.
     func strategy(of project: ProjectID) -> Strategy
+
+    /// The rules that a project has and had.
+    func strategies(of project: ProjectID) -> StrategyHistory
 }
 
 extension View {

@@ -5,10 +5,19 @@ import Glibc
 package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
     package let host: String
     package let port: UInt16
+    /// The file that connections come in by instead; then there is one socket, and neither host nor port.
+    private let file: SocketFile?
 
     package init(host: String, port: UInt16) {
         self.host = host
         self.port = port
+        file = nil
+    }
+
+    package init(_ file: SocketFile) {
+        host = ""
+        port = 0
+        self.file = file
     }
 
     /// Reads `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`; nil where it is none of these.
@@ -23,7 +32,10 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
         guard socketAddress != nil else { return nil }
     }
 
-    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var description: String {
+        if let file { return file.path }
+        return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
 
     fileprivate var socketAddress: sockaddr_storage? {
         var storage = sockaddr_storage()
@@ -44,6 +56,10 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
     /// The sockets share the port among themselves only: a port that another process listens on is a fault, although
     /// the kernel would let two servers of one user share it, too.
     package func bind(sockets count: Int) throws(SystemFault) -> (address: ListeningAddress, sockets: [CInt]) {
+        if let file {
+            precondition(count == 1, "A socket in a file belongs to one loop.")
+            return (self, [try file.bind()])
+        }
         if port != 0 { Glibc.close(try bindOne(shared: false).socket) }
         let first = try bindOne(shared: true)
         let bound = ListeningAddress(host: host, port: first.port)
@@ -87,6 +103,8 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
 }
 
 /// Takes the connections of one listening socket onto a loop.
+///
+/// The socket may be one of IP or one in a file: libuv's handle for TCP takes any stream socket that is there already.
 @safe
 package final class Listener {
     private let handle: UnsafeMutablePointer<uv_tcp_t>

@@ -8,8 +8,6 @@ import Synchronization
 package final class Gateway: Sendable {
     private let engine: Engine
     private let surfaces: [Surface]
-    private let clock: @Sendable () -> Instant
-    private let directory: @Sendable () -> Directory
     private let limiter: RateLimiter
     private let desks: [Desk]
     private let store: any Store
@@ -23,52 +21,40 @@ package final class Gateway: Sendable {
     /// What a loop works with, and what it has found out in this round.
     private final class Desk: @unchecked Sendable {
         // Unchecked: only its loop's thread touches it.
-        let index: Int
+        let lane: Int
         let tools: LoopTools
         /// The jobs that this round's requests have for the writer.
         var jobs: [Job] = []
-        var round: Round?
         /// What keys have used of their limits, of those that have called here.
         var buckets: [KeyID: RateLimiter.KeyBucket] = [:]
 
-        init(index: Int, hash: KeyedHash) {
-            self.index = index
-            tools = LoopTools(hash: hash)
+        init(lane: Int, tools: LoopTools) {
+            self.lane = lane
+            self.tools = tools
         }
 
         func endRound() -> [Job] {
-            round = nil
+            tools.endRound()
             guard !jobs.isEmpty else { return [] }
             defer { jobs = [] }
             return jobs
         }
     }
 
-    /// The time and the directory, looked at once in a round: a round takes far less than a millisecond.
-    private struct Round {
-        let now: Instant
-        let directory: Directory
-    }
-
-    private func round(of desk: Desk) -> Round {
-        if let round = desk.round { return round }
-        let round = Round(now: clock(), directory: directory())
-        desk.round = round
-        return round
-    }
-
+    /// - Parameter lanes: the lanes of the engine that belong to the loops, in their order.
     package init(
-        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, loops: Int, limits: RateLimits,
+        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, lanes: Range<Int>, limits: RateLimits,
         clock: @escaping @Sendable () -> Instant
     ) {
         self.engine = engine
         limiter = RateLimiter(limits)
         self.surfaces = surfaces
-        self.clock = clock
         self.store = store
         self.readers = readers
-        directory = { store.directory }
-        desks = (0..<loops).map { Desk(index: $0, hash: store.hash) }
+        desks = lanes.map { lane in
+            let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
+            return Desk(lane: lane, tools: LoopTools(hash: store.hash, look: look))
+        }
     }
 
     /// The routes as the HTTP server takes them.
@@ -86,7 +72,7 @@ package final class Gateway: Sendable {
     package func endRound(loop: Int) {
         let jobs = desks[loop].endRound()
         if jobs.isEmpty { return }
-        if !engine.submit(jobs, lane: loop) {
+        if !engine.submit(jobs, lane: desks[loop].lane) {
             for job in jobs { job.done(.failure(.overloaded)) }
         }
     }
@@ -98,11 +84,11 @@ package final class Gateway: Sendable {
                 route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
             ) { [self] request, exchange in
                 do throws(Rejection) {
-                    guard route.scope != nil else { return .answer(answer(request)) }
                     let desk = desks[exchange.loopIndex]
+                    guard route.scope != nil else { return .answer(answer(request, nil, desk.tools)) }
                     let caller = try caller(of: request, route, surface, desk)
                     let used = try count(caller, [], request.id, desk, surface)
-                    var response = answer(request)
+                    var response = answer(request, caller, desk.tools)
                     usage.add(used, to: &response)
                     return .answer(response)
                 } catch {
@@ -167,9 +153,9 @@ package final class Gateway: Sendable {
     private func caller(
         of request: borrowing Request, _ route: SurfaceRoute, _ surface: Surface, _ desk: Desk
     ) throws(Rejection) -> Caller {
-        let round = round(of: desk)
-        let caller = try surface.authenticate(request, route, round.directory, round.now, desk.tools)
-        if let scope = route.scope, !caller.key.scopes.contains(scope) {
+        let tools = desk.tools
+        let caller = try surface.authenticate(request, route, tools.directory, tools.now, tools)
+        if let scope = route.scope, !caller.scopes.contains(scope) {
             throw Rejection(surface.refuse(.forbidden(scope), request.id))
         }
         return caller
@@ -179,9 +165,11 @@ package final class Gateway: Sendable {
     private func count(
         _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ desk: Desk, _ surface: Surface
     ) throws(Rejection) -> Int? {
-        let now = round(of: desk).now
+        let now = desk.tools.now
         do throws(RateLimiter.Exceeded) {
-            let used = try limiter.count(bucket(of: caller.key.id, desk), at: now)
+            let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) in
+                try limiter.count(bucket(of: key.id, desk), at: now)
+            }
             try limiter.count(identities, at: now)
             return used
         } catch {
@@ -216,11 +204,11 @@ package final class Gateway: Sendable {
         _ surface: Surface, _ encode: @escaping @Sendable (Reply, Command, RequestID) -> Response
     ) throws(Rejection) -> Handling {
         let (id, command) = (request.id, decoded.command)
-        let project = caller.key.project
+        let project = caller.project
         let key = try replayKey(decoded, request, project, desk.tools, surface)
 
-        var call = Call(project: project, key: caller.key.id, replayKey: key)
-        switch engine.peek(call, command, lane: desk.index, at: round(of: desk).now) {
+        var call = Call(project: project, key: caller.key?.id, replayKey: key)
+        switch engine.peek(call, command, lane: desk.lane, at: desk.tools.now) {
         case .reply(let reply): return .answer(encode(reply, command, id))
         case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
         case .needsWriter: break
@@ -242,14 +230,14 @@ package final class Gateway: Sendable {
     ) throws(Rejection) -> Handling {
         let id = request.id
         if decoded.isEmpty { return .answer(encode([], id)) }
-        let project = caller.key.project
+        let project = caller.project
         // One key for several commands: each is recognized by its place as well.
         let given = try idempotencyKey(of: request, project, desk.tools, surface)
         let body = Gateway.hash(request, desk.tools.hash)
         let answers = Answers(count: decoded.count)
         for (place, decoded) in decoded.enumerated() {
             let key = given.map { $0.at(place) } ?? decoded.replayKey
-            var call = Call(project: project, key: caller.key.id, replayKey: key)
+            var call = Call(project: project, key: caller.key?.id, replayKey: key)
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
             desk.jobs.append(

@@ -2,19 +2,49 @@ package import Crypto
 package import Domain
 package import JSON
 
-/// What a loop's thread has at hand to read requests with. Each loop has its own.
+/// What a loop's thread has at hand to read and answer requests with. Each loop has its own.
 package final class LoopTools {
     package let json = JSONParser()
     /// The hash that the store knows identities by.
     package let hash: KeyedHash
 
+    private let look: @Sendable () -> Round
+    private var round: Round?
     private let sha256 = SHA256()
     /// Keys that were found in a directory, by a hash that costs less than the one they are kept by. There are never
     /// more of them than the directory has keys.
     private var knownKeys: [Hash128: AccessKey] = [:]
     private var knownIn: Directory?
 
-    package init(hash: KeyedHash) { self.hash = hash }
+    /// What holds for all requests of a round.
+    package struct Round: Sendable {
+        package let now: Instant
+        package let directory: Directory
+
+        package init(now: Instant, directory: Directory) {
+            self.now = now
+            self.directory = directory
+        }
+    }
+
+    /// - Parameter look: looks at the clock and at the store.
+    package init(hash: KeyedHash, look: @escaping @Sendable () -> Round) {
+        self.hash = hash
+        self.look = look
+    }
+
+    package var now: Instant { thisRound.now }
+    package var directory: Directory { thisRound.directory }
+
+    /// Looked at once, and only when somebody asks: a round takes far less than a millisecond.
+    private var thisRound: Round {
+        if let round { return round }
+        let round = look()
+        self.round = round
+        return round
+    }
+
+    func endRound() { round = nil }
 
     /// The key that a directory has for a text, whether or not it may still be used.
     package func key(_ text: borrowing Span<UInt8>, in directory: Directory) -> AccessKey? {

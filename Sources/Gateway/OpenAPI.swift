@@ -86,10 +86,11 @@ package enum OpenAPI {
                 json.string(description)
             }
             let parameters = route.path.split(separator: "/").filter { $0.hasPrefix(":") }
-            if !parameters.isEmpty {
+            if !parameters.isEmpty || !operation.query.isEmpty {
                 json.key("parameters")
                 json.array { json in
                     for parameter in parameters { write(pathParameter: String(parameter.dropFirst()), &json) }
+                    for parameter in operation.query { write(queryParameter: parameter, &json) }
                 }
             }
             json.key("security")
@@ -136,6 +137,19 @@ package enum OpenAPI {
             json.bool(true)
             json.key("schema")
             write(.string(), &json)
+        }
+    }
+
+    private static func write(queryParameter parameter: Schema.Property, _ json: inout JSONWriter) {
+        json.object { json in
+            json.key("name")
+            json.string(parameter.name)
+            json.key("in")
+            json.string("query")
+            json.key("required")
+            json.bool(parameter.isRequired)
+            json.key("schema")
+            write(parameter.schema, &json)
         }
     }
 

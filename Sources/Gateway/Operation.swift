@@ -5,6 +5,8 @@ package struct Operation: Sendable {
     package let id: String
     package let summary: String
     package let description: String?
+    /// The parameters of the query string.
+    package let query: [Schema.Property]
     package let request: Schema?
     package let responses: [Answer]
 
@@ -25,11 +27,13 @@ package struct Operation: Sendable {
     }
 
     package init(
-        id: String, summary: String, description: String? = nil, request: Schema? = nil, responses: [Answer]
+        id: String, summary: String, description: String? = nil, query: [Schema.Property] = [],
+        request: Schema? = nil, responses: [Answer]
     ) {
         self.id = id
         self.summary = summary
         self.description = description
+        self.query = query
         self.request = request
         self.responses = responses
     }

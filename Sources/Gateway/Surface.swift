@@ -67,8 +67,8 @@ package struct SurfaceRoute: Sendable {
 
     /// What a call does.
     package enum Action: Sendable {
-        /// Answers from what the server knows without the store's writer.
-        case answer(@Sendable (borrowing Request) -> Response)
+        /// Answers from what the server knows without the store's writer. There is no caller where no key is needed.
+        case answer(@Sendable (borrowing Request, Caller?, LoopTools) -> Response)
         /// Reads a command, has it decided, and says what came of it.
         case command(
             body: BufferedBody,
@@ -115,13 +115,26 @@ package struct DecodedCommand: Sendable {
 
 /// Who makes a call.
 package struct Caller: Sendable {
-    package let key: AccessKey
+    package let project: ProjectID
+    package let scopes: ScopeSet
+    /// The key that the call is made with; nil for whoever runs the server.
+    package let key: AccessKey?
     /// When the call came in.
     package let now: Instant
 
     package init(key: AccessKey, at now: Instant) {
         self.key = key
         self.now = now
+        project = key.project
+        scopes = key.scopes
+    }
+
+    /// Whoever runs the server may do anything.
+    package init(operatorOf project: ProjectID, at now: Instant) {
+        self.project = project
+        self.now = now
+        scopes = ScopeSet(Scope.allCases)
+        key = nil
     }
 }
 
@@ -202,8 +215,8 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
-        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge: .notFound
-        case .immutableIdentity, .invalidAlias, .tooManyAliases: .badRequest
+        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchStrategyVersion: .notFound
+        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy: .badRequest
         case .aliasesNotAllowed: .forbidden
         }
     }
@@ -225,6 +238,20 @@ extension Refusal {
         case .invalidAlias(.noDestination): "The destination does not exist."
         case .tooManyAliases: "A person can be part of at most \(Alias.aliasesPerPerson) aliases."
         case .immutableIdentity(let type): "The value of \(type.name) never changes by this project's strategy."
+        case .badStrategy(let fault): fault.message
+        case .noSuchStrategyVersion: "The project has had no strategy of this version."
+        }
+    }
+}
+
+extension StrategyFault {
+    /// One sentence for a person, beginning with the field.
+    package var message: String {
+        switch self {
+        case .emptyHierarchy: "hierarchy must name at least one identity type."
+        case .deviceLogsIn(let type): "login must not have \(type.name): a device logs nobody in."
+        case .deviceIsImmutable(let type): "immutable must not have \(type.name): a device changes hands."
+        case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
         }
     }
 }

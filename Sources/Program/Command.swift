@@ -2,6 +2,7 @@ import Invocation
 
 /// A command of the program.
 protocol ProgramCommand: SendableMetatype {
+    /// Its name: a word, or two for those that do one thing of several with something, like `strategy show`.
     static var name: String { get }
     static var summary: String { get }
     /// The flags that it has besides settings, as its help shows them.
@@ -16,6 +17,8 @@ protocol ProgramCommand: SendableMetatype {
 extension ProgramCommand {
     static var valuedFlags: [String] { [] }
     static var switches: [String] { ["json"] }
+
+    static var words: [String] { name.split(separator: " ").map(String.init) }
 }
 
 /// What a command works with.

@@ -1,5 +1,7 @@
 import ByteText
 import Crypto
+import Domain
+import EventLoop
 import Glibc
 import StoreSQLite
 
@@ -9,6 +11,8 @@ struct DataFolder: Equatable, Sendable {
 
     var store: StoreFile { StoreFile(folder: path) }
     var masterKeyPath: String { "\(path)/master.key" }
+    /// The socket that the command line reaches a running server by.
+    var control: SocketFile { SocketFile(folder: path, name: "onym.sock") }
     var settingsPath: String { "\(path)/onym.toml" }
 
     /// What the settings file says; nil where there is none.
@@ -22,7 +26,7 @@ struct DataFolder: Equatable, Sendable {
         guard let names = try? Files.names(in: path) else { return true }
         // What is there before a store is: settings, and what an earlier attempt left.
         return names.allSatisfy { name in
-            ["onym.toml", "onym.lock", "master.key"].contains(name) || name.hasPrefix("onym.db.new")
+            ["onym.toml", "onym.lock", "onym.sock", "master.key"].contains(name) || name.hasPrefix("onym.db.new")
         }
     }
 
@@ -30,6 +34,23 @@ struct DataFolder: Equatable, Sendable {
     func make() throws(CommandFault) {
         guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
         throw .failed("The folder \(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
+    }
+
+    /// Opens the store, and tells how far it is if that takes long.
+    func openStore(_ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
+        guard store.exists else {
+            throw .failed("There is no store in \(path). Make one with \"onym init\".")
+        }
+        do throws(StoreFault) {
+            return try SQLiteStore(
+                store,
+                progress: { done, total in
+                    // A store that opens at once needs no progress.
+                    if total > 1_000_000 { terminal.note("Reading the store: \(done) of about \(total) rows.") }
+                })
+        } catch {
+            throw CommandFault(error)
+        }
     }
 
     /// Reads the master key, from the environment's text if there is one.
@@ -92,6 +113,10 @@ enum Files {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .failed("\(message): \(unsafe String(cString: strerror(errno))).") }
         defer { close(descriptor) }
+        return try read(descriptor, orElse: message)
+    }
+
+    static func read(_ descriptor: CInt, orElse message: String) throws(CommandFault) -> String {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 4096)
         while bytes.count < 1 << 20 {

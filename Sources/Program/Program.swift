@@ -5,7 +5,8 @@ package enum Program {
     package static let version = "0.1.0"
 
     private static let commands: [any ProgramCommand.Type] = [
-        InitCommand.self, ServeCommand.self, DoctorCommand.self, SettingsCommand.self,
+        InitCommand.self, ServeCommand.self, StrategyShowCommand.self, StrategySetCommand.self,
+        StrategyVersionsCommand.self, StrategyRollbackCommand.self, DoctorCommand.self, SettingsCommand.self,
     ]
 
     /// Runs a command line without the program's own name; answers the exit code.
@@ -22,7 +23,8 @@ package enum Program {
                 terminal.result(help)
                 return 0
             }
-            guard let help = help(for: words[1]) else { return unknown(words[1], terminal) }
+            let named = Array(words.dropFirst())
+            guard let help = help(for: named) else { return unknown(named, terminal) }
             terminal.result(help)
             return 0
         case "version", "--version":
@@ -30,14 +32,19 @@ package enum Program {
             return 0
         default: break
         }
-        guard let command = commands.first(where: { $0.name == first }) else {
-            return unknown(first, terminal)
-        }
-        let rest = Array(words.dropFirst())
-        if rest.contains("--help") || rest.contains("-h") {
-            terminal.result(help(for: first) ?? help)
+        let asksForHelp = words.contains("--help") || words.contains("-h")
+        guard let command = command(words) else {
+            guard asksForHelp, let help = help(for: words.filter { !$0.hasPrefix("-") }) else {
+                return unknown(words, terminal)
+            }
+            terminal.result(help)
             return 0
         }
+        if asksForHelp {
+            terminal.result(help(for: command))
+            return 0
+        }
+        let rest = Array(words.dropFirst(command.words.count))
         do throws(CommandFault) {
             return try command.run(try context(command, rest, environment, terminal))
         } catch {
@@ -45,8 +52,25 @@ package enum Program {
         }
     }
 
-    private static func unknown(_ name: String, _ terminal: Terminal) -> Int32 {
-        terminal.note("onym: there is no command \"\(name)\".\n\n\(help)")
+    /// The command that some words begin with the name of.
+    private static func command(_ words: [String]) -> (any ProgramCommand.Type)? {
+        commands.first { words.starts(with: $0.words) }
+    }
+
+    /// The commands whose names begin with a word.
+    private static func group(_ word: String?) -> [any ProgramCommand.Type] {
+        commands.filter { $0.words.count > 1 && $0.words.first == word }
+    }
+
+    private static func unknown(_ words: [String], _ terminal: Terminal) -> Int32 {
+        let group = group(words.first)
+        if group.isEmpty {
+            terminal.note("onym: there is no command \"\(words[0])\".\n\n\(help)")
+        } else if words.count == 1 {
+            terminal.note("onym \(words[0]): say what to do.\n\n\(list(group))")
+        } else {
+            terminal.note("onym: there is no command \"\(words[0]) \(words[1])\".\n\n\(list(group))")
+        }
         return 2
     }
 
@@ -93,22 +117,32 @@ package enum Program {
     // MARK: - Help
 
     private static var help: String {
-        let lines = commands.map { command in
-            "  \(command.name)\(String(repeating: " ", count: max(1, 12 - command.name.count)))\(command.summary)"
-        }
-        return """
-            onym \(version): who is this, and what belongs to them?
+        """
+        onym \(version): who is this, and what belongs to them?
 
-            usage: onym COMMAND [FLAGS]
+        usage: onym COMMAND [FLAGS]
 
-            \(lines.joined(separator: "\n"))
+        \(list(commands))
 
-            "onym help COMMAND" says more of one of them.
-            """
+        "onym help COMMAND" says more of one of them.
+        """
     }
 
-    private static func help(for name: String) -> String? {
-        guard let command = commands.first(where: { $0.name == name }) else { return nil }
+    /// Names commands, each with what it does.
+    private static func list(_ commands: [any ProgramCommand.Type]) -> String {
+        commands.map { command in
+            "  \(command.name)\(String(repeating: " ", count: max(1, 20 - command.name.count)))\(command.summary)"
+        }.joined(separator: "\n")
+    }
+
+    /// What there is to say of the command, or of the commands, that some words name; nil where they name none.
+    private static func help(for words: [String]) -> String? {
+        if let command = command(words) { return help(for: command) }
+        let group = group(words.first)
+        return group.isEmpty || words.count > 1 ? nil : list(group)
+    }
+
+    private static func help(for command: any ProgramCommand.Type) -> String {
         let settings = ServerSettings.definitions.filter { !$0.isSecret }.map { definition in
             let flag = "--\(definition.flag)"
             let standard = definition.standard.map { " Default: \($0)." } ?? ""

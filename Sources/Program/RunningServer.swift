@@ -15,6 +15,8 @@ package final class RunningServer: Sendable {
     package struct Configuration: Sendable {
         package var address: ListeningAddress
         package var metricsAddress: ListeningAddress?
+        /// Where the command line reaches the server, if anywhere.
+        package var control: SocketFile?
         package var loops: Int
         package var limits = ServerLimits()
         package var tls: TLSIdentity?
@@ -36,6 +38,7 @@ package final class RunningServer: Sendable {
     private let readers: Readers
     private let server: Server
     private let metricsServer: Server?
+    private let control: ControlServer?
 
     /// Where the metrics are read without a key, if anywhere.
     package var metricsAddress: ListeningAddress? { metricsServer?.address }
@@ -46,22 +49,18 @@ package final class RunningServer: Sendable {
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
         let inspection = Inspection()
-        let native = Native.surface(
-            Native.Sources(
-                unreadiness: { inspection.unreadiness() }, metrics: { inspection.metrics() },
-                metricsContentType: MetricsText.contentType, openAPI: { inspection.openAPI }))
-        let surfaces = [native, idsync]
+        let surfaces = [Native.surface(inspection.sources), idsync]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
         engine = Engine(
-            store: store, lanes: configuration.loops, clock: configuration.clock, monotonic: MonotonicClock.nanoseconds,
-            observer: metrics, deliver: lanes.deliver)
+            store: store, lanes: configuration.loops + 1, clock: configuration.clock,
+            monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
         inspection.begin(
             store: store, engine: engine, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version))
 
         readers = Readers(threads: configuration.loops)
         let gateway = Gateway(
-            surfaces: surfaces, engine: engine, store: store, readers: readers, loops: configuration.loops,
+            surfaces: surfaces, engine: engine, store: store, readers: readers, lanes: 0..<configuration.loops,
             limits: configuration.rates, clock: configuration.clock)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
@@ -69,6 +68,8 @@ package final class RunningServer: Sendable {
         http.limits = configuration.limits
         http.tls = configuration.tls
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
+        let control = RunningServer.serveControl(
+            configuration, inspection, engine, readers, store, lane: configuration.loops)
         var other: Server?
         do throws(SystemFault) {
             // The one that nobody has been told of yet comes last.
@@ -78,12 +79,16 @@ package final class RunningServer: Sendable {
             server = try Server(http, on: configuration.address, observer: metrics)
         } catch {
             other?.stop()
+            control?.stop()
             readers.stop()
             engine.stop()
             throw error
         }
         metricsServer = other
-        lanes.open(server)
+        self.control = control
+        var posts: [Lanes.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) } }
+        if let control { posts.append { control.post($0) } }
+        lanes.open(posts)
         address = server.address
     }
 
@@ -91,8 +96,25 @@ package final class RunningServer: Sendable {
     package func stop() {
         server.stop()
         metricsServer?.stop()
+        control?.stop()
         readers.stop()
         engine.stop()
+    }
+
+    /// Serves the command line. A server does without that rather than not serve.
+    private static func serveControl(
+        _ configuration: Configuration, _ inspection: Inspection, _ engine: Engine, _ readers: Readers,
+        _ store: any Store, lane: Int
+    ) -> ControlServer? {
+        guard let file = configuration.control else { return nil }
+        do throws(SystemFault) {
+            return try ControlServer(
+                inspection.sources, engine, readers, store, lane: lane, clock: configuration.clock, at: file)
+        } catch {
+            configuration.logger.log(
+                .warning, "The command line cannot reach this server.", [("reason", .text(error.description))])
+            return nil
+        }
     }
 
     /// Serves the metrics alone, without a key, where only monitoring can reach them.
@@ -108,29 +130,10 @@ package final class RunningServer: Sendable {
                 groups: [RouteGroup(name: "metrics", routes: [route], refuse: refuse)], loops: 1, refuse: refuse),
             on: address, observer: Unobserved())
     }
-
-    /// Counts nothing: whoever reads the metrics is not part of them.
-    private final class Unobserved: ServerObserver {
-        func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {}
-        func openedConnection() {}
-        func closedConnection() {}
-        func refusedConnection() {}
-    }
-}
-
-/// The way from the writer back to the loops, which begin after it.
-private final class Lanes: Sendable {
-    private let server = Monitor<Server?>(nil)
-
-    func open(_ server: Server) { self.server.withLock { $0 = server } }
-
-    var deliver: @Sendable (Int, @escaping @Sendable () -> Void) -> Void {
-        { [self] lane, work in server.withLock { $0 }?.post(toLoop: lane, work) }
-    }
 }
 
 /// What the server tells about itself, once its parts are there.
-private final class Inspection: Sendable {
+final class Inspection: Sendable {
     private struct Parts {
         let store: any Store
         let engine: Engine
@@ -139,6 +142,12 @@ private final class Inspection: Sendable {
     }
 
     private let parts = Monitor<Parts?>(nil)
+
+    var sources: Native.Sources {
+        Native.Sources(
+            unreadiness: { [self] in unreadiness() }, metrics: { [self] in metrics() },
+            metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI })
+    }
 
     func begin(store: any Store, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
         parts.withLock { $0 = Parts(store: store, engine: engine, metrics: metrics, openAPI: openAPI) }

@@ -27,8 +27,9 @@ enum ServeCommand: ProgramCommand {
 
         // What was told wrongly is found before anything is made.
         let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
-        let configuration = try configuration(settings, logger, tls)
         let folder = context.dataFolder
+        var configuration = try configuration(settings, logger, tls)
+        configuration.control = folder.control
         var credentials: ProjectPlan.Credentials?
         if !folder.store.exists {
             guard folder.isVacant else {
@@ -41,7 +42,7 @@ enum ServeCommand: ProgramCommand {
             credentials = made
         }
         let secrets = IDSyncSecrets(master: try folder.masterKey(setting: settings["master_key"]).bytes)
-        let store = try open(folder, context.terminal)
+        let store = try folder.openStore(context.terminal)
         let server: RunningServer
         do throws(SystemFault) {
             server = try RunningServer(configuration, store: store, secrets: secrets)
@@ -86,19 +87,6 @@ enum ServeCommand: ProgramCommand {
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
         return configuration
-    }
-
-    private static func open(_ folder: DataFolder, _ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
-        do throws(StoreFault) {
-            return try SQLiteStore(
-                folder.store,
-                progress: { done, total in
-                    // A store that opens at once needs no progress.
-                    if total > 1_000_000 { terminal.note("Reading the store: \(done) of about \(total) rows.") }
-                })
-        } catch {
-            throw CommandFault(error)
-        }
     }
 
     /// Shows what somebody who sees the server for the first time can do with it.

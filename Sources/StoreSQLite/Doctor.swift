@@ -36,6 +36,7 @@ package final class Doctor {
             try examineFile()
             try examineSettings()
             try examineJournal()
+            try examineStrategies()
             try examinePeople()
             try examineLinks()
             try examineOrigins()
@@ -83,6 +84,43 @@ package final class Doctor {
         lastSequence = expected - 1
     }
 
+    /// Every strategy can be read, was set by a call of that kind, and follows the one before.
+    private func examineStrategies() throws(SQLiteFault) {
+        let row = try connection.prepare(
+            """
+            SELECT made_by, strategies.project, version, document, kind FROM strategies
+            LEFT JOIN journal ON sequence = made_by ORDER BY made_by
+            """)
+        while try row.step() {
+            let (madeBy, project) = (row.integer(0), ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(1))))
+            if madeBy > lastSequence {
+                later.append(("strategy_origin", "The strategy of journal row \(madeBy)", madeBy))
+                continue
+            }
+            let earlier = uniqueTypes[project] ?? [(0, Strategy.default.unique)]
+            if row.integer(2) != Int64(earlier.count + 1) {
+                found("strategy_version", "Version \(row.integer(2)) of a strategy does not follow the one before it.")
+            }
+            if row.integer(4) != Int64(JournalEntry.Kind.setStrategy.rawValue) {
+                found("strategy_origin", "The strategy of journal row \(madeBy) was set by no such call.")
+            }
+            guard let strategy = row.blob(3).flatMap(Strategy.init(packed:)) else {
+                found("strategy_document", "The strategy of journal row \(madeBy) cannot be read.")
+                continue
+            }
+            uniqueTypes[project] = earlier + [(madeBy, strategy.unique)]
+        }
+    }
+
+    /// Which types were unique in a project, since which journal row.
+    private var uniqueTypes: [ProjectID: [(since: Int64, types: IdentityTypeSet)]] = [:]
+
+    /// Whether a type was unique when a journal row was written.
+    private func wasUnique(_ type: IdentityType, in project: ProjectID, at sequence: Int64) -> Bool {
+        let types = uniqueTypes[project]?.last { $0.since < sequence }?.types ?? Strategy.default.unique
+        return types.contains(type)
+    }
+
     private var lastSequence: Int64 = 0
     private var index = PeopleIndex()
     /// What was made since the journal was looked at, if its origin is to be believed.
@@ -111,11 +149,10 @@ package final class Doctor {
     }
 
     /// Every link has a person, a known type, a value and the journal row that made it; nobody holds a value twice, and
-    /// no value of a unique type has two holders.
+    /// no value is given to a second holder while its type is unique.
     private func examineLinks() throws(SQLiteFault) {
         progress("links")
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
-        let unique = index.directory.strategy(of: ProjectID(rawValue: 1)).unique
         let sql = """
             SELECT id, person, type, value, made_by, (SELECT ended_by FROM link_ends WHERE link = id)
             FROM links WHERE id > ? ORDER BY id LIMIT ?
@@ -150,7 +187,7 @@ package final class Doctor {
             index.committed.forEachHolder(of: key) { if $0 == place { holdsAlready = true } }
             if holdsAlready {
                 found("link_twice", "Link \(id) gives person \(person) a \(type.name) that it has.")
-            } else if unique.contains(type), index.committed.holderCount(of: key) > 0 {
+            } else if wasUnique(type, in: project, at: madeBy), index.committed.holderCount(of: key) > 0 {
                 found("link_unique", "Link \(id) gives person \(person) a \(type.name) that another person holds.")
             }
             index.load(type, key, of: place, number: id)

@@ -222,7 +222,7 @@ struct IndexLoader {
                     secretHash: app.isNull(7) ? nil : app.withBytes(7) { KeyHash($0) },
                     madeAt: Instant(milliseconds: app.integer(8))))
         }
-        return Directory(projects: projects, apps: apps, keys: try loadKeys())
+        return Directory(projects: projects, apps: apps, keys: try loadKeys(), strategies: try loadStrategies())
     }
 
     private func loadKeys() throws(SQLiteFault) -> [AccessKey] {
@@ -244,6 +244,25 @@ struct IndexLoader {
                     revokedAt: key.optionalInteger(9).map(Instant.init)))
         }
         return keys
+    }
+
+    /// Reads all strategies; when and by whom each was set, the journal knows.
+    private func loadStrategies() throws(SQLiteFault) -> [ProjectID: StrategyHistory] {
+        var histories: [ProjectID: StrategyHistory] = [:]
+        let row = try connection.prepare(
+            """
+            SELECT strategies.project, version, document, at, key, made_by FROM strategies
+            JOIN journal ON sequence = made_by ORDER BY made_by
+            """)
+        while try row.step() {
+            let project = ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(0)))
+            guard let strategy = row.blob(2).flatMap(Strategy.init(packed:)) else {
+                throw corrupt("the strategy of journal row \(row.integer(5)) is none that this version can read")
+            }
+            histories[project, default: .initial].add(
+                strategy, at: Instant(milliseconds: row.integer(3)), by: row.optionalInteger(4).map(KeyID.init))
+        }
+        return histories
     }
 
     private mutating func count() {

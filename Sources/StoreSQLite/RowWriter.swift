@@ -51,6 +51,7 @@ final class RowWriter {
     private let projects: RowInserter
     private let apps: RowInserter
     private let keys: RowInserter
+    private let strategies: RowInserter
 
     init(_ connection: Connection) throws(SQLiteFault) {
         begin = try connection.prepare("BEGIN IMMEDIATE")
@@ -90,6 +91,7 @@ final class RowWriter {
                 "id", "project", "app", "kind", "name", "hash", "scopes", "made_at", "made_by", "expires_at",
                 "revoked_at",
             ])
+        strategies = try RowInserter(connection, into: "strategies", ["made_by", "project", "version", "document"])
     }
 
     /// Runs a body in one transaction. After a fault nothing of it is there, unless the fault came at the commit itself.
@@ -142,10 +144,10 @@ final class RowWriter {
                 case .merged(let merge): mergeRows.append((merge, sequence))
                 case .mergeUndone(let merge): mergeEndRows.append((merge, sequence))
                 case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
-                case .projectMade, .appMade, .keyMade: break
+                case .projectMade, .appMade, .keyMade, .strategySet: break
                 }
             }
-            if entry.changesDirectory { try write(entry.changes, madeBy: sequence) }
+            if entry.changesDirectory { try writeDirectory(entry, madeBy: sequence) }
         }
         try people.insert(personRows) { row, column, person in
             row.bind(column + 1, person.id.rawValue)
@@ -239,12 +241,13 @@ final class RowWriter {
 
     // MARK: - The directory
 
-    private func write(_ changes: [Change], madeBy: Int64) throws(SQLiteFault) {
-        for change in changes {
+    private func writeDirectory(_ entry: JournalEntry, madeBy: Int64) throws(SQLiteFault) {
+        for change in entry.changes {
             switch change {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
+            case .strategySet(let version, let strategy): try write(strategy, version, entry.project, madeBy)
             case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: break
             }
         }
@@ -287,6 +290,17 @@ final class RowWriter {
             row.bind(9, madeBy)
             row.bind(10, key.expiresAt?.milliseconds)
             row.bind(11, key.revokedAt?.milliseconds)
+        }
+    }
+
+    private func write(
+        _ strategy: Strategy, _ version: Int, _ project: ProjectID, _ madeBy: Int64
+    ) throws(SQLiteFault) {
+        try strategies.insert(CollectionOfOne(strategy)) { row, _, strategy in
+            row.bind(1, madeBy)
+            row.bind(2, Int64(project.rawValue))
+            row.bind(3, Int64(version))
+            row.bind(4, blob: strategy.packed)
         }
     }
 

@@ -139,6 +139,17 @@ enum Schema {
             ended_by INTEGER NOT NULL
         ) STRICT;
         """,
+        """
+        -- One row for each strategy that a project was given. The last is in force; before any there is the default, which
+        -- is version 1.
+        CREATE TABLE strategies (
+            made_by INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            -- As Strategy+Packing.swift writes it.
+            document BLOB NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

@@ -29,7 +29,7 @@ struct KeyInPathTests {
         let route = SurfaceRoute(
             .post, "/v1/identity/:api_key/alias", otherPaths: ["/:api_key/alias"], scope: .identityWrite,
             keyPlace: .path(isOpen: false), operation: Operation(id: "alias", summary: "", responses: []),
-            action: .answer { _ in Response(.ok) })
+            action: .answer { _, _, _ in Response(.ok) })
         let head = Array(
             ("POST /\(key)/alias HTTP/1.1\r\nHost: a\r\n" + fields.map { "\($0): \($1)\r\n" }.joined() + "\r\n").utf8)
         var parser = RequestParser(limits: .init())
@@ -39,9 +39,9 @@ struct KeyInPathTests {
             id: RequestID(high: 0, low: 0), head: parser.head, headBytes: head, parameters: [key],
             body: Array("{}".utf8))
         do throws(Rejection) {
-            return try surface.authenticate(
-                request, route, directory, Instant(milliseconds: 1), LoopTools(hash: World.hash)
-            ).key.id.rawValue
+            let (now, directory) = (Instant(milliseconds: 1), directory)
+            let tools = LoopTools(hash: World.hash) { .init(now: now, directory: directory) }
+            return try surface.authenticate(request, route, directory, now, tools).key?.id.rawValue
         } catch {
             #expect(error.response == Response(.unauthorized))
             return nil

@@ -81,12 +81,13 @@ final class ServerProcess {
 /// A data folder with a store, made by the program.
 struct Store {
     let folder = TemporaryFolder()
-    var data: String { folder.path + "/data" }
+    let data: String
     let webKey: String
     let adminKey: String
 
-    init() throws {
-        let made = try Shell.result([ServerProcess.program, "init", "--data", folder.path + "/data", "--json"])
+    init(in name: String = "data") throws {
+        data = folder.path + "/\(name)"
+        let made = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"])
         guard let keys = try JSONSerialization.jsonObject(with: Data(made.output.utf8)) as? [String: Any],
             let idsync = keys["idsync"] as? [String: String], let webKey = idsync["web_key"],
             let adminKey = keys["admin_key"] as? String

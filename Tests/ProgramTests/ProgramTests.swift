@@ -1,4 +1,6 @@
 import DialectIDSync
+import Domain
+import Engine
 import Foundation
 import Program
 import StoreSQLite
@@ -133,6 +135,94 @@ struct ProgramTests {
         let findings = try object(run("doctor", "--data", data, "--json").output)
         #expect(findings["healthy"] as? Bool == false)
         #expect(run("doctor", "--data", folder.path + "/none").code == 1)
+    }
+
+    // MARK: - strategy
+
+    @Test("shows, sets, lists and takes back the rules of a store that nobody serves")
+    func strategy() throws {
+        #expect(run("init", "--data", data).code == 0)
+        let shown = run("strategy", "show", "--data", data)
+        #expect(shown.code == 0 && shown.errors.isEmpty)
+        #expect(shown.output.hasPrefix("version          1\npreset           default\nhierarchy        customerid, "))
+        let set = run("strategy", "set", "--preset", "profile_link", "--data", data)
+        #expect(set.code == 0 && set.output.contains("\nlogin            customerid, email\n"))
+
+        let file = folder.path + "/strategy.json"
+        try Data(#"{"blocked_values":[],"lowercase_email":true}"#.utf8).write(to: URL(filePath: file))
+        let custom = try object(run("strategy", "set", "--file=\(file)", "--data", data, "--json").output)
+        #expect(custom["version"] as? Int == 3 && custom["preset"] as? String == "custom")
+        #expect(custom["login"] as? [String] == ["customerid", "email"] && custom["lowercase_email"] as? Bool == true)
+
+        let back = run("strategy", "rollback", "--version", "1", "--data", data)
+        #expect(back.code == 0 && back.output.hasPrefix("version          4\npreset           default\n"))
+        let versions = run("strategy", "versions", "--data", data)
+        let lines = versions.output.split(separator: "\n")
+        #expect(lines.map { $0.prefix(1) } == ["4", "3", "2", "1"])
+        #expect(lines[2].wholeMatch(of: /2  \d{4}-\d\d-\d\dT[\d:.]+Z  profile_link/) != nil, "no key")
+        #expect(run("strategy", "versions", "--cursor", "3", "--data", data).output.hasPrefix("2  "))
+        let names = try FileManager.default.contentsOfDirectory(atPath: data).sorted()
+        #expect(names == ["master.key", "onym.db", "onym.lock"], "nothing is left")
+        #expect(run("doctor", "--data", data).code == 0)
+    }
+
+    @Test("says why the rules were not changed, and whose fault it is")
+    func strategyRefused() throws {
+        let nowhere = run("strategy", "show", "--data", data)
+        #expect(nowhere.code == 1 && nowhere.errors.contains("Make one with \"onym init\""))
+        #expect(!FileManager.default.fileExists(atPath: data))
+        #expect(run("init", "--data", data).code == 0)
+        let file = folder.path + "/strategy.json"
+        try Data(#"{"login":["ios_idfv"]}"#.utf8).write(to: URL(filePath: file))
+        let refused = run("strategy", "set", "--file", file, "--data", data)
+        #expect(refused.code == 1 && refused.output.isEmpty)
+        #expect(refused.errors == "onym strategy set: login must not have ios_idfv: a device logs nobody in.\n")
+        let missing = run("strategy", "rollback", "--version", "9", "--data", data)
+        #expect(missing.code == 1 && missing.errors.contains("no strategy of this version"))
+        #expect(run("strategy", "set", "--preset", "fancy", "--data", data).code == 1)
+        #expect(run("strategy", "set", "--file", folder.path + "/none", "--data", data).code == 1)
+        #expect(run("strategy", "show", "--project", "2", "--data", data).errors.contains("There is no project 2."))
+        for words in [
+            ["set"], ["set", "--preset", "default", "--file", file], ["rollback"], ["rollback", "--version", "x"],
+            ["show", "word"], ["show", "--preset", "x"], ["versions", "--cursor", "a b"],
+            ["show", "--project", "a\r\n"],
+            ["dance"], [],
+        ] {
+            let terminal = Terminal(output: { _ in }, error: { _ in })
+            #expect(Program.run(["strategy"] + words, environment: [:], terminal: terminal) == 2, "\(words)")
+        }
+        #expect(run("strategy", "show", "--data", data).output.hasPrefix("version          1\n"), "nothing changed")
+    }
+
+    @Test("asks which project is meant where there are several")
+    func severalProjects() throws {
+        #expect(run("init", "--data", data, "--project", "Shop").code == 0)
+        let store = try SQLiteStore(StoreFile(folder: data))
+        let project = Project(id: ProjectID(rawValue: 2), name: "Club", madeAt: Instant(milliseconds: 0))
+        let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
+        let job = Job(call: Call(project: project.id, key: nil), command: setUp)
+        _ = try Writer(store: store, chance: { 0 }).process([job], at: Instant(milliseconds: 0))[0].get()
+        store.close()
+        let which = run("strategy", "show", "--data", data)
+        #expect(which.code == 1 && which.errors.contains("Say which project is meant: 1 (Shop), 2 (Club)."))
+        #expect(run("strategy", "set", "--preset", "best_match", "--project", "2", "--data", data).code == 0)
+        #expect(run("strategy", "show", "--project", "1", "--data", data).output.contains("preset           default\n"))
+        let other = run("strategy", "show", "--project=2", "--data", data)
+        #expect(other.output.contains("preset           best_match\n"))
+    }
+
+    @Test("explains what can be done with the rules")
+    func strategyHelp() {
+        let group = run("help", "strategy")
+        #expect(group.code == 0 && group.output.contains("  strategy rollback   Has an earlier version"))
+        #expect(run("strategy", "--help").output == group.output)
+        let help = run("help", "strategy", "set")
+        #expect(help.output.contains("usage: onym strategy set (--preset NAME | --file FILE)"))
+        #expect(run("strategy", "set", "--help").output == help.output)
+        #expect(run("help", "strategy", "dance").code == 2)
+        let unknown = run("strategy", "dance")
+        #expect(unknown.code == 2 && unknown.errors.contains("there is no command \"strategy dance\""))
+        #expect(run("help").output.contains("\n  strategy show "))
     }
 
     // MARK: - settings

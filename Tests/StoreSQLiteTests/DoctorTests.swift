@@ -9,9 +9,13 @@ struct DoctorTests {
     /// A healthy store with a few people, that something is done to.
     private func findings(after sql: String) throws -> Set<String> {
         let fixture = try StoreFixture(.sqlite)
+        var edit = StrategyEdit()
+        edit.preset = .profileLink
         for number in 0..<20 {
             _ = try fixture.identify([.customerID: "c\(number)", .email: "e\(number / 2)@x", .iosIDFV: "d\(number)"])
         }
+        try fixture.set(.edit(edit))
+        _ = try fixture.identify([.customerID: "last"])
         fixture.sqlite?.close()
         if !sql.isEmpty {
             let connection = try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite)
@@ -40,6 +44,10 @@ struct DoctorTests {
             ("DELETE FROM journal WHERE sequence = (SELECT max(sequence) FROM journal)", "link_origin"),
             ("INSERT INTO links VALUES (1000, 999, 99, '', 99999999)", "link_origin"),
             ("DELETE FROM settings", "hash_key"),
+            ("UPDATE strategies SET document = x'00'", "strategy_document"),
+            ("UPDATE strategies SET version = 7", "strategy_version"),
+            ("UPDATE strategies SET made_by = 2", "strategy_origin"),
+            ("UPDATE strategies SET made_by = 99", "strategy_origin"),
             ("DELETE FROM people WHERE id = (SELECT min(id) FROM people)", "link_person"),
             ("UPDATE links SET type = 250 WHERE id = 3", "link_type"),
             ("UPDATE links SET value = '' WHERE id = 3", "link_value"),

@@ -161,6 +161,27 @@ package final class StoreFixture {
         try identify(IdentifyCall(names, previous: previous))
     }
 
+    /// A call that changes the rules.
+    package func job(_ change: SetStrategy) -> Job {
+        made += 1
+        var call = Call(project: World.project, key: KeyID(rawValue: 7))
+        call.requestID = "request \(made)"
+        return Job(call: call, command: .setStrategy(change))
+    }
+
+    /// Changes the rules; answers the version that holds then.
+    @discardableResult
+    package func set(_ change: SetStrategy) throws -> Int {
+        clock.advance(milliseconds: 10)
+        guard case .strategySet(let version, _) = try writer.process([job(change)], at: clock.now)[0].get() else {
+            preconditionFailure("A change of the rules was answered as something else.")
+        }
+        return version
+    }
+
+    /// The rules that the project has and had.
+    package var strategies: StrategyHistory { store.directory.strategies(of: World.project) }
+
     /// Looks at the committed facts, as a loop does.
     package func peek(_ call: IdentifyCall) -> Peek {
         let job = job(call)

@@ -18,11 +18,12 @@ package final class TestServer: Sendable {
 
     /// - Parameter configure: changes what the server is told; by itself it limits no callers.
     package init(
-        _ kind: StoreKind, loops: Int = 2, configure: (inout RunningServer.Configuration) -> Void = { _ in }
+        _ kind: StoreKind, loops: Int = 2, in folder: TemporaryFolder = TemporaryFolder(),
+        configure: (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
         let secrets = IDSyncSecrets(master: [UInt8](repeating: 7, count: 32))
         let plan = ProjectPlan(name: "Test", secrets: secrets, now: Instant(milliseconds: 1_800_000_000_000))
-        folder = TemporaryFolder()
+        self.folder = folder
         switch kind {
         case .memory: store = MemoryStore(hash: World.hash)
         case .sqlite: store = try StoreFixture.makeSQLite(in: folder)

@@ -11,7 +11,7 @@ package struct World {
     private var made: UInt64 = 0
 
     package init(_ strategy: Strategy = .default) {
-        facts = Facts(directory: Directory(strategies: [World.project: strategy]))
+        facts = Facts(directory: Directory(strategies: [World.project: StrategyHistory(first: strategy)]))
     }
 
     package static func identity(_ type: IdentityType, _ value: String) -> Identity {
@@ -65,6 +65,13 @@ package struct World {
             preconditionFailure("A modify was answered as something else.")
         }
         return modified
+    }
+
+    /// Changes the rules; answers the version that holds then.
+    @discardableResult
+    package mutating func set(_ change: SetStrategy) throws(Refusal) -> StrategyVersion {
+        _ = try apply(.setStrategy(change))
+        return facts.strategies(of: World.project).current
     }
 
     package mutating func search(_ names: [IdentityType: String]) throws(Refusal) -> Result {

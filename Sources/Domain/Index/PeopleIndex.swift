@@ -70,6 +70,8 @@ package final class PeopleIndex: @unchecked Sendable {
     private var lastDocument: Int64 = 0
     private var lastRow: Int64 = 0
     package private(set) var directory: Directory
+    /// The directory with what was changed since the last commit.
+    private var pendingDirectory: Directory
     package private(set) var lastPerson: PersonID?
     /// The number of the last link, and of the last one that was committed.
     private var lastLink: Int64 = 0
@@ -86,6 +88,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     package init(directory: Directory = Directory()) {
         self.directory = directory
+        pendingDirectory = directory
     }
 
     package var counts: StoreCounts {
@@ -166,9 +169,10 @@ package final class PeopleIndex: @unchecked Sendable {
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
             case .merged(let merge): merges.apply(merge)
             case .mergeUndone(let id): merges.applyUndo(id)
-            case .projectMade, .appMade, .keyMade: break
+            case .projectMade, .appMade, .keyMade, .strategySet: break
             }
         }
+        if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }
     }
 
     /// The numbers of the links that the batch has ended, in the order in which it did.
@@ -198,9 +202,9 @@ package final class PeopleIndex: @unchecked Sendable {
         for entry in entries {
             for change in entry.changes { commit(change) }
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
-            if entry.changesDirectory { directory = directory.applying(entry.changes) }
             sequence = sequence.next
         }
+        directory = pendingDirectory
     }
 
     /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
@@ -255,6 +259,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Takes back what a batch changed.
     package func rollBack() {
+        pendingDirectory = directory
         forgetEnds()
         recentRows.rollBack()
         merges.rollBack()
@@ -372,10 +377,14 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Views
 
     /// What everybody sees.
-    package var committed: IndexView { IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false) }
+    package var committed: IndexView {
+        IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false, directory: directory)
+    }
 
     /// What the batch sees that is being decided.
-    var pending: IndexView { IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty) }
+    var pending: IndexView {
+        IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
+    }
 
     /// The facts in an index, up to a link.
     package struct IndexView: View {
@@ -383,6 +392,7 @@ package final class PeopleIndex: @unchecked Sendable {
         fileprivate let lastLink: Int64
         /// Whether there are links that the batch has ended, which it does not see.
         fileprivate let knowsEnds: Bool
+        fileprivate let directory: Directory
     }
 }
 
@@ -466,7 +476,9 @@ extension PeopleIndex.IndexView {
 
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
 
-    package func strategy(of project: ProjectID) -> Strategy { index.directory.strategy(of: project) }
+    package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
+
+    package func strategies(of project: ProjectID) -> StrategyHistory { directory.strategies(of: project) }
 }
 
 extension PeopleIndex {

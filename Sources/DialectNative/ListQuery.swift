@@ -1,0 +1,36 @@
+import Gateway
+import HTTPMessage
+import HTTPServer
+
+/// Which part of a list is asked for: `?limit=…&cursor=…` (spec/native.md).
+struct ListQuery {
+    /// How many there shall be at most.
+    let limit: Int
+    /// The number that the part before ended with; nil at the beginning.
+    let cursor: Int?
+
+    private static let limits = 1...200
+    private static let standardLimit = 50
+
+    init(_ request: borrowing Request) throws(Rejection) {
+        let query = request.query
+        limit = try ListQuery.number(query?["limit"], "limit", ListQuery.limits, request.id) ?? ListQuery.standardLimit
+        cursor = try ListQuery.number(query?["cursor"], "cursor", 0...Int.max, request.id)
+    }
+
+    private static func number(
+        _ text: String?, _ name: String, _ range: ClosedRange<Int>, _ id: RequestID
+    ) throws(Rejection) -> Int? {
+        guard let text else { return nil }
+        guard let number = Int(text), range.contains(number) else {
+            let demand = range == limits ? "an integer from 1 to 200" : "a next_cursor that was answered before"
+            throw Rejection(Native.problem(.badRequest, code: Native.validationError, "\(name) must be \(demand).", id))
+        }
+        return number
+    }
+
+    static let parameters: [Schema.Property] = [
+        .init("limit", .integer("How many at most: 1 to 200; 50 unless said.")),
+        .init("cursor", .string("The next_cursor of the part before.")),
+    ]
+}

@@ -1,0 +1,150 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that show and change by which rules a project finds people.
+enum StrategyCalls {
+    static let routes = [
+        SurfaceRoute(
+            .get, "/onym/v1/strategy", scope: .admin,
+            operation: Operation(
+                id: "strategy_get", summary: "Shows the rules by which people are found.",
+                responses: [document] + Native.problems([])),
+            action: .answer { _, caller, tools in
+                let current = history(caller, tools).current
+                return answer(current.strategy, version: current.number)
+            }),
+        SurfaceRoute(
+            .put, "/onym/v1/strategy", scope: .admin,
+            operation: Operation(
+                id: "strategy_set", summary: "Changes the rules by which people are found, from the next call on.",
+                description: """
+                    Takes any part of the document. A preset says all that is not said otherwise; without one, what is \
+                    not said stays as it is. What changes nothing makes no version.
+                    """,
+                request: StrategyDocument.schema(isWhole: false),
+                responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
+            action: command { root throws(JSONFault) in .edit(try StrategyDocument.read(root)) }),
+        SurfaceRoute(
+            .get, "/onym/v1/strategy/versions", scope: .admin,
+            operation: Operation(
+                id: "strategy_versions", summary: "Lists the rules that were, the newest first.",
+                query: ListQuery.parameters,
+                responses: [.init(.ok, "The versions.", schema: versionsSchema)] + Native.problems([.badRequest])),
+            action: .answer { request, caller, tools in
+                do throws(Rejection) {
+                    return versions(history(caller, tools), try ListQuery(request), project(caller, tools))
+                } catch {
+                    return error.response
+                }
+            }),
+        SurfaceRoute(
+            .post, "/onym/v1/strategy/rollback", scope: .admin,
+            operation: Operation(
+                id: "strategy_rollback", summary: "Has an earlier version hold again, as a version of its own.",
+                request: .object([.init("version", .integer(), required: true)], others: false),
+                responses: [document] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
+            action: command { root throws(JSONFault) in .rollback(to: try rollbackVersion(root)) }),
+    ]
+
+    // MARK: - Showing
+
+    private static func history(_ caller: Caller?, _ tools: LoopTools) -> StrategyHistory {
+        guard let caller else { preconditionFailure("A call that needs a key was let in without one.") }
+        return tools.directory.strategies(of: caller.project)
+    }
+
+    private static func project(_ caller: Caller?, _ tools: LoopTools) -> Project? {
+        caller.flatMap { tools.directory.projects[$0.project] }
+    }
+
+    private static func answer(_ strategy: Strategy, version: Int) -> Response {
+        var json = JSONWriter()
+        StrategyDocument.write(strategy, version: version, &json)
+        return Response(.ok, contentType: "application/json", body: json.bytes)
+    }
+
+    private static func versions(_ history: StrategyHistory, _ list: ListQuery, _ project: Project?) -> Response {
+        let rest = history.newestFirst.drop { $0.number >= list.cursor ?? .max }
+        let page = rest.prefix(list.limit)
+        return Native.json(.ok) { json in
+            json.key("versions")
+            json.array { json in
+                for version in page { write(version, project, &json) }
+            }
+            json.key("next_cursor")
+            if page.count < rest.count, let last = page.last { json.decimalString(last.number) } else { json.null() }
+        }
+    }
+
+    private static func write(_ version: StrategyVersion, _ project: Project?, _ json: inout JSONWriter) {
+        json.object { json in
+            json.key("version")
+            json.integer(version.number)
+            json.key("at")
+            // The first holds since there is a project.
+            if let moment = version.at ?? project?.madeAt {
+                json.moment(moment)
+            } else {
+                json.null()
+            }
+            json.key("key")
+            if let key = version.key { json.decimalString(key.rawValue) } else { json.null() }
+            json.key("document")
+            StrategyDocument.write(version.strategy, version: version.number, &json)
+        }
+    }
+
+    // MARK: - Changing
+
+    private static func command(
+        _ read: @escaping @Sendable (JSONValue) throws(JSONFault) -> SetStrategy
+    ) -> SurfaceRoute.Action {
+        .command(
+            body: BufferedBody(),
+            decode: { request, _, tools throws(Rejection) in
+                do throws(JSONFault) {
+                    return DecodedCommand(.setStrategy(try tools.json.read(request.body, read)))
+                } catch {
+                    throw Rejection(Native.problem(error, request.id))
+                }
+            },
+            encode: { reply, _, _ in
+                guard case .strategySet(let version, let strategy) = reply else {
+                    preconditionFailure("A strategy was set, and something else was answered.")
+                }
+                return answer(strategy, version: version)
+            })
+    }
+
+    private static func rollbackVersion(_ root: JSONValue) throws(JSONFault) -> Int {
+        var version: Int64?
+        try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+            switch key {
+            case "version": version = try value.integer(at: "version")
+            default: throw JSONFault(.wrong("is not a field of this call"), at: key.shown)
+            }
+        }
+        guard let version else { throw JSONFault(.wrong("is required: the version to go back to"), at: "version") }
+        return Int(version)
+    }
+
+    // MARK: - What the API's description says
+
+    private static let document = Operation.Answer(
+        .ok, "The whole document.", schema: StrategyDocument.schema(isWhole: true))
+
+    private static let versionsSchema = Schema.object([
+        .init(
+            "versions",
+            .array(
+                .object([
+                    .init("version", .integer(), required: true), .init("at", .string(), required: true),
+                    .init("key", .anyOf([.string("The id of the key that set it."), .null]), required: true),
+                    .init("document", StrategyDocument.schema(isWhole: true), required: true),
+                ])), required: true),
+        .init("next_cursor", .anyOf([.string(), .null]), required: true),
+    ])
+}

@@ -1,0 +1,123 @@
+import Domain
+import Gateway
+import JSON
+
+/// A strategy as a JSON document (spec/native.md).
+enum StrategyDocument {
+    /// Reads what a strategy shall be. Any part may be missing; what is no part is a fault.
+    static func read(_ root: JSONValue) throws(JSONFault) -> StrategyEdit {
+        var edit = StrategyEdit()
+        try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+            switch key {
+            // It means nothing, and is there so that what was answered can be sent back as it is.
+            case "version": _ = try value.integer(at: "version")
+            case "preset": edit.preset = try name(value, at: "preset", presets)
+            case "hierarchy": edit.hierarchy = try types(value, at: "hierarchy")
+            case "login": edit.login = IdentityTypeSet(try types(value, at: "login"))
+            case "unique": edit.unique = IdentityTypeSet(try types(value, at: "unique"))
+            case "immutable": edit.immutable = IdentityTypeSet(try types(value, at: "immutable"))
+            case "on_new_known": edit.onNewKnown = try name(value, at: "on_new_known", onNewKnown)
+            case "on_logout": edit.onLogout = try name(value, at: "on_logout", onLogout)
+            case "lowercase_email": edit.lowercasesEmail = try value.bool(at: "lowercase_email")
+            case "blocked_values": edit.blockedValues = try blockedValues(value, at: "blocked_values")
+            default: throw JSONFault(.wrong("is not a field of a strategy"), at: key.shown)
+            }
+        }
+        return edit
+    }
+
+    /// Writes the whole document.
+    static func write(_ strategy: Strategy, version: Int, _ json: inout JSONWriter) {
+        json.object { json in
+            json.key("version")
+            json.integer(version)
+            json.key("preset")
+            json.string(strategy.preset.rawValue)
+            write("hierarchy", strategy.hierarchy.map { "\($0.name)" }, &json)
+            write("login", strategy.login.types.map { "\($0.name)" }, &json)
+            write("unique", strategy.unique.types.map { "\($0.name)" }, &json)
+            write("immutable", strategy.immutable.types.map { "\($0.name)" }, &json)
+            json.key("on_new_known")
+            json.string(name(of: strategy.onNewKnown, in: onNewKnown))
+            json.key("on_logout")
+            json.string(name(of: strategy.onLogout, in: onLogout))
+            json.key("lowercase_email")
+            json.bool(strategy.lowercasesEmail)
+            write("blocked_values", strategy.blockedValues.values, &json)
+        }
+    }
+
+    private static func write(_ key: StaticString, _ values: [String], _ json: inout JSONWriter) {
+        json.key(key)
+        json.array { json in
+            for value in values { json.string(value) }
+        }
+    }
+
+    // MARK: - Values with names
+
+    private static let presets = StrategyPreset.allCases.map { ($0.rawValue, $0) }
+    private static let onNewKnown: [(String, Strategy.OnNewKnown)] = [("keep", .keep), ("create", .create)]
+    private static let onLogout: [(String, Strategy.OnLogout)] = [("create", .create), ("return", .return)]
+
+    private static func name<Value>(
+        _ json: JSONValue, at path: String, _ values: [(name: String, value: Value)]
+    ) throws(JSONFault) -> Value {
+        let text = try json.string(at: path)
+        guard let value = values.first(where: { $0.name == text })?.value else {
+            throw JSONFault(.wrong("must be \(values.map(\.name).joined(separator: ", ")), not \"\(text)\""), at: path)
+        }
+        return value
+    }
+
+    private static func name<Value: Equatable>(of value: Value, in values: [(name: String, value: Value)]) -> String {
+        guard let name = values.first(where: { $0.value == value })?.name else {
+            preconditionFailure("A value of a strategy has no name.")
+        }
+        return name
+    }
+
+    private static func types(_ json: JSONValue, at path: String) throws(JSONFault) -> [IdentityType] {
+        var types: [IdentityType] = []
+        try json.forEachElement(at: path) { element throws(JSONFault) in
+            let text = try element.text(at: "each value of \(path)")
+            guard let type = text.withBytes({ IdentityType(named: $0) }) else {
+                throw JSONFault(.wrong("has \"\(text.shown)\", which is not an identity type"), at: path)
+            }
+            guard !types.contains(type) else { throw JSONFault(.wrong("has \(type.name) twice"), at: path) }
+            types.append(type)
+        }
+        return types
+    }
+
+    private static func blockedValues(_ json: JSONValue, at path: String) throws(JSONFault) -> BlockedValues {
+        var values: [String] = []
+        try json.forEachElement(at: path) { element throws(JSONFault) in
+            let text = try element.text(at: "each value of \(path)")
+            guard BlockedValues.valueBytes.contains(text.byteCount) else {
+                let limit = BlockedValues.valueBytes.upperBound
+                throw JSONFault(.wrong("must have values of 1 to \(limit) bytes, not \"\(text.shown)\""), at: path)
+            }
+            guard values.count < BlockedValues.countLimit else {
+                throw JSONFault(.wrong("must have at most \(BlockedValues.countLimit) values"), at: path)
+            }
+            values.append(text.copy())
+        }
+        return BlockedValues(values)
+    }
+
+    // MARK: - What the API's description says
+
+    /// The shape of the document, whole or in part.
+    static func schema(isWhole: Bool) -> Schema {
+        let types = Schema.array(.string(oneOf: IdentityType.allCases.map { "\($0.name)" }))
+        let fields: [(String, Schema)] = [
+            ("version", .integer("It grows by one with each change.")), ("preset", .string(oneOf: presets.map(\.0))),
+            ("hierarchy", types), ("login", types), ("unique", types), ("immutable", types),
+            ("on_new_known", .string(oneOf: onNewKnown.map(\.0))), ("on_logout", .string(oneOf: onLogout.map(\.0))),
+            ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
+            ("blocked_values", .array(.string())),
+        ]
+        return .object(fields.map { .init($0.0, $0.1, required: isWhole) }, others: false)
+    }
+}

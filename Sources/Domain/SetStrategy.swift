@@ -1,0 +1,89 @@
+/// Changes the rules by which a project finds people.
+package enum SetStrategy: Equatable, Sendable {
+    case edit(StrategyEdit)
+    /// Has an earlier version hold again, as a version of its own.
+    case rollback(to: Int)
+}
+
+/// What a strategy shall be, as far as somebody says. A preset says all that is not said otherwise; without one, what is
+/// not said stays as it is.
+package struct StrategyEdit: Equatable, Sendable {
+    package var preset: StrategyPreset?
+    package var hierarchy: [IdentityType]?
+    package var unique: IdentityTypeSet?
+    package var login: IdentityTypeSet?
+    package var immutable: IdentityTypeSet?
+    package var onNewKnown: Strategy.OnNewKnown?
+    package var onLogout: Strategy.OnLogout?
+    package var lowercasesEmail: Bool?
+    package var blockedValues: BlockedValues?
+
+    package init() {}
+}
+
+/// Why a strategy would not work.
+package enum StrategyFault: Equatable, Sendable {
+    /// Nobody could ever be found.
+    case emptyHierarchy
+    /// A device would log somebody in.
+    case deviceLogsIn(IdentityType)
+    /// A value that stays for ever would be that of whoever has the device.
+    case deviceIsImmutable(IdentityType)
+    /// A value that stays for ever has to mean one person, and to make them known.
+    case immutableAlone(IdentityType)
+}
+
+extension SetStrategy {
+    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let history = view.strategies(of: project)
+        let current = history.current
+        let strategy: Strategy
+        switch self {
+        case .edit(let edit):
+            strategy = edit.applied(to: current.strategy)
+            if let fault = strategy.fault { throw .badStrategy(fault) }
+        case .rollback(let number):
+            guard let version = history[number] else { throw .noSuchStrategyVersion }
+            strategy = version.strategy
+        }
+        guard strategy != current.strategy else {
+            return Decision(reply: .strategySet(version: current.number, strategy))
+        }
+        let version = current.number + 1
+        return Decision(
+            reply: .strategySet(version: version, strategy),
+            outcome: Outcome(
+                kind: .setStrategy, person: nil, changes: [.strategySet(version: version, strategy)]))
+    }
+}
+
+extension StrategyEdit {
+    /// What a strategy becomes.
+    func applied(to current: Strategy) -> Strategy {
+        let base = preset?.strategy ?? current
+        func named(_ preset: StrategyPreset) -> Strategy {
+            Strategy(
+                preset, hierarchy: hierarchy ?? base.hierarchy, unique: unique ?? base.unique,
+                login: login ?? base.login, immutable: immutable ?? base.immutable,
+                onNewKnown: onNewKnown ?? base.onNewKnown, onLogout: onLogout ?? base.onLogout,
+                lowercasesEmail: lowercasesEmail ?? base.lowercasesEmail,
+                blockedValues: blockedValues ?? base.blockedValues)
+        }
+        // Whoever asks for a preset by its name may look people up by other types and keep the name, but not the rules.
+        if let preset, let model = preset.strategy, named(preset).hasRules(of: model) { return named(preset) }
+        return StrategyPreset.allCases.lazy.map(named).first { $0 == $0.preset.strategy } ?? named(.custom)
+    }
+
+    /// What the edit carries, roughly, in bytes.
+    var byteCount: Int { blockedValues?.values.reduce(256) { $0 + $1.utf8.count } ?? 256 }
+}
+
+extension Strategy {
+    /// Why it would not work; nil where it would.
+    var fault: StrategyFault? {
+        if hierarchy.isEmpty { return .emptyHierarchy }
+        if let type = login.types.first(where: \.isDevice) { return .deviceLogsIn(type) }
+        if let type = immutable.types.first(where: \.isDevice) { return .deviceIsImmutable(type) }
+        return immutable.types.first { !unique.contains($0) || !login.contains($0) }.map { .immutableAlone($0) }
+    }
+}

@@ -1,0 +1,215 @@
+import Domain
+import Foundation
+import StoreSQLite
+import TestKit
+import Testing
+
+/// The rules of a project over HTTP, on every store.
+@Suite("/onym/v1/strategy")
+struct StrategyCallsTests {
+    private struct Client {
+        let server: TestServer
+        let http: HTTPClient
+
+        init(_ server: TestServer) {
+            self.server = server
+            http = server.client
+        }
+
+        func call(_ method: String, _ path: String, _ json: String? = nil, key: String? = nil) throws -> Answer {
+            let field = ("Authorization", "Bearer \(key ?? server.credentials.adminKey)")
+            return Answer(
+                try json.map { try http.call(method, "/onym/v1/strategy" + path, fields: [field], json: $0) }
+                    ?? http.call(method, "/onym/v1/strategy" + path, fields: [field]))
+        }
+
+        func identify(_ path: String, _ identities: String) throws -> Answer {
+            Answer(
+                try http.call(
+                    "POST", "/v1/\(path)", fields: [("x-mp-key", server.credentials.idsyncWebKey)],
+                    json: #"{"environment":"development","known_identities":\#(identities)}"#))
+        }
+    }
+
+    private struct Answer {
+        let wire: Wire.Answer
+        let object: [String: Any]
+
+        init(_ wire: Wire.Answer) {
+            self.wire = wire
+            object = (try? JSONSerialization.jsonObject(with: Data(wire.body.utf8)) as? [String: Any]) ?? [:]
+        }
+
+        subscript(name: String) -> String { object[name].map { "\($0)" } ?? "none" }
+        var versions: [[String: Any]] { object["versions"] as? [[String: Any]] ?? [] }
+        var numbers: [Int] { versions.compactMap { $0["version"] as? Int } }
+    }
+
+    static let standard =
+        #"{"version":1,"preset":"default","hierarchy":["customerid","mobile_number","email","other","facebook","google","#
+        + #""twitter","microsoft","yahoo","ios_idfa","ios_idfv","android_aaid","android_uuid","roku_aid","#
+        + #""roku_publisher_id","microsoft_publisher_id","microsoft_aid","device_application_stamp"],"#
+        + #""login":["customerid"],"unique":["customerid"],"immutable":[],"on_new_known":"keep","on_logout":"create","#
+        + #""lowercase_email":false,"blocked_values":["null","(null)","#
+
+    @Test("shows the default where nobody set anything", arguments: StoreKind.allCases)
+    func standard(_ kind: StoreKind) throws {
+        let answer = try Client(TestServer(kind)).call("GET", "")
+        #expect(answer.wire.status == 200 && answer.wire["Content-Type"] == "application/json")
+        #expect(answer.wire.body.hasPrefix(StrategyCallsTests.standard), "\(answer.wire.body)")
+    }
+
+    @Test("takes what it answers, and calls that nothing new", arguments: StoreKind.allCases)
+    func sentBack(_ kind: StoreKind) throws {
+        let client = Client(try TestServer(kind))
+        for preset in ["profile_link", "best_match", "profile_conversion", "profile_isolation", "default"] {
+            let set = try client.call("PUT", "", "{\"preset\":\"\(preset)\"}")
+            #expect(set.wire.status == 200 && set["preset"] == preset)
+            #expect(try client.call("GET", "").wire.body == set.wire.body)
+            #expect(try client.call("PUT", "", set.wire.body).wire.body == set.wire.body)
+        }
+        #expect(try client.call("GET", "")["version"] == "6")
+    }
+
+    @Test("decides from the next call on", arguments: StoreKind.allCases)
+    func effect(_ kind: StoreKind) throws {
+        let client = Client(try TestServer(kind))
+        let device = try client.identify("identify", #"{"ios_idfv":"1"}"#)["mpid"]
+        #expect(try client.call("PUT", "", #"{"preset":"profile_isolation"}"#).wire.status == 200)
+        let user = try client.identify("login", #"{"customerid":"c","ios_idfv":"1"}"#)["mpid"]
+        #expect(user != device)
+        #expect(try client.identify("logout", #"{"ios_idfv":"1"}"#)["mpid"] == device)
+        #expect(try client.identify("login", #"{"ios_idfv":"1"}"#).wire.status == 400, "a login has to log in")
+        #expect(try client.call("POST", "/rollback", #"{"version":1}"#)["version"] == "3")
+        #expect(try client.identify("logout", #"{"ios_idfv":"1"}"#)["mpid"] != device)
+    }
+
+    @Test("takes e-mail addresses in small letters where that is wanted", arguments: StoreKind.allCases)
+    func lowercaseEmail(_ kind: StoreKind) throws {
+        let client = Client(try TestServer(kind))
+        let before = try client.identify("identify", #"{"email":"Ada@X.com"}"#)["mpid"]
+        #expect(try client.identify("identify", #"{"email":"ada@x.com"}"#)["mpid"] != before)
+        #expect(try client.call("PUT", "", #"{"lowercase_email":true}"#)["preset"] == "custom")
+        let ada = try client.identify("identify", #"{"email":"ÄDA@x.com","other":"O"}"#)["mpid"]
+        let found = try client.identify("identify", #"{"email":"äda@X.com","other":"o"}"#)
+        #expect(found["mpid"] == ada && found.wire.body.contains(#""email":"äda@x.com""#))
+        #expect(try client.identify("search", #"{"other":"O"}"#)["mpid"] == ada)
+        let other = try client.identify("identify", #"{"customerid":"c"}"#)["mpid"]
+        _ = try client.identify(
+            "\(other)/modify", "{},\"identity_changes\":[{\"identity_type\":\"email\",\"new_value\":\"NEW@x\"}]")
+        #expect(try client.identify("search", #"{"email":"new@x","customerid":"c"}"#)["mpid"] == other)
+        let events = try client.http.call(
+            "POST", "/v3/JS/\(client.server.credentials.idsyncWebKey)/events",
+            json: #"{"user_identities":{"email":"EVENT@x"},"events":[]}"#)
+        #expect(events.status == 202, "\(events)")
+        #expect(try client.identify("search", #"{"email":"event@x"}"#).wire.status == 200)
+        // 1,366 of these are 2,732 bytes, and 4,098 in small letters.
+        let long = String(repeating: "\u{130}", count: 1366)
+        #expect(try client.identify("identify", "{\"email\":\"\(long)\"}").wire.status == 400)
+    }
+
+    @Test("lists the versions, the newest first, and goes back to one", arguments: StoreKind.allCases)
+    func versions(_ kind: StoreKind) throws {
+        let client = Client(try TestServer(kind))
+        for preset in ["profile_link", "best_match"] {
+            _ = try client.call("PUT", "", "{\"preset\":\"\(preset)\"}")
+        }
+        let list = try client.call("GET", "/versions")
+        #expect(list.numbers == [3, 2, 1] && list.wire.body.hasSuffix(#""next_cursor":null}"#))
+        let newest = try #require(list.versions.first)
+        #expect(
+            newest["key"] as? String == "1"
+                && (newest["document"] as? [String: Any])?["preset"] as? String == "best_match")
+        let first = try #require(list.versions.last)
+        #expect(first["key"] is NSNull && first["at"] as? String == "2027-01-15T08:00:00.000Z")
+
+        let part = try client.call("GET", "/versions?limit=2")
+        #expect(part.numbers == [3, 2] && part["next_cursor"] == "2")
+        let rest = try client.call("GET", "/versions?limit=2&cursor=2")
+        #expect(rest.numbers == [1] && rest.object["next_cursor"] is NSNull)
+        for query in ["limit=0", "limit=201", "limit=x", "cursor=x", "cursor=-1"] {
+            let refused = try client.call("GET", "/versions?\(query)")
+            #expect(refused.wire.status == 400 && refused["code"] == "validation_error", "\(query)")
+        }
+
+        let back = try client.call("POST", "/rollback", #"{"version":2}"#)
+        #expect(back["version"] == "4" && back["preset"] == "profile_link")
+        #expect(try client.call("POST", "/rollback", #"{"version":4}"#)["version"] == "4", "nothing changes")
+        for version in ["9", "0", "-1"] {
+            let missing = try client.call("POST", "/rollback", "{\"version\":\(version)}")
+            #expect(missing.wire.status == 404 && missing["code"] == "not_found")
+        }
+    }
+
+    @Test("has its versions after a restart")
+    func restart() throws {
+        let folder = TemporaryFolder()
+        let versions: String
+        do {
+            let client = Client(try TestServer(.sqlite, in: folder))
+            _ = try client.call("PUT", "", #"{"hierarchy":["email","ios_idfv"],"blocked_values":["x","Ü"]}"#)
+            versions = try client.call("GET", "/versions").wire.body
+            #expect(versions.contains(#""blocked_values":["x","Ü"]"#))
+        }
+        let store = try SQLiteStore(StoreFile(folder: folder.path))
+        defer { store.close() }
+        let current = store.directory.strategies(of: World.project).current
+        #expect(current.number == 2 && current.strategy.hierarchy == [.email, .iosIDFV])
+        #expect(versions.contains("\"version\":\(current.number)"))
+    }
+
+    static let mistakes: [(body: String, detail: String)] = [
+        (#"{"limits":{"customerid":1}}"#, "limits is not a field of a strategy."),
+        (#"{"shared_device_people":50}"#, "shared_device_people is not a field of a strategy."),
+        (
+            #"{"preset":"fancy"}"#,
+            "preset must be default, profile_conversion, profile_link, profile_isolation, best_match, custom, not \"fancy\"."
+        ),
+        (#"{"preset":1}"#, "preset must be a string."),
+        (#"{"hierarchy":["customerid","shoe_size"]}"#, "hierarchy has \"shoe_size\", which is not an identity type."),
+        (#"{"hierarchy":["email","email"]}"#, "hierarchy has email twice."),
+        (#"{"hierarchy":[]}"#, "hierarchy must name at least one identity type."),
+        (#"{"hierarchy":"email"}"#, "hierarchy must be an array."),
+        (#"{"login":[null]}"#, "each value of login must be a string."),
+        (#"{"login":["ios_idfv"]}"#, "login must not have ios_idfv: a device logs nobody in."),
+        (#"{"unique":["Email"]}"#, "unique has \"Email\", which is not an identity type."),
+        (#"{"immutable":["ios_idfa"]}"#, "immutable must not have ios_idfa: a device changes hands."),
+        (#"{"immutable":["email"]}"#, "immutable has email, which must be in unique and in login as well."),
+        (
+            #"{"immutable":["customerid"],"unique":[]}"#,
+            "immutable has customerid, which must be in unique and in login as well."
+        ),
+        (#"{"on_new_known":"maybe"}"#, "on_new_known must be keep, create, not \"maybe\"."),
+        (#"{"on_logout":"keep"}"#, "on_logout must be create, return, not \"keep\"."),
+        (#"{"lowercase_email":"yes"}"#, "lowercase_email must be true or false."),
+        (#"{"blocked_values":[""]}"#, "blocked_values must have values of 1 to 63 bytes, not \"\"."),
+        (#"{"blocked_values":[1]}"#, "each value of blocked_values must be a string."),
+        (#"{"version":"1"}"#, "version must be a 64-bit integer."),
+        ("[]", "the body must be an object."),
+    ]
+
+    @Test("says what is wrong with a document, and changes nothing", arguments: mistakes)
+    func mistake(_ body: String, _ detail: String) throws {
+        let client = Client(try TestServer(.memory))
+        let answer = try client.call("PUT", "", body)
+        #expect(answer.wire.status == 400 && answer.wire["Content-Type"] == "application/problem+json")
+        #expect(answer["code"] == "validation_error" && answer["detail"] == detail, "\(answer["detail"])")
+        #expect(try client.call("GET", "")["version"] == "1")
+    }
+
+    @Test("refuses bodies that are no documents, too many values and strange keys")
+    func refusals() throws {
+        let client = Client(try TestServer(.memory))
+        let broken = try client.call("PUT", "", "{")
+        #expect(broken.wire.status == 400 && broken["code"] == "malformed_body")
+        let values = (0...1000).map { "\"v\($0)\"" }.joined(separator: ",")
+        #expect(try client.call("PUT", "", "{\"blocked_values\":[\(values)]}").wire.status == 400)
+        for body in ["{}", #"{"version":"2"}"#, #"{"version":1,"reason":"x"}"#] {
+            #expect(try client.call("POST", "/rollback", body)["code"] == "validation_error")
+        }
+        for key in ["nonsense", client.server.credentials.idsyncKey, client.server.credentials.claimAgentKey] {
+            #expect(try client.call("GET", "", key: key).wire.status == 401)
+            #expect(try client.call("PUT", "", "{}", key: key).wire.status == 401)
+        }
+    }
+}

@@ -1,0 +1,172 @@
+import Domain
+import TestKit
+import Testing
+
+/// The rules as data: presets, changes and versions (spec/idsync.md 3.1, spec/native.md).
+@Suite("Strategies")
+struct StrategyTests {
+    // MARK: - Presets
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let preset: StrategyPreset
+        let unique: IdentityTypeSet
+        let login: IdentityTypeSet
+        let onNewKnown: Strategy.OnNewKnown
+        let onLogout: Strategy.OnLogout
+        var testDescription: String { preset.rawValue }
+    }
+
+    static let rows = [
+        Row(preset: .default, unique: [.customerID], login: [.customerID], onNewKnown: .keep, onLogout: .create),
+        Row(
+            preset: .profileConversion, unique: [.customerID, .email], login: [.customerID], onNewKnown: .keep,
+            onLogout: .create),
+        Row(
+            preset: .profileLink, unique: [.customerID, .email], login: [.customerID, .email], onNewKnown: .create,
+            onLogout: .create),
+        Row(
+            preset: .profileIsolation, unique: [.customerID, .email], login: [.customerID, .email],
+            onNewKnown: .create, onLogout: .return),
+        Row(preset: .bestMatch, unique: [], login: [], onNewKnown: .keep, onLogout: .create),
+    ]
+
+    @Test("have the presets of the specification", arguments: rows)
+    func presets(_ row: Row) throws {
+        let strategy = try #require(row.preset.strategy)
+        #expect(strategy.preset == row.preset)
+        #expect(strategy.unique == row.unique && strategy.login == row.login && strategy.immutable.isEmpty)
+        #expect(strategy.onNewKnown == row.onNewKnown && strategy.onLogout == row.onLogout)
+        #expect(strategy.hierarchy.first == .customerID && strategy.hierarchy.last == .deviceApplicationStamp)
+        #expect(Set(strategy.hierarchy).count == strategy.hierarchy.count)
+        #expect(!strategy.lowercasesEmail && strategy.blockedValues == .standard)
+    }
+
+    @Test("have a row for each preset but custom")
+    func allPresets() {
+        #expect(StrategyTests.rows.map(\.preset) + [.custom] == StrategyPreset.allCases)
+        #expect(StrategyPreset.custom.strategy == nil)
+        #expect(Strategy.default.hierarchy.count == 18)
+        #expect(Strategy.profileLink.hierarchy.prefix(2) == [.customerID, .email])
+    }
+
+    // MARK: - Changes
+
+    private func edit(_ change: (inout StrategyEdit) -> Void) -> SetStrategy {
+        var edit = StrategyEdit()
+        change(&edit)
+        return .edit(edit)
+    }
+
+    @Test("are filled by a preset, and else stay as they are")
+    func filling() throws {
+        var world = World()
+        let link = try world.set(edit { $0.preset = .profileLink })
+        #expect(link.number == 2 && link.strategy == .profileLink)
+        let kept = try world.set(edit { $0.onLogout = .return })
+        #expect(kept.strategy == .profileIsolation, "what is like a preset is called by its name")
+        let own = try world.set(edit { $0.login = [.email] })
+        #expect(own.strategy.preset == .custom && own.strategy.unique == [.customerID, .email])
+        let whole = try world.set(edit { $0.preset = .default })
+        #expect(whole.number == 5 && whole.strategy == .default)
+    }
+
+    @Test("keep a preset's name that was asked for, as long as its rules hold")
+    func naming() throws {
+        var world = World()
+        let short = edit {
+            $0.preset = .profileConversion
+            $0.hierarchy = [.customerID, .email, .iosIDFV]
+        }
+        #expect(try world.set(short).strategy.preset == .profileConversion)
+        let broken = edit {
+            $0.preset = .profileConversion
+            $0.onNewKnown = .create
+        }
+        #expect(try world.set(broken).strategy.preset == .custom)
+        #expect(try world.set(edit { $0.hierarchy = [.email] }).strategy.preset == .custom)
+    }
+
+    @Test("make no version when nothing changes")
+    func unchanged() throws {
+        var world = World()
+        #expect(try world.set(edit { _ in }).number == 1)
+        #expect(try world.set(edit { $0.preset = .default }).number == 1)
+        let change = edit { $0.blockedValues = BlockedValues(["none"]) }
+        #expect(try world.set(change).number == 2)
+        #expect(try world.set(change).number == 2)
+        #expect(try world.set(.rollback(to: 2)).number == 2)
+    }
+
+    @Test("go back to an earlier version as a new one")
+    func rollback() throws {
+        var world = World()
+        _ = try world.set(edit { $0.preset = .bestMatch })
+        let first = try world.set(.rollback(to: 1))
+        #expect(first.number == 3 && first.strategy == .default)
+        #expect(try world.set(.rollback(to: 2)).strategy == .bestMatch)
+        for missing in [0, -1, 5, Int.min, Int.max] {
+            #expect(throws: Refusal.noSuchStrategyVersion) { try world.set(.rollback(to: missing)) }
+        }
+        #expect(world.facts.strategies(of: World.project).newestFirst.map(\.number) == [4, 3, 2, 1])
+    }
+
+    @Test("are refused where they would not work")
+    func faults() {
+        var world = World()
+        let rows: [(SetStrategy, StrategyFault)] = [
+            (edit { $0.hierarchy = [] }, .emptyHierarchy),
+            (edit { $0.login = [.customerID, .iosIDFV] }, .deviceLogsIn(.iosIDFV)),
+            (edit { $0.immutable = [.deviceApplicationStamp] }, .deviceIsImmutable(.deviceApplicationStamp)),
+            (edit { $0.immutable = [.email] }, .immutableAlone(.email)),
+            (
+                edit {
+                    $0.immutable = [.email]
+                    $0.login = [.customerID, .email]
+                }, .immutableAlone(.email)
+            ),
+        ]
+        for (change, fault) in rows {
+            #expect(throws: Refusal.badStrategy(fault)) { try world.set(change) }
+        }
+        #expect(world.facts.strategies(of: World.project) == .initial)
+        let possible = edit {
+            $0.unique = [.customerID, .email]
+            $0.login = [.customerID, .email]
+            $0.immutable = [.email]
+        }
+        #expect(throws: Never.self) { try world.set(possible) }
+    }
+
+    // MARK: - Effects
+
+    @Test("decide the calls that come after them")
+    func effect() throws {
+        var world = World()
+        let device = try world.call(.start, [.iosIDFV: "1"])
+        try world.set(edit { $0.preset = .profileIsolation })
+        let user = try world.call(.login, [.customerID: "c", .iosIDFV: "1"])
+        #expect(user.person != device.person)
+        #expect(try world.call(.logout, [.iosIDFV: "1"]).person == device.person)
+        try world.set(edit { $0.blockedValues = BlockedValues(["c"]) })
+        #expect(world.identify([.customerID: "c", .iosIDFV: "1"]).person == device.person)
+    }
+
+    // MARK: - Keeping
+
+    @Test("are read as they were kept")
+    func packing() throws {
+        let custom = Strategy(
+            hierarchy: [.email, .iosIDFV], unique: [.email], login: [.email], immutable: [.email],
+            onNewKnown: .create, onLogout: .return, lowercasesEmail: true,
+            blockedValues: BlockedValues(["", "\u{1F600} grin", "Null"]))
+        let all = StrategyPreset.allCases.compactMap(\.strategy) + [custom]
+        for strategy in all {
+            let packed = strategy.packed
+            #expect(Strategy(packed: packed) == strategy)
+            for count in packed.indices { #expect(Strategy(packed: Array(packed[..<count])) == nil) }
+            #expect(Strategy(packed: packed + [0]) == nil)
+            let reply = Reply.strategySet(version: 300, strategy)
+            #expect(Reply(packed: reply.packed) == reply)
+        }
+    }
+}

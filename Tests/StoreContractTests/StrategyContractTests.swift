@@ -1,0 +1,80 @@
+import Domain
+import Engine
+import StoreSQLite
+import TestKit
+import Testing
+
+/// What the contract of stores means for the rules of projects.
+@Suite("The contract of stores, for strategies")
+struct StrategyContractTests {
+    private func preset(_ preset: StrategyPreset) -> SetStrategy {
+        var edit = StrategyEdit()
+        edit.preset = preset
+        return .edit(edit)
+    }
+
+    @Test("rules hold for the calls behind them, also in their own batch", arguments: StoreKind.allCases)
+    func sameBatch(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let device = try fixture.identify([.iosIDFV: "1"])
+        let user = StoreFixture.IdentifyCall([.customerID: "c", .iosIDFV: "1"])
+        let answers = fixture.writer.process(
+            [
+                fixture.job(preset(.profileLink)), fixture.job(user), fixture.job(preset(.default)),
+                fixture.job(preset(.default)), fixture.job(preset(.bestMatch)),
+            ], at: fixture.clock.now)
+        #expect(answers[0] == .success(.strategySet(version: 2, .profileLink)))
+        guard case .success(.identified(let made)) = answers[1] else { preconditionFailure() }
+        #expect(made.person != device.person)
+        #expect(answers[2] == .success(.strategySet(version: 3, .default)))
+        #expect(answers[3] == answers[2], "nothing changed")
+        #expect(answers[4] == .success(.strategySet(version: 4, .bestMatch)))
+        #expect(fixture.store.directory.strategy(of: World.project) == .bestMatch)
+        #expect(fixture.changes == 5)
+    }
+
+    @Test("rules and their versions are there after a restart", arguments: StoreKind.allCases)
+    func reopened(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        var custom = StrategyEdit()
+        (custom.hierarchy, custom.lowercasesEmail) = ([.email, .iosIDFV], true)
+        custom.blockedValues = BlockedValues(["a b", "\n", "\u{E9}"])
+        for change in [preset(.profileIsolation), .edit(custom), .rollback(to: 1)] { try fixture.set(change) }
+        let before = fixture.strategies
+        #expect(before.current.number == 4 && before.current.strategy == .default)
+        #expect(before[3]?.key == KeyID(rawValue: 7) && before[3]?.at != nil && before[1]?.at == nil)
+        try fixture.reopen()
+        #expect(fixture.strategies == before)
+        #expect(try fixture.set(.rollback(to: 3)) == 5)
+        #expect(fixture.strategies.current.strategy == before[3]?.strategy)
+        if kind.isDurable {
+            fixture.sqlite?.close()
+            #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+        }
+    }
+
+    @Test("rules whose commit failed do not hold; those whose answer was lost do", arguments: StoreKind.allCases)
+    func faults(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        fixture.failNextCommit(.before)
+        #expect(throws: CallFailure.self) { try fixture.set(preset(.bestMatch)) }
+        #expect(fixture.writer.recover() == nil)
+        #expect(fixture.strategies == .initial)
+        fixture.failNextCommit(.after)
+        #expect(throws: CallFailure.self) { try fixture.set(preset(.profileLink)) }
+        #expect(fixture.writer.recover() == nil)
+        #expect(fixture.strategies.current.number == 2 && fixture.strategies.current.strategy == .profileLink)
+        #expect(try fixture.set(preset(.profileLink)) == 2)
+    }
+
+    @Test("what was shared before its type became unique is no damage")
+    func uniqueLater() throws {
+        let fixture = try StoreFixture(.sqlite)
+        _ = try fixture.identify([.customerID: "1", .email: "e"])
+        _ = try fixture.identify([.customerID: "2", .email: "e"])
+        try fixture.set(preset(.profileConversion))
+        _ = try fixture.identify([.customerID: "3", .email: "e"])
+        fixture.sqlite?.close()
+        #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+    }
+}
