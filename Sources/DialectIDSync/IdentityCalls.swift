@@ -187,7 +187,7 @@ extension IdentityCalls {
         .init(
             "known_identities",
             .object(
-                IdentityType.allCases.map { .init("\($0.name)", .anyOf([.string(), .null])) }, others: false),
+                IdentityType.idsync.map { .init("\($0.name)", .anyOf([.string(), .null])) }, others: false),
             required: true),
         .init("previous_mpid", .anyOf([.string("A 64-bit integer."), .integer(), .null])),
         .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),

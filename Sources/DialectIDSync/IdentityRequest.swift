@@ -55,7 +55,9 @@ extension IdentityType {
         switch key {
         case "facebook_custom_audience_id": self = .facebookCustomAudienceID
         default:
-            guard let type = key.withBytes({ IdentityType(named: $0) }) else { return nil }
+            guard let type = key.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
+                return nil
+            }
             self = type
         }
     }

@@ -110,7 +110,7 @@ enum StrategyDocument {
 
     /// The shape of the document, whole or in part.
     static func schema(isWhole: Bool) -> Schema {
-        let types = Schema.array(.string(oneOf: IdentityType.allCases.map { "\($0.name)" }))
+        let types = Schema.array(.string(oneOf: IdentityType.idsync.map { "\($0.name)" }))
         let fields: [(String, Schema)] = [
             ("version", .integer("It grows by one with each change.")), ("preset", .string(oneOf: presets.map(\.0))),
             ("hierarchy", types), ("login", types), ("unique", types), ("immutable", types),

@@ -31,6 +31,12 @@ package struct Attributes: Equatable, Sendable {
 
     private var valueCount: Int { entries.values.count { $0.value != nil } }
 
+    /// Takes in some writes, however many there are. Answers whether anything changed.
+    mutating func set(_ writes: [Write], at moment: Instant) -> Bool {
+        for write in writes { entries[write.name] = Entry(value: write.value, at: moment) }
+        return !writes.isEmpty
+    }
+
     /// Takes in some writes. Values beyond the limit are left out. Answers whether anything changed.
     mutating func apply(_ writes: [Write], at moment: Instant) -> Bool {
         var hasChanged = false

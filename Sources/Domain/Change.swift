@@ -30,6 +30,9 @@ package final class JournalEntry: Sendable {
         case alias = 8
         case undoAlias = 9
         case undoMerge = 11
+        case claim = 12
+        case collect = 13
+        case setProperties = 14
         /// A call of any kind that was refused.
         case refused = 10
     }

@@ -7,6 +7,9 @@ package enum Command: Sendable {
     case makeAlias(MakeAlias)
     case undoAlias(UndoAlias)
     case undoMerge(UndoMerge)
+    case claim(Claim)
+    case collect(Collect)
+    case setProperties(SetProperties)
     case setUp(SetUp)
     case setStrategy(SetStrategy)
 }
@@ -18,7 +21,7 @@ extension Command {
         case .identify(let identify): identify.identities
         case .search(let search): search.identities
         case .modify(let modify): modify.identities
-        case .ingest, .makeAlias, .undoAlias, .undoMerge, .setUp, .setStrategy: []
+        case .ingest, .makeAlias, .undoAlias, .undoMerge, .claim, .collect, .setProperties, .setUp, .setStrategy: []
         }
     }
 
@@ -42,7 +45,11 @@ extension Command {
             ingest.rows.reduce(ingest.attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) {
                 $0 + 64 + $1.body.count
             }
-        case .makeAlias, .undoAlias, .undoMerge: 256
+        case .makeAlias, .undoAlias, .undoMerge, .claim: 256
+        case .collect(let collect):
+            collect.parts.reduce(256) { bytes, part in part.rows.reduce(bytes + 256) { $0 + 64 + $1.body.count } }
+        case .setProperties(let properties):
+            properties.values.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count }
         case .setUp(let setUp): 256 * (1 + setUp.apps.count + setUp.keys.count)
         case .setStrategy(.edit(let edit)): edit.byteCount
         case .setStrategy(.rollback): 64
@@ -107,6 +114,12 @@ package struct Needs: Sendable {
             if let person = ingest.person { people.append(person) }
             for identity in ingest.identities + ingest.devices { add(identity.key) }
         case .makeAlias(let alias): people += [alias.source, alias.destination]
+        case .claim(let claim):
+            add(claim.anonymous.key)
+            add(claim.user.key)
+        case .collect(let collect):
+            for part in collect.parts { add(part.user.key) }
+        case .setProperties(let properties): add(properties.user.key)
         case .undoAlias, .undoMerge, .setUp, .setStrategy: break
         }
     }
@@ -116,7 +129,7 @@ extension Command {
     /// The person that the call names, if it names one.
     package var person: PersonID? {
         switch self {
-        case .identify, .search, .setUp, .setStrategy, .undoAlias, .undoMerge: nil
+        case .identify, .search, .claim, .collect, .setProperties, .setUp, .setStrategy, .undoAlias, .undoMerge: nil
         case .modify(let modify): modify.person
         case .ingest(let ingest): ingest.person
         case .makeAlias(let alias): alias.source
@@ -127,7 +140,7 @@ extension Command {
     package var mayPeek: Bool {
         switch self {
         case .identify, .search, .modify, .setUp, .setStrategy: true
-        case .ingest, .makeAlias, .undoAlias, .undoMerge: false
+        case .ingest, .makeAlias, .undoAlias, .undoMerge, .claim, .collect, .setProperties: false
         }
     }
 }
@@ -144,6 +157,10 @@ package enum Reply: Equatable, Sendable {
     case aliased(Aliased)
     case aliasUndone(AliasID)
     case mergeUndone(MergeID)
+    case claimed(Claimed)
+    case collected(Collected)
+    /// All that the user's properties are now.
+    case propertiesSet([String: String])
     /// Nothing, but a line in the journal: the caller is told why not.
     case refused(Refusal)
     case setUp
@@ -166,7 +183,9 @@ package enum Reply: Equatable, Sendable {
         case .modified(let modified): modified.person
         case .ingested(let ingested): ingested.person
         case .inspected(let inspected): inspected.isReadOnly ? nil : inspected.identified.person
-        case .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp, .strategySet: nil
+        case .claimed(let claimed): claimed.user
+        case .collected, .propertiesSet, .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp, .strategySet:
+            nil
         }
     }
 }
@@ -189,6 +208,9 @@ package enum Refusal: Error, Equatable, Sendable {
     case tooManyAliases
     case noSuchAlias
     case noSuchMerge
+    /// Another known user has claimed the anonymous id.
+    case claimedByAnother
+    case tooManyProperties
     /// The strategy would not work.
     case badStrategy(StrategyFault)
     /// The project has had no strategy of that version.
@@ -198,7 +220,8 @@ package enum Refusal: Error, Equatable, Sendable {
     package var isJournalled: Bool {
         switch self {
         case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge, .badStrategy, .noSuchStrategyVersion: false
-        case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases:
+        case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases,
+            .claimedByAnother, .tooManyProperties:
             true
         }
     }
@@ -213,6 +236,8 @@ package enum Refusal: Error, Equatable, Sendable {
         case .aliasesNotAllowed: "aliases_not_allowed"
         case .invalidAlias: "invalid_alias"
         case .tooManyAliases: "too_many_aliases"
+        case .claimedByAnother: "claimed_by_another"
+        case .tooManyProperties: "too_many_properties"
         case .badStrategy: "validation_error"
         }
     }
@@ -263,6 +288,9 @@ extension Command {
         case .makeAlias(let alias): try alias.decide(stamp, in: project, view)
         case .undoAlias(let undo): try undo.decide(stamp, in: project, view)
         case .undoMerge(let undo): try undo.decide(in: project, view)
+        case .claim(let claim): try claim.decide(stamp, view)
+        case .collect(let collect): collect.decide(stamp, view)
+        case .setProperties(let properties): try properties.decide(stamp, in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)
         case .setStrategy(let setStrategy): try setStrategy.decide(in: project, view)
         }

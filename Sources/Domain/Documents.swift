@@ -6,6 +6,10 @@ package enum DocumentKind: UInt8, Sendable {
     case alias = 2
     /// The ids of a person's aliases.
     case aliasesOfPerson = 3
+    /// What the Claim dialect keeps of a user.
+    case appUser = 4
+    /// The properties of a user in Claim.
+    case properties = 5
 }
 
 /// By what a document is found.

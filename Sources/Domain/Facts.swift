@@ -25,6 +25,7 @@ package struct Facts: Sendable {
     package private(set) var lastRow = RowNumber(rawValue: 0)
     /// The merges in force, in the order in which they were made.
     package private(set) var merges: [Merge] = []
+    private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
     package private(set) var replays = Replays()
     package private(set) var directory: Directory
@@ -67,6 +68,7 @@ package struct Facts: Sendable {
         }
         part.documents = documents
         part.rowHashes = rowHashes
+        part.rowCounts = rowCounts
         part.merges = merges
         part.replays = replays.under(needs.replays)
         return part
@@ -101,6 +103,7 @@ package struct Facts: Sendable {
             let previous = people[person]?.rows.last { $0.row.kind == row.kind }?.number
             people[person]?.rows.append(
                 StoredRow(number: lastRow, person: person, row: row, previous: previous))
+            rowCounts[person, default: [:]][row.kind, default: 0] += 1
             if let hash = row.recognition { rowHashes.insert(hash) }
         case .merged(let merge): merges.append(merge)
         case .mergeUndone(let id): merges.removeAll { $0.id == id }
@@ -148,6 +151,17 @@ extension Facts: View {
     package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
 
     package func merge(_ id: MergeID) -> Merge? { merges.first { $0.id == id } }
+
+    package func merges(of person: PersonID) -> [Merge] {
+        let members = Set(members(of: person))
+        return merges.filter { members.contains($0.from) }.sorted { $0.id < $1.id }
+    }
+
+    package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
+        rowCounts[person]?[kind] ?? 0
+    }
+
+    package func person(_ id: PersonID) -> PersonID? { people[id] == nil ? nil : id }
 
     package func members(of person: PersonID) -> [PersonID] {
         var members: Set<PersonID> = [person]

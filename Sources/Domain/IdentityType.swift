@@ -39,6 +39,17 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     case microsoftAID = 32
     case microsoftPublisherID = 33
 
+    // Claim: what a known user is called, what an anonymous one is, and what stands for nobody in particular.
+    case claimUserID = 34
+    case claimAnonymousID = 35
+    case claimNobody = 36
+
+    /// The dialect whose clients use it.
+    package var dialect: Dialect { rawValue <= IdentityType.microsoftPublisherID.rawValue ? .idsync : .claim }
+
+    /// The types of IDSync.
+    package static let idsync = allCases.filter { $0.dialect == .idsync }
+
     /// The type's name in every document and on every wire.
     package var name: StaticString {
         switch self {
@@ -75,6 +86,9 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         case .fireAID: "fire_aid"
         case .microsoftAID: "microsoft_aid"
         case .microsoftPublisherID: "microsoft_publisher_id"
+        case .claimUserID: "claim_user_id"
+        case .claimAnonymousID: "claim_anonymous_id"
+        case .claimNobody: "claim_nobody"
         }
     }
 
@@ -104,7 +118,7 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     }()
 
     /// Whether it names a device, and so may be shared by people; such a type never logs anyone in.
-    package var isDevice: Bool { rawValue >= IdentityType.iosIDFA.rawValue }
+    package var isDevice: Bool { rawValue >= IdentityType.iosIDFA.rawValue && dialect == .idsync }
 }
 
 /// A set of identity types.

@@ -103,6 +103,20 @@ extension Reply {
         case .aliased(.ignored(let reason)):
             packer.add(JournalEntry.Kind.alias.rawValue)
             packer.add(reason.rawValue)
+        case .claimed(let claimed):
+            packer.add(JournalEntry.Kind.claim.rawValue)
+            packer.add(UInt64(bitPattern: claimed.user.rawValue))
+            packer.add(UInt64(claimed.events))
+        case .collected(let collected):
+            packer.add(JournalEntry.Kind.collect.rawValue)
+            packer.add(UInt64(collected.accepted))
+            packer.add(UInt64(collected.repeated))
+        case .propertiesSet(let properties):
+            packer.add(JournalEntry.Kind.setProperties.rawValue)
+            for (name, value) in properties.sorted(by: { $0.key < $1.key }) {
+                packer.add(name)
+                packer.add(value)
+            }
         case .mergeUndone(let merge):
             packer.add(JournalEntry.Kind.undoMerge.rawValue)
             packer.add(UInt64(bitPattern: merge.rawValue))
@@ -150,6 +164,19 @@ extension Reply {
                 guard let id = unpacker.integer() else { return nil }
                 self = .aliased(.made(AliasID(rawValue: Int64(bitPattern: id))))
             }
+        case .claim:
+            guard let user = unpacker.person(), let events = unpacker.integer() else { return nil }
+            self = .claimed(Claimed(user: user, events: Int(events)))
+        case .collect:
+            guard let accepted = unpacker.integer(), let repeated = unpacker.integer() else { return nil }
+            self = .collected(Collected(accepted: Int(accepted), repeated: Int(repeated)))
+        case .setProperties:
+            var properties: [String: String] = [:]
+            while !unpacker.isAtEnd {
+                guard let name = unpacker.text(), let value = unpacker.text() else { return nil }
+                properties[name] = value
+            }
+            self = .propertiesSet(properties)
         case .undoMerge:
             guard let id = unpacker.integer() else { return nil }
             self = .mergeUndone(MergeID(rawValue: Int64(bitPattern: id)))

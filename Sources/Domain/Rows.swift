@@ -3,12 +3,18 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     case event = 1
     /// What the events of one upload have in common: the app, the device, the session.
     case context = 2
+    /// A measurement that an event tells of.
+    case metric = 3
+    /// A step of a funnel that an event tells of.
+    case step = 4
 
     /// The kind's name in every document.
     package var name: StaticString {
         switch self {
         case .event: "event"
         case .context: "context"
+        case .metric: "metric"
+        case .step: "step"
         }
     }
 

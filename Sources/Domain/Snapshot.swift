@@ -101,7 +101,9 @@ package struct Profile: Sendable {
         }
         self.identities = identities
         self.aliases = aliases
-        attributes = try FoldedAttributes(.attributes, root: root, members.map(\.id), merges, snapshot)
+        attributes = try FoldedAttributes(root: root, merges) { person throws(StoreFault) in
+            try snapshot.document(DocumentKey(.attributes, of: person))
+        }
         // Whoever another person was aliased to is as old as that one.
         let ids = Set(members.map(\.id))
         let sources = aliases.filter { ids.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
@@ -125,14 +127,13 @@ package struct FoldedAttributes: Sendable {
 
     private typealias Candidate = (entry: Attributes.Entry, origin: PersonID)
 
-    init(
-        _ kind: DocumentKind, root: PersonID, _ members: [PersonID], _ merges: [Merge], _ snapshot: any Snapshot
-    ) throws(StoreFault) {
+    /// Folds the documents of a group.
+    package init<Failure>(
+        root: PersonID, _ merges: [Merge], document: (PersonID) throws(Failure) -> [UInt8]?
+    ) throws(Failure) {
         var folded: [String: Candidate] = [:]
-        func fold(_ person: PersonID, mergedAt: Instant?) throws(StoreFault) {
-            guard
-                let attributes = try snapshot.document(DocumentKey(kind, of: person)).flatMap(Attributes.init(packed:))
-            else { return }
+        func fold(_ person: PersonID, mergedAt: Instant?) throws(Failure) {
+            guard let attributes = try document(person).flatMap(Attributes.init(packed:)) else { return }
             for (name, entry) in attributes.entries {
                 if let known = folded[name], let mergedAt, !FoldedAttributes.replaces(entry, known.entry, mergedAt) {
                     continue

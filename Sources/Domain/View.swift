@@ -32,6 +32,15 @@ package protocol View {
     /// All that are one with a person, itself among them.
     func members(of person: PersonID) -> [PersonID]
 
+    /// The merges in force by which a person is one with others, in the order in which they were made.
+    func merges(of person: PersonID) -> [Merge]
+
+    /// How many rows of a kind are stored under a person.
+    func rowCount(of person: PersonID, _ kind: RowKind) -> Int
+
+    /// The person with an id, whatever its project.
+    func person(_ id: PersonID) -> Person?
+
     /// The document under a key.
     func document(_ key: DocumentKey) -> [UInt8]?
 

@@ -70,6 +70,9 @@ package final class Writer {
                 entries.append(entry)
                 // The id is used up, whatever it was used for.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
+                for case .personMade(let person, _) in outcome.changes {
+                    lastPerson = max(lastPerson ?? person, person)
+                }
             }
             if let person = decision.reply.seen {
                 workspace.see(person, at: stamp.at)

@@ -216,7 +216,8 @@ extension Refusal {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
         case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchStrategyVersion: .notFound
-        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy: .badRequest
+        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties: .badRequest
+        case .claimedByAnother: .conflict
         case .aliasesNotAllowed: .forbidden
         }
     }
@@ -228,6 +229,8 @@ extension Refusal {
         case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
         case .nobodyFound: "Nobody was found by these identities."
         case .noSuchPerson: "There is no person with this id."
+        case .claimedByAnother: "anonymous_id is already claimed by another user"
+        case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
         case .noSuchMerge: "There is no merge with this id, or it was undone."
         case .noSuchAlias: "There is no alias with this id."
         case .aliasesNotAllowed: "This project's strategy has no use for aliases."

@@ -17,10 +17,7 @@ struct MemorySnapshot: Snapshot {
     func root(of person: PersonID) -> PersonID { facts.root(of: person) }
     func members(of person: PersonID) -> [PersonID] { facts.members(of: person) }
 
-    func merges(of person: PersonID) -> [Merge] {
-        let members = Set(facts.members(of: person))
-        return facts.merges.filter { members.contains($0.from) }.sorted { $0.id < $1.id }
-    }
+    func merges(of person: PersonID) -> [Merge] { facts.merges(of: person) }
 
     func identities(of person: PersonID) -> [HeldIdentity] {
         var held: [HeldIdentity] = []

@@ -72,6 +72,14 @@ final class MergeForest: @unchecked Sendable {
         return members.sorted()
     }
 
+    func pendingMerges(of person: PersonID) -> [Merge] {
+        if pendingMerges.isEmpty, pendingEnds.isEmpty { return merges(of: person) }
+        let members = Set(pendingMembers(of: person))
+        let known = members.flatMap { merges(of: $0) } + pendingMerges.values
+        let inForce = Dictionary(known.map { ($0.id, $0) }) { one, _ in one }.values
+        return inForce.filter { members.contains($0.from) && !pendingEnds.contains($0.id) }.sorted { $0.id < $1.id }
+    }
+
     func apply(_ merge: Merge) {
         let (from, into) = (pendingRoot(of: merge.from), pendingRoot(of: merge.into))
         precondition(from != into, "Two people were merged who are one.")
@@ -83,14 +91,12 @@ final class MergeForest: @unchecked Sendable {
         guard let merge = pendingMerge(id) else { preconditionFailure("A merge was undone that is none.") }
         let members = pendingMembers(of: merge.from)
         let old = Set(members.map { root(of: $0) } + members)
-        pendingEnds.insert(id)
-        let inForce = Set(members.flatMap { merges(of: $0) }.map(\.id)).union(pendingMerges.keys)
-            .subtracting(pendingEnds).compactMap { merges[$0] ?? pendingMerges[$0] }
-            .filter { Set(members).contains($0.from) }
+        let inForce = pendingMerges(of: merge.from).filter { $0.id != id }
         for root in old { pendingRoots[root] = nil }
+        pendingEnds.insert(id)
         for member in members { pendingSplits[member] = member }
         // In the order in which they were made, each joins what those before it left.
-        for merge in inForce.sorted(by: { $0.id < $1.id }) {
+        for merge in inForce {
             let (from, into) = (pendingRoot(of: merge.from), pendingRoot(of: merge.into))
             pendingRoots[from] = into
         }

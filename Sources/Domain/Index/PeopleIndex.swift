@@ -65,6 +65,8 @@ package final class PeopleIndex: @unchecked Sendable {
     fileprivate let merges = MergeForest()
     /// Reads a document by its number, for the batch that is being decided. The store's to set.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
+    /// How many rows the batch has added.
+    fileprivate private(set) var pendingRows: [PersonID: [RowKind: Int]] = [:]
     /// Documents that the batch has put.
     fileprivate private(set) var pendingDocuments: [DocumentKey: [UInt8]] = [:]
     private var lastDocument: Int64 = 0
@@ -164,7 +166,8 @@ package final class PeopleIndex: @unchecked Sendable {
                 pendingEnds.append(link)
                 isEnding.insert(link)
                 endingHolders[links[link].identity, default: 0] += 1
-            case .rowAdded(_, let row):
+            case .rowAdded(let person, let row):
+                pendingRows[person, default: [:]][row.kind, default: 0] += 1
                 if let hash = row.recognition { recentRows.note(hash) }
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
             case .merged(let merge): merges.apply(merge)
@@ -197,6 +200,7 @@ package final class PeopleIndex: @unchecked Sendable {
         forgetEnds()
         if let last = entries.last { recentRows.commit(at: last.at) }
         pendingDocuments.removeAll(keepingCapacity: true)
+        pendingRows.removeAll(keepingCapacity: true)
         merges.settle()
         var sequence = sequence
         for entry in entries {
@@ -263,6 +267,7 @@ package final class PeopleIndex: @unchecked Sendable {
         forgetEnds()
         recentRows.rollBack()
         merges.rollBack()
+        pendingRows.removeAll(keepingCapacity: true)
         pendingDocuments.removeAll(keepingCapacity: true)
         while lastLink > lastCommittedLink {
             let link = links.removeLast()
@@ -468,6 +473,17 @@ extension PeopleIndex.IndexView {
     package func members(of person: PersonID) -> [PersonID] {
         lastLink == .max ? index.merges.pendingMembers(of: person) : index.merges.members(of: person)
     }
+
+    package func merges(of person: PersonID) -> [Merge] {
+        lastLink == .max ? index.merges.pendingMerges(of: person) : index.merges.merges(of: person)
+    }
+
+    package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
+        let pending = lastLink == .max ? index.pendingRows[person]?[kind] ?? 0 : 0
+        return (index.head(of: person, kind)?.count ?? 0) + pending
+    }
+
+    package func person(_ id: PersonID) -> PeopleIndex.Place? { index.place(of: id) }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
         precondition(lastLink == .max, "Only a batch looks at documents.")

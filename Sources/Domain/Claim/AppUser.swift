@@ -1,0 +1,121 @@
+/// What the Claim dialect keeps of somebody who uses an app, beside what belongs to everybody (spec/claim.md 2.1).
+package struct AppUser: Equatable, Sendable {
+    /// What was last said of the user, or of what it uses. The raw values are stored: they never change.
+    package enum Field: UInt8, CaseIterable, Sendable {
+        case countryCode = 1
+        case appVersion = 2
+        case sdkName = 3
+        case sdkVersion = 4
+        case locale = 5
+        case preferredLanguage = 6
+        /// As JSON.
+        case supportedLanguages = 7
+    }
+
+    /// When an app was used first and last.
+    package struct Use: Equatable, Sendable {
+        package var first: Instant
+        package var last: Instant
+    }
+
+    package let person: PersonID
+    /// The person whose id stands for the user towards clients: a user who was anonymous before keeps that one's.
+    package internal(set) var idPerson: PersonID
+    package internal(set) var firstSeen: Instant
+    package internal(set) var lastSeen: Instant
+    package internal(set) var apps: [AppID: Use] = [:]
+    package internal(set) var fields: [Field: String] = [:]
+    package internal(set) var isDevelopment = false
+
+    init(of person: PersonID, at moment: Instant) {
+        self.person = person
+        idPerson = person
+        firstSeen = moment
+        lastSeen = moment
+    }
+
+    init?<V: View>(of person: PersonID, _ view: V) {
+        guard let packed = view.document(DocumentKey(.appUser, of: person)) else { return nil }
+        self.init(of: person, packed: packed)
+    }
+
+    var put: Change { .documentPut(DocumentKey(.appUser, of: person), person, packed) }
+
+    /// What an upload says of a user.
+    package struct Sighting: Equatable, Sendable {
+        package var app: AppID
+        package var fields: [Field: String] = [:]
+        /// Whether a development build was used; nil where the app does not tell.
+        package var isDevelopment: Bool?
+        /// When the oldest of the events was, where that is before now.
+        package var since: Instant?
+
+        package init(app: AppID) { self.app = app }
+    }
+
+    /// Takes in what an upload says. Answers whether that is news: when a user was last seen is kept to the minute.
+    mutating func see(_ sighting: Sighting, at moment: Instant) -> Bool {
+        var isNews = false
+        for (field, value) in sighting.fields where fields[field] != value {
+            fields[field] = value
+            isNews = true
+        }
+        if let isDevelopment = sighting.isDevelopment, isDevelopment != self.isDevelopment {
+            self.isDevelopment = isDevelopment
+            isNews = true
+        }
+        if moment.milliseconds - lastSeen.milliseconds >= AppUser.granularityMilliseconds {
+            lastSeen = moment
+            isNews = true
+        }
+        if let use = apps[sighting.app] {
+            if moment.milliseconds - use.last.milliseconds >= AppUser.granularityMilliseconds {
+                apps[sighting.app]?.last = moment
+                isNews = true
+            }
+        } else {
+            apps[sighting.app] = Use(first: moment, last: moment)
+            isNews = true
+        }
+        return isNews
+    }
+
+    private static let granularityMilliseconds: Int64 = 60_000
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: idPerson.rawValue))
+        packer.add(firstSeen)
+        packer.add(lastSeen)
+        packer.add(isDevelopment ? 1 : 0 as UInt8)
+        packer.add(UInt64(apps.count))
+        for (app, use) in apps.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            packer.add(UInt64(bitPattern: app.rawValue))
+            packer.add(use.first)
+            packer.add(use.last)
+        }
+        for (field, value) in fields.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            packer.add(field.rawValue)
+            packer.add(value)
+        }
+        return packer.bytes
+    }
+
+    package init?(of person: PersonID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let idPerson = unpacker.person(), let firstSeen = unpacker.instant(), let lastSeen = unpacker.instant(),
+            let isDevelopment = unpacker.byte(), let count = unpacker.integer()
+        else { return nil }
+        self.init(of: person, at: firstSeen)
+        (self.idPerson, self.lastSeen, self.isDevelopment) = (idPerson, lastSeen, isDevelopment == 1)
+        for _ in 0..<count {
+            guard let app = unpacker.integer(), let first = unpacker.instant(), let last = unpacker.instant()
+            else { return nil }
+            apps[AppID(rawValue: Int64(bitPattern: app))] = Use(first: first, last: last)
+        }
+        while !unpacker.isAtEnd {
+            guard let field = unpacker.byte().flatMap(Field.init), let value = unpacker.text() else { return nil }
+            fields[field] = value
+        }
+    }
+}

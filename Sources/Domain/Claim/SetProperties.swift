@@ -1,0 +1,66 @@
+/// A call that sets and takes away properties of an app's user, all of them or none (spec/claim.md 1.4).
+package struct SetProperties: Sendable {
+    package let user: Identity
+    /// An empty value takes a property away.
+    package let values: [(name: String, value: String)]
+    /// Whether the user may get more properties than calls may set: what the server itself finds out is not turned away.
+    package let isLimited: Bool
+
+    package init(user: Identity, values: [(name: String, value: String)], isLimited: Bool = true) {
+        self.user = user
+        self.values = values
+        self.isLimited = isLimited
+    }
+
+    /// As many properties as a user may have.
+    package static let propertiesPerUser = 50
+}
+
+extension SetProperties {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        var people = PeopleMaker(stamp)
+        guard let holder = view.holder(of: user) else {
+            // Taking something away from somebody who is not there makes nobody.
+            let sets = values.filter { !$0.value.isEmpty }
+            if sets.isEmpty { return Decision(reply: .propertiesSet([:])) }
+            let person = people.make(user)
+            return try decide(for: person, [person], stamp, people.changes, view)
+        }
+        return try decide(for: holder, view.members(of: holder), stamp, [], view)
+    }
+
+    private func decide<V: View>(
+        for person: PersonID, _ members: [PersonID], _ stamp: Stamp, _ made: [Change], _ view: V
+    ) throws(Refusal) -> Decision {
+        let before = view.properties(of: members)
+        var after = before
+        for (name, value) in values { after[name] = value.isEmpty ? nil : value }
+        // Whoever has more than that by a claim can still change what is there.
+        let adds = after.keys.contains { before[$0] == nil }
+        if isLimited, adds, after.count > SetProperties.propertiesPerUser { throw .tooManyProperties }
+        var own =
+            view.document(DocumentKey(.properties, of: person)).flatMap(Attributes.init(packed:)) ?? Attributes()
+        // Also what has the value already by another of the members: from now on it is this one's word.
+        let writes = values.filter { before[$0.name] != ($0.value.isEmpty ? nil : $0.value) }
+            .map { Attributes.Write($0.name, $0.value.isEmpty ? nil : Array($0.value.utf8)) }
+        var changes = made
+        if own.set(writes, at: stamp.at) {
+            changes.append(.documentPut(DocumentKey(.properties, of: person), person, own.packed))
+        }
+        if !made.isEmpty { changes.append(AppUser(of: person, at: stamp.at).put) }
+        let reply = Reply.propertiesSet(after)
+        guard !changes.isEmpty else { return Decision(reply: reply) }
+        return Decision(reply: reply, outcome: Outcome(kind: .setProperties, person: person, changes: changes))
+    }
+}
+
+extension View {
+    /// The properties of several people who are one.
+    func properties(of members: [PersonID]) -> [String: String] {
+        guard let first = members.first else { return [:] }
+        let folded = FoldedAttributes(root: root(of: first), merges(of: first)) { person in
+            document(DocumentKey(.properties, of: person))
+        }
+        return folded.entries.mapValues { String(decoding: $0.value, as: UTF8.self) }
+    }
+}
