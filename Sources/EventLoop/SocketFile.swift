@@ -1,3 +1,4 @@
+import CUV
 import Glibc
 
 /// A Unix-domain socket: a file that processes on this machine connect by, and that nobody but its owner can open.
