@@ -62,7 +62,8 @@ let package = Package(
         ring(
             "Program",
             [
-                "ByteText", "CLinux", "Crypto", "DialectIDSync", "DialectNative", "Domain", "Engine", "EventLoop",
+                "ByteText", "CLinux", "Crypto", "DialectClaim", "DialectIDSync", "DialectNative", "Domain", "Engine",
+                "EventLoop",
                 "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "StoreSQLite", "TLS", "Telemetry",
                 "Threads",
             ]),
@@ -80,6 +81,7 @@ let package = Package(
             [
                 "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
             ]),
+        ring("DialectClaim", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
@@ -131,6 +133,7 @@ let package = Package(
                 "TestKit",
                 "Threads",
             ]),
+        tests("DialectClaim", ["TestKit"]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),

@@ -39,7 +39,7 @@ package enum Native {
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes + StrategyCalls.routes,
+            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 switch door {
                 case .network: try admin(request, directory, now, tools)

@@ -91,6 +91,7 @@ package struct Stamp: Equatable, Sendable {
 package struct Needs: Sendable {
     package private(set) var identities: [IdentityKey] = []
     package private(set) var people: [PersonID] = []
+    package private(set) var merges: [MergeID] = []
     package private(set) var replays: [ReplayKey] = []
 
     package init() {}
@@ -120,7 +121,8 @@ package struct Needs: Sendable {
         case .collect(let collect):
             for part in collect.parts { add(part.user.key) }
         case .setProperties(let properties): add(properties.user.key)
-        case .undoAlias, .undoMerge, .setUp, .setStrategy: break
+        case .undoMerge(let undo): merges.append(undo.merge)
+        case .undoAlias, .setUp, .setStrategy: break
         }
     }
 }

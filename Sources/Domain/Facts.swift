@@ -59,11 +59,12 @@ package struct Facts: Sendable {
     package func loading(_ needs: Needs) -> Facts {
         var part = Facts(loadedWith: directory)
         for person in needs.people { part.people[person] = people[person] }
+        for merge in merges where needs.merges.contains(merge.id) { part.people[merge.from] = people[merge.from] }
         for identity in needs.identities {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)
             for person in holders {
-                part.people[person] = people[person]
+                for member in members(of: person) { part.people[member] = people[member] }
             }
         }
         part.documents = documents
@@ -164,6 +165,7 @@ extension Facts: View {
     package func person(_ id: PersonID) -> PersonID? { people[id] == nil ? nil : id }
 
     package func members(of person: PersonID) -> [PersonID] {
+        if merges.isEmpty { return [person] }
         var members: Set<PersonID> = [person]
         var isGrowing = true
         while isGrowing {

@@ -87,7 +87,7 @@ package final class Gateway: Sendable {
                     let desk = desks[exchange.loopIndex]
                     guard route.scope != nil else { return .answer(answer(request, nil, desk.tools)) }
                     let caller = try caller(of: request, route, surface, desk)
-                    let used = try count(caller, [], request.id, desk, surface)
+                    let used = try count(caller, [], request.id, route, desk, surface)
                     var response = answer(request, caller, desk.tools)
                     usage.add(used, to: &response)
                     return .answer(response)
@@ -103,8 +103,30 @@ package final class Gateway: Sendable {
                     let desk = desks[exchange.loopIndex]
                     let caller = try caller(of: request, route, surface, desk)
                     let query = try decode(request, caller, desk.tools)
-                    _ = try count(caller, [], request.id, desk, surface)
+                    _ = try count(caller, [], request.id, route, desk, surface)
                     return try ask(query, request.id, exchange, surface)
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        case .collect(let body, let decode):
+            return Route(
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
+                body: .buffered(body)
+            ) { [self] request, exchange in
+                do throws(Rejection) {
+                    let desk = desks[exchange.loopIndex]
+                    try surface.checkBody?(request, desk.tools)
+                    let caller = try caller(of: request, route, surface, desk)
+                    let used = try count(caller, [], request.id, route, desk, surface)
+                    let decoded = try decode(request, caller, desk.tools)
+                    return try handle(
+                        DecodedCommand(decoded.command), request, exchange, caller, desk, surface
+                    ) { reply, _, _ in
+                        var response = decoded.encode(reply)
+                        usage.add(used, to: &response)
+                        return response
+                    }
                 } catch {
                     return .answer(error.response)
                 }
@@ -116,9 +138,10 @@ package final class Gateway: Sendable {
             ) { [self] request, exchange in
                 do throws(Rejection) {
                     let desk = desks[exchange.loopIndex]
+                    try surface.checkBody?(request, desk.tools)
                     let caller = try caller(of: request, route, surface, desk)
                     let decoded = try decode(request, caller, desk.tools)
-                    let used = try count(caller, [], request.id, desk, surface)
+                    let used = try count(caller, [], request.id, route, desk, surface)
                     return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
                         var response = encode(results, id)
                         usage.add(used, to: &response)
@@ -135,9 +158,10 @@ package final class Gateway: Sendable {
             ) { [self] request, exchange in
                 do throws(Rejection) {
                     let desk = desks[exchange.loopIndex]
+                    try surface.checkBody?(request, desk.tools)
                     let caller = try caller(of: request, route, surface, desk)
                     let decoded = try decode(request, caller, desk.tools)
-                    let used = try count(caller, decoded.command.identities, request.id, desk, surface)
+                    let used = try count(caller, decoded.command.identities, request.id, route, desk, surface)
                     return try handle(decoded, request, exchange, caller, desk, surface) { reply, command, id in
                         var response = encode(reply, command, id)
                         usage.add(used, to: &response)
@@ -163,12 +187,20 @@ package final class Gateway: Sendable {
 
     /// Counts a call, and refuses it where too many went before it. Answers how much of the key's limit is used, in percent.
     private func count(
-        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ desk: Desk, _ surface: Surface
+        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: SurfaceRoute, _ desk: Desk,
+        _ surface: Surface
     ) throws(Rejection) -> Int? {
         let now = desk.tools.now
         do throws(RateLimiter.Exceeded) {
-            let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) in
-                try limiter.count(bucket(of: key.id, desk), at: now)
+            let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) -> Int? in
+                let bucket = bucket(of: key.id, desk)
+                switch route.limit {
+                case .standard: return try limiter.count(bucket, at: now)
+                case .claim:
+                    try limiter.countClaim(bucket, at: now)
+                    return nil
+                case .none: return nil
+                }
             }
             try limiter.count(identities, at: now)
             return used

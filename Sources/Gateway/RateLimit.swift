@@ -23,15 +23,18 @@ package struct RateLimits: Equatable, Sendable {
     package var key = RateLimit(perSecond: 1000, burst: 2000)
     /// Of all calls that name one identity: what runs away is mostly one client with one person.
     package var identity = RateLimit(perSecond: 20, burst: 100)
+    /// Of the calls of the Claim dialect that its vendor limits, with one key (spec/claim.md 1.1).
+    package var claim = RateLimit(perSecond: 10, burst: 100)
 
     package init() {}
 
-    package init(key: RateLimit, identity: RateLimit) {
+    package init(key: RateLimit, identity: RateLimit, claim: RateLimit = RateLimits().claim) {
         self.key = key
         self.identity = identity
+        self.claim = claim
     }
 
-    package static let off = RateLimits(key: .off, identity: .off)
+    package static let off = RateLimits(key: .off, identity: .off, claim: .off)
 }
 
 /// Which limit a call has run into.

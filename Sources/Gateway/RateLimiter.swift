@@ -5,6 +5,7 @@ import Threads
 /// Holds callers to their limits, over all loops together. It counts for this process alone, and forgets when it ends.
 package final class RateLimiter: Sendable {
     private let key: Pace?
+    private let claim: Pace?
     private let identity: (pace: Pace, buckets: BucketTable)?
     /// By key, for keys that have made calls; so there are never more than there were keys.
     private let keys = Monitor<[KeyID: KeyBucket]>([:])
@@ -12,6 +13,7 @@ package final class RateLimiter: Sendable {
     /// What is owed by a key.
     package final class KeyBucket: Sendable {
         fileprivate let slot = Atomic<UInt64>(0)
+        fileprivate let claimSlot = Atomic<UInt64>(0)
     }
 
     /// A limit that a call has run into, and when to come again.
@@ -26,6 +28,7 @@ package final class RateLimiter: Sendable {
 
     package init(_ limits: RateLimits) {
         key = Pace(limits.key)
+        claim = Pace(limits.claim)
         identity = Pace(limits.identity).map { ($0, BucketTable()) }
     }
 
@@ -41,16 +44,24 @@ package final class RateLimiter: Sendable {
 
     /// Counts a call with a key; answers how much of the key's limit is used then, in percent, if it has one.
     package func count(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) -> Int? {
-        guard let key else { return nil }
-        let now = RateLimiter.microseconds(now)
-        var found = bucket.slot.load(ordering: .relaxed)
+        try key.flatMap { key throws(Exceeded) in try RateLimiter.count(bucket.slot, key, at: now) }
+    }
+
+    /// The same for the calls of the Claim dialect, which have a limit of their own.
+    package func countClaim(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) {
+        _ = try claim.flatMap { claim throws(Exceeded) in try RateLimiter.count(bucket.claimSlot, claim, at: now) }
+    }
+
+    private static func count(_ slot: borrowing Atomic<UInt64>, _ pace: Pace, at now: Instant) throws(Exceeded) -> Int {
+        let now = microseconds(now)
+        var found = slot.load(ordering: .relaxed)
         while true {
-            switch key.grant(owing: key.debt(found, at: now)) {
+            switch pace.grant(owing: pace.debt(found, at: now)) {
             case .refused(let wait): throw Exceeded(scope: .key, wait: wait)
             case .granted(let debt):
-                let (isDone, other) = bucket.slot.weakCompareExchange(
-                    expected: found, desired: key.slot(tag: 0, owing: debt, at: now), ordering: .relaxed)
-                if isDone { return key.percentage(owing: debt) }
+                let (isDone, other) = slot.weakCompareExchange(
+                    expected: found, desired: pace.slot(tag: 0, owing: debt, at: now), ordering: .relaxed)
+                if isDone { return pace.percentage(owing: debt) }
                 found = other
             }
         }

@@ -20,6 +20,8 @@ package struct Surface: Sendable {
     /// Finds out who calls. Asked for each route that needs a key.
     package let authenticate:
         @Sendable (borrowing Request, SurfaceRoute, Directory, Instant, LoopTools) throws(Rejection) -> Caller
+    /// Looks at a body before it is known who calls, in a dialect that does so.
+    package let checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)?
     /// Says no in the dialect's own words.
     package let refuse: @Sendable (Problem, RequestID) -> Response
 
@@ -31,6 +33,7 @@ package struct Surface: Sendable {
             @escaping @Sendable (
                 borrowing Request, SurfaceRoute, Directory, Instant, LoopTools
             ) throws(Rejection) -> Caller,
+        checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)? = nil,
         refuse: @escaping @Sendable (Problem, RequestID) -> Response
     ) {
         self.name = name
@@ -41,6 +44,7 @@ package struct Surface: Sendable {
         self.securitySchemes = securitySchemes
         self.routes = routes
         self.authenticate = authenticate
+        self.checkBody = checkBody
         self.refuse = refuse
     }
 }
@@ -55,8 +59,12 @@ package struct SurfaceRoute: Sendable {
     /// What the key has to be allowed to do; nil where no key is needed.
     package let scope: Scope?
     package let keyPlace: KeyPlace
+    package let limit: Limit
     package let operation: Operation
     package let action: Action
+
+    /// By which limit the calls with one key are counted.
+    package enum Limit: Sendable { case standard, claim, none }
 
     /// Where a call says which key it is made with.
     package enum KeyPlace: Equatable, Sendable {
@@ -74,6 +82,10 @@ package struct SurfaceRoute: Sendable {
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> DecodedCommand,
             encode: @Sendable (Reply, Command, RequestID) -> Response)
+        /// Like a command, where what was read is needed to say what came of it.
+        case collect(
+            body: BufferedBody,
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> CollectedCommand)
         /// Reads several commands, each of which is decided by itself, and says what came of all of them.
         case commands(
             body: BufferedBody,
@@ -88,7 +100,7 @@ package struct SurfaceRoute: Sendable {
 
     package init(
         _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, scope: Scope?,
-        keyPlace: KeyPlace = .fields, operation: Operation, action: Action
+        keyPlace: KeyPlace = .fields, limit: Limit = .standard, operation: Operation, action: Action
     ) {
         self.method = method
         self.path = path
@@ -96,8 +108,20 @@ package struct SurfaceRoute: Sendable {
         self.ignoresCase = ignoresCase
         self.scope = scope
         self.keyPlace = keyPlace
+        self.limit = limit
         self.operation = operation
         self.action = action
+    }
+}
+
+/// What a request asks for, read, and how the answer to it is put.
+package struct CollectedCommand: Sendable {
+    package let command: Command
+    package let encode: @Sendable (Reply) -> Response
+
+    package init(_ command: Command, encode: @escaping @Sendable (Reply) -> Response) {
+        self.command = command
+        self.encode = encode
     }
 }
 

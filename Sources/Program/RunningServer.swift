@@ -1,3 +1,4 @@
+import DialectClaim
 package import DialectIDSync
 import DialectNative
 package import Domain
@@ -49,7 +50,7 @@ package final class RunningServer: Sendable {
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
         let inspection = Inspection()
-        let surfaces = [Native.surface(inspection.sources), idsync]
+        let surfaces = [Native.surface(inspection.sources), idsync, ClaimDialect.surface()]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
         engine = Engine(
             store: store, lanes: configuration.loops + 1, clock: configuration.clock,

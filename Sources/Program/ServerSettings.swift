@@ -43,6 +43,12 @@ enum ServerSettings {
             "rate_limit_identity_burst", "Calls at once that name one identity.",
             standard: String(rates.identity.burst), demand: { integer(RateLimit.bursts, $0) }),
         SettingDefinition(
+            "rate_limit_claim", "Calls a second of the Claim dialect with one key; 0 is no limit.",
+            standard: String(rates.claim.perSecond), demand: { integer(RateLimit.rates, $0) }),
+        SettingDefinition(
+            "rate_limit_claim_burst", "Calls at once of the Claim dialect with one key.",
+            standard: String(rates.claim.burst), demand: { integer(RateLimit.bursts, $0) }),
+        SettingDefinition(
             "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
             standard: "0", demand: { integer(0...527_040, $0) }),
         SettingDefinition(
@@ -62,7 +68,8 @@ enum ServerSettings {
                 burst: settings["\(name)_burst"].flatMap(Int.init) ?? standard.burst)
         }
         return RateLimits(
-            key: limit("rate_limit_key", rates.key), identity: limit("rate_limit_identity", rates.identity))
+            key: limit("rate_limit_key", rates.key), identity: limit("rate_limit_identity", rates.identity),
+            claim: limit("rate_limit_claim", rates.claim))
     }
 
     private static let address: @Sendable (String) -> String? = {

@@ -37,7 +37,8 @@ struct VocabularyTests {
             21: "phone_number_3", 22: "ios_idfa", 23: "ios_idfv", 24: "push_token", 25: "device_application_stamp",
             26: "android_aaid", 27: "android_uuid", 28: "amp_id", 29: "roku_aid", 30: "roku_publisher_id",
             31: "fire_aid",
-            32: "microsoft_aid", 33: "microsoft_publisher_id",
+            32: "microsoft_aid", 33: "microsoft_publisher_id", 34: "claim_user_id", 35: "claim_anonymous_id",
+            36: "claim_nobody",
         ]
         #expect(Dictionary(uniqueKeysWithValues: IdentityType.allCases.map { ($0.rawValue, "\($0.name)") }) == stored)
         #expect(JournalEntry.Kind.setUp.rawValue == 1 && JournalEntry.Kind.identify.rawValue == 2)

@@ -1,0 +1,200 @@
+import ByteText
+import Domain
+package import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The Claim dialect (spec/claim.md): what clients of OwlMetry's API speak.
+package enum ClaimDialect {
+    package static func surface() -> Surface {
+        Surface(
+            name: "claim",
+            description: "Events of anonymous users, and who they turn out to be. Compatible with OwlMetry's HTTP API.",
+            cors: CORSPolicy(
+                allowedFields: "Authorization, Content-Type, Content-Encoding, Idempotency-Key",
+                exposedFields: "X-Request-Id, Retry-After"),
+            securitySchemes: [
+                SecurityScheme(
+                    "claim", .bearer, "A client, agent or import key: owl_client_…, owl_agent_…, owl_import_….")
+            ],
+            routes: IdentityCalls.routes + IngestCalls.routes,
+            authenticate: { request, _, directory, now, tools throws(Rejection) in
+                try authenticate(request, directory, now, tools)
+            },
+            checkBody: { request, tools throws(Rejection) in try checkBody(request, tools) },
+            refuse: ClaimFault.response(to:_:))
+    }
+
+    /// Finds the key of a call. The scheme is taken to the letter, as the vendor takes it.
+    private static func authenticate(
+        _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> Caller {
+        guard request.hasField("authorization") else {
+            throw ClaimFault("Missing authorization").rejection(.unauthorized)
+        }
+        let token = request.withField("authorization") { value -> [UInt8]? in
+            let scheme: StaticString = "Bearer "
+            guard value.count > scheme.utf8CodeUnitCount, value.extracting(0..<7).equals(scheme) else { return nil }
+            return [UInt8](copying: value.extracting(7..<value.count))
+        }
+        guard let token = token ?? nil else {
+            throw ClaimFault("Invalid authorization format").rejection(.unauthorized)
+        }
+        let isKey = ["owl_client_", "owl_agent_", "owl_import_"].contains { token.starts(with: $0.utf8) }
+        guard isKey else { throw ClaimFault("Invalid or expired token").rejection(.unauthorized) }
+        guard let key = tools.key(token.span, in: directory), key.kind.dialect == .claim, key.revokedAt == nil else {
+            throw ClaimFault("Invalid API key").rejection(.unauthorized)
+        }
+        guard key.isValid(at: now) else { throw ClaimFault("API key expired").rejection(.unauthorized) }
+        return Caller(key: key, at: now)
+    }
+
+    /// A broken body is told to anybody, with a key or without.
+    private static func checkBody(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
+        guard isJSON(request) else { return }
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { _ throws(JSONFault) in }
+        } catch {
+            throw Rejection(
+                error.problem == .empty
+                    ? ClaimFault.framework(
+                        .badRequest, "FST_ERR_CTP_EMPTY_JSON_BODY", "Bad Request",
+                        "Body cannot be empty when content-type is set to 'application/json'")
+                    : ClaimFault.framework(
+                        .badRequest, "FST_ERR_CTP_INVALID_JSON_BODY", "Bad Request",
+                        "Body is not valid JSON but content-type is set to 'application/json'"))
+        }
+    }
+
+    /// Whether a body is JSON; plain text is taken, and is a string with nothing in it that any call asks for.
+    static func isJSON(_ request: borrowing Request) -> Bool {
+        !(request.withField("content-type") { $0.count >= 10 && $0.extracting(0..<10).equalsIgnoringCase("text/plain") }
+            ?? false)
+    }
+
+    /// The bodies of calls.
+    static let body: BufferedBody = {
+        var body = BufferedBody.optional
+        body.mediaTypes = ["application/json", "text/plain"]
+        return body
+    }()
+
+    /// What anonymous ids begin with.
+    static let anonymousPrefix = "owl_anon_"
+
+    /// The identity that a user id stands for.
+    static func identity(_ userID: String, _ caller: Caller, _ tools: LoopTools) -> Identity {
+        let isAnonymous = userID.hasPrefix(anonymousPrefix)
+        return Identity(isAnonymous ? .claimAnonymousID : .claimUserID, userID, in: caller.project, hash: tools.hash)
+    }
+
+    /// The most characters of a user id.
+    static let userIDCharacters = 255
+}
+
+/// A no, as clients of this dialect read it: one text.
+struct ClaimFault: Error, Equatable {
+    let message: String
+    let status: Status
+
+    init(_ message: String, status: Status = .badRequest) {
+        self.message = message
+        self.status = status
+    }
+
+    var response: Response { response(status) }
+
+    func rejection(_ status: Status? = nil) -> Rejection { Rejection(response(status ?? self.status)) }
+
+    private func response(_ status: Status) -> Response {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("error")
+            json.string(message)
+        }
+        return Response(status, contentType: ClaimFault.contentType, body: json.bytes)
+    }
+
+    /// What is refused in every dialect, as this one says it.
+    static func response(to problem: Problem, _ id: RequestID) -> Response {
+        switch problem {
+        case .forbidden(let scope):
+            return ClaimFault("Missing permission: \(scope.rawValue)", status: .forbidden).response
+        case .rateLimited:
+            var response = ClaimFault("Rate limit exceeded", status: .tooManyRequests).response
+            if let field = problem.retryAfter { response.fields.append(field) }
+            return response
+        case .http(let refusal): return response(to: refusal, problem)
+        case .refused, .badIdempotencyKey, .unavailable:
+            var response = ClaimFault(problem.message, status: problem.status).response
+            if let field = problem.retryAfter { response.fields.append(field) }
+            return response
+        }
+    }
+
+    private static func response(to refusal: HTTPRefusal, _ problem: Problem) -> Response {
+        switch refusal {
+        case .notFound(let method, let path): return notFound(method, path)
+        case .methodNotAllowed: return notFound("", "")
+        case .bodyTooLarge, .message(.bodyTooLarge):
+            return framework(
+                .contentTooLarge, "FST_ERR_CTP_BODY_TOO_LARGE", "Payload Too Large", "Request body is too large")
+        case .inflatedBodyTooLarge:
+            return framework(.contentTooLarge, nil, "Payload Too Large", "Decompressed payload too large")
+        case .unsupportedMediaType:
+            return framework(
+                .unsupportedMediaType, "FST_ERR_CTP_INVALID_MEDIA_TYPE", "Unsupported Media Type",
+                "Unsupported Media Type")
+        case .malformedGzip: return framework(.badRequest, "Z_DATA_ERROR", "Bad Request", "incorrect header check")
+        default:
+            var response = framework(
+                problem.status, nil, String(describing: problem.status.reason), problem.message)
+            if let field = problem.retryAfter { response.fields.append(field) }
+            return response
+        }
+    }
+
+    private static func notFound(_ method: String, _ path: String) -> Response {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("message")
+            json.string(path.isEmpty ? "Route not found" : "Route \(method):\(path) not found")
+            json.key("error")
+            json.string("Not Found")
+            json.key("statusCode")
+            json.integer(404)
+        }
+        return Response(.notFound, contentType: contentType, body: json.bytes)
+    }
+
+    /// An error as the vendor's web framework writes it.
+    static func framework(_ status: Status, _ code: String?, _ error: String, _ message: String) -> Response {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("statusCode")
+            json.integer(status.rawValue)
+            if let code {
+                json.key("code")
+                json.string(code)
+            }
+            json.key("error")
+            json.string(error)
+            json.key("message")
+            json.string(message)
+        }
+        return Response(status, contentType: contentType, body: json.bytes)
+    }
+
+    static let contentType: Response.ContentType = "application/json; charset=utf-8"
+
+    static let schema = Schema.object([.init("error", .string(), required: true)])
+
+    static let answers: [Operation.Answer] = [
+        .init(.badRequest, "What is wrong.", schema: schema), .init(.unauthorized, "No valid key.", schema: schema),
+        .init(.forbidden, "The key may not do this.", schema: schema),
+        .init(.unprocessableContent, "The Idempotency-Key was used with another call.", schema: schema),
+        .init(.tooManyRequests, "Try again after Retry-After.", schema: schema),
+        .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),
+    ]
+}

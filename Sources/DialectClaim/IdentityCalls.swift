@@ -1,0 +1,203 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Claiming an anonymous id, and setting properties (spec/claim.md 1.3 and 1.4).
+enum IdentityCalls {
+    static let routes = [claim, properties]
+
+    // MARK: - Claim
+
+    private static let claim = SurfaceRoute(
+        .post, "/v1/identity/claim", scope: .eventsWrite, limit: .none,
+        operation: Operation(
+            id: "claim_anonymous_id", summary: "Gives what an anonymous id has gathered to a known user.",
+            description: "It holds for what comes in later as well. Claiming again changes nothing.",
+            request: .object([
+                .init("anonymous_id", .string("It begins with owl_anon_."), required: true),
+                .init("user_id", .string(), required: true),
+            ]),
+            responses: [
+                .init(
+                    .ok, "It is the user's.",
+                    schema: .object([
+                        .init("claimed", .boolean(), required: true),
+                        .init("events_reassigned_count", .integer(), required: true),
+                    ])),
+                .init(.conflict, "Another user has claimed it.", schema: ClaimFault.schema),
+            ] + ClaimFault.answers),
+        action: .command(
+            body: ClaimDialect.body,
+            decode: { request, caller, tools throws(Rejection) in
+                do throws(ClaimFault) {
+                    return DecodedCommand(.claim(try claim(request, caller, tools)))
+                } catch {
+                    throw error.rejection()
+                }
+            },
+            encode: { reply, _, _ in
+                guard case .claimed(let claimed) = reply else {
+                    preconditionFailure("A claim was made, and something else was answered.")
+                }
+                return json { json in
+                    json.key("claimed")
+                    json.bool(true)
+                    json.key("events_reassigned_count")
+                    json.integer(claimed.events)
+                }
+            }))
+
+    private static func claim(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(ClaimFault) -> Claim {
+        let members = try Members(request, tools, ["anonymous_id", "user_id"])
+        let anonymousID = try members.userID("anonymous_id")
+        let userID = try members.userID("user_id")
+        guard anonymousID.hasPrefix(ClaimDialect.anonymousPrefix) else {
+            throw ClaimFault("anonymous_id must start with \"\(ClaimDialect.anonymousPrefix)\"")
+        }
+        guard !userID.hasPrefix(ClaimDialect.anonymousPrefix) else {
+            throw ClaimFault("user_id must not start with anonymous prefix")
+        }
+        _ = try caller.app(tools)
+        return Claim(
+            anonymous: ClaimDialect.identity(anonymousID, caller, tools),
+            user: ClaimDialect.identity(userID, caller, tools))
+    }
+
+    // MARK: - Properties
+
+    private static let properties = SurfaceRoute(
+        .post, "/v1/identity/properties", scope: .usersWrite, limit: .none,
+        operation: Operation(
+            id: "set_properties", summary: "Sets properties of a user; an empty value takes one away.",
+            request: .object([
+                .init("user_id", .string(), required: true), .init("properties", .object([]), required: true),
+            ]),
+            responses: [
+                .init(
+                    .ok, "All that the user's properties are now.",
+                    schema: .object([
+                        .init("updated", .boolean(), required: true), .init("properties", .object([]), required: true),
+                    ]))
+            ] + ClaimFault.answers),
+        action: .command(
+            body: ClaimDialect.body,
+            decode: { request, caller, tools throws(Rejection) in
+                do throws(ClaimFault) {
+                    return DecodedCommand(.setProperties(try properties(request, caller, tools)))
+                } catch {
+                    throw error.rejection()
+                }
+            },
+            encode: { reply, _, _ in
+                guard case .propertiesSet(let properties) = reply else {
+                    preconditionFailure("Properties were set, and something else was answered.")
+                }
+                return json { json in
+                    json.key("updated")
+                    json.bool(true)
+                    json.key("properties")
+                    json.object { write(properties, &$0) }
+                }
+            }))
+
+    private static let nameUnits = 50
+    private static let valueUnits = 200
+
+    private static func properties(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(ClaimFault) -> SetProperties {
+        let members = try Members(request, tools, ["user_id"], readsProperties: true)
+        let userID = try members.userID("user_id")
+        guard let properties = members.properties else { throw ClaimFault("properties must be an object") }
+        for (name, value) in properties {
+            guard !name.isEmpty else { throw ClaimFault("Property keys must be non-empty strings") }
+            guard name.utf16.count <= nameUnits else {
+                throw ClaimFault("Property key \"\(name)\" exceeds max length of \(nameUnits)")
+            }
+            guard let value else { throw ClaimFault("Property value for \"\(name)\" must be a string") }
+            guard value.utf16.count <= valueUnits else {
+                throw ClaimFault("Property value for \"\(name)\" exceeds max length of \(valueUnits)")
+            }
+        }
+        _ = try caller.app(tools)
+        return SetProperties(
+            user: ClaimDialect.identity(userID, caller, tools), values: properties.map { ($0.name, $0.value ?? "") })
+    }
+
+    /// Writes properties in the order in which the vendor's database has them: the shorter names first.
+    static func write(_ properties: [String: String], _ json: inout JSONWriter) {
+        for (name, value) in properties.sorted(by: { one, other in
+            let (a, b) = (one.key.utf8.count, other.key.utf8.count)
+            return a != b ? a < b : one.key.utf8.lexicographicallyPrecedes(other.key.utf8)
+        }) {
+            json.key(name)
+            json.string(value)
+        }
+    }
+
+    static func json(_ status: Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
+        var json = JSONWriter()
+        json.object(body)
+        return Response(status, contentType: ClaimFault.contentType, body: json.bytes)
+    }
+}
+
+/// The members of a body that a call asks for. A body that is no object has none.
+struct Members {
+    private var texts: [String: String] = [:]
+    /// The properties in their order; of values that are no strings, nil.
+    private(set) var properties: [(name: String, value: String?)]?
+
+    init(
+        _ request: borrowing Request, _ tools: LoopTools, _ names: [String], readsProperties: Bool = false
+    ) throws(ClaimFault) {
+        guard ClaimDialect.isJSON(request) else { return }
+        var texts: [String: String] = [:]
+        var properties: [(name: String, value: String?)]?
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                guard root.kind == .object else { return }
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    let name = key.copy()
+                    if names.contains(name), value.kind == .string { texts[name] = try value.string(at: name) }
+                    guard readsProperties, name == "properties", value.kind == .object else { return }
+                    var found: [(name: String, value: String?)] = []
+                    try value.forEachMember(at: "properties") { key, value throws(JSONFault) in
+                        let name = key.copy()
+                        found.removeAll { $0.name == name }
+                        found.append((name, value.kind == .string ? try value.string(at: "properties.\(name)") : nil))
+                    }
+                    properties = found
+                }
+            }
+        } catch {
+            throw ClaimFault(error.message)
+        }
+        self.texts = texts
+        self.properties = properties
+    }
+
+    /// A user id, which has to be there.
+    func userID(_ name: String) throws(ClaimFault) -> String {
+        guard let text = texts[name], !text.isEmpty else { throw ClaimFault("\(name) is required") }
+        guard text.unicodeScalars.count <= ClaimDialect.userIDCharacters else {
+            throw ClaimFault("\(name) must have at most \(ClaimDialect.userIDCharacters) characters")
+        }
+        return text
+    }
+}
+
+extension Caller {
+    /// The app that the key belongs to.
+    func app(
+        _ tools: LoopTools, unscoped: String = "Client key must be scoped to an app", gone: String = "App not found"
+    ) throws(ClaimFault) -> App {
+        guard let id = key?.app else { throw ClaimFault(unscoped) }
+        guard let app = tools.directory.apps[id] else { throw ClaimFault(gone) }
+        return app
+    }
+}

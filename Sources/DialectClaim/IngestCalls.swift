@@ -1,0 +1,94 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Uploads of events (spec/claim.md 1.6).
+enum IngestCalls {
+    static let routes = [
+        route(
+            "/v1/ingest", "ingest", "Takes events of an app's users.",
+            "A bad event is turned away by itself; the others are kept. What was sent before is not kept again.",
+            .ingest),
+        route(
+            "/v1/import", "import", "Takes events of long ago, with an import key.",
+            "Events may be of any age. One that is there already counts as updated.", .importing),
+    ]
+
+    /// How the two uploads differ.
+    enum Kind: Sendable {
+        case ingest, importing
+
+        var eventsPerBatch: Int { self == .ingest ? 100 : 1000 }
+    }
+
+    private static func route(
+        _ path: String, _ id: String, _ summary: String, _ description: String, _ kind: Kind
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, path, scope: .eventsWrite, limit: kind == .ingest ? .claim : .none,
+            operation: Operation(
+                id: id, summary: summary, description: description,
+                request: .object([
+                    .init("bundle_id", .anyOf([.string(), .null])),
+                    .init("events", .array(.object([])), required: true),
+                ]),
+                responses: [
+                    .init(
+                        .ok, "How many were taken, and why others were not.",
+                        schema: .object([
+                            .init("accepted", .integer(), required: true), .init("updated", .integer()),
+                            .init("rejected", .integer(), required: true),
+                            .init(
+                                "errors",
+                                .array(
+                                    .object([
+                                        .init("index", .integer(), required: true),
+                                        .init("message", .string(), required: true),
+                                    ]))),
+                        ]))
+                ] + ClaimFault.answers),
+            action: .collect(
+                body: ClaimDialect.body,
+                decode: { request, caller, tools throws(Rejection) in
+                    do throws(ClaimFault) {
+                        let upload = try EventUpload.read(request, caller, tools, kind)
+                        let rejected = upload.rejected
+                        return CollectedCommand(.collect(Collect(upload.parts))) { reply in
+                            answer(reply, rejected, kind)
+                        }
+                    } catch {
+                        throw error.rejection()
+                    }
+                }))
+    }
+
+    private static func answer(_ reply: Reply, _ rejected: [(index: Int, message: String)], _ kind: Kind) -> Response {
+        guard case .collected(let collected) = reply else {
+            preconditionFailure("Events were sent, and something else was answered.")
+        }
+        return IdentityCalls.json { json in
+            json.key("accepted")
+            json.integer(collected.accepted)
+            if kind == .importing {
+                json.key("updated")
+                json.integer(collected.repeated)
+            }
+            json.key("rejected")
+            json.integer(rejected.count)
+            if rejected.isEmpty { return }
+            json.key("errors")
+            json.array { json in
+                for (index, message) in rejected {
+                    json.object { json in
+                        json.key("index")
+                        json.integer(index)
+                        json.key("message")
+                        json.string(message)
+                    }
+                }
+            }
+        }
+    }
+}
