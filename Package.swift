@@ -133,7 +133,7 @@ let package = Package(
                 "TestKit",
                 "Threads",
             ]),
-        tests("DialectClaim", ["TestKit"]),
+        tests("DialectClaim", ["Compression", "TestKit"]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),

@@ -40,6 +40,11 @@ struct OwlClient {
         return #"{\#(id)\#(user)"session_id":"\#(session)","level":"info","message":"\#(message)"\#(more)}"#
     }
 
+    /// An event with no more than it needs, and something besides.
+    static func bare(_ more: String) -> String {
+        #"{"message":"m","level":"info","session_id":"\#(session)",\#(more)}"#
+    }
+
     func ingest(
         _ events: [String], bundle: String? = "com.example.demo", path: String = "/v1/ingest", key: String? = nil
     )
