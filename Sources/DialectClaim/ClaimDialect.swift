@@ -18,7 +18,7 @@ package enum ClaimDialect {
                 SecurityScheme(
                     "claim", .bearer, "A client, agent or import key: owl_client_…, owl_agent_…, owl_import_….")
             ],
-            routes: IdentityCalls.routes + IngestCalls.routes,
+            routes: IdentityCalls.routes + IngestCalls.routes + EventReads.routes + UserReads.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },

@@ -25,7 +25,40 @@ package protocol Snapshot {
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow]
 
+    /// Rows of a kind of all people of a project, by when they happened, from some place on.
+    func rows(
+        of kind: RowKind, in project: ProjectID, _ range: RowsByTime
+    ) throws(StoreFault) -> [StoredRow]
+
+    /// The people of a project that hold an identity of some types, whoever was linked last first, from some place on. A
+    /// page may name one person twice.
+    func holders(
+        of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)]
+
     var hash: KeyedHash { get }
+}
+
+/// A stretch of rows by when they happened.
+package struct RowsByTime: Sendable {
+    /// Where the last page ended: rows of one moment go by their numbers.
+    package struct Place: Equatable, Sendable {
+        package let at: Instant
+        package let number: RowNumber
+
+        package init(at: Instant, number: RowNumber) {
+            self.at = at
+            self.number = number
+        }
+    }
+
+    package var since: Instant?
+    package var until: Instant?
+    package var after: Place?
+    package var isAscending = false
+    package var limit = 200
+
+    package init() {}
 }
 
 /// What is known of a person at a glance.

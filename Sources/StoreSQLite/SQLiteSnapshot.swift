@@ -35,6 +35,44 @@ struct SQLiteSnapshot: Snapshot {
         return try reader.identities(numbers)
     }
 
+    func rows(
+        of kind: RowKind, in project: ProjectID, _ range: RowsByTime
+    ) throws(StoreFault) -> [StoredRow] {
+        var rows: [StoredRow] = []
+        var range = range
+        let wanted = range.limit
+        // Rows of other projects stand between.
+        for _ in 0..<SQLiteSnapshot.pagesAtMost {
+            let page = try reader.rows(of: kind, range)
+            let own = lock.read {
+                page.filter { row in index.place(of: row.person).map { index.project(of: $0) } == project }
+            }
+            rows += own.prefix(wanted - rows.count)
+            guard page.count == range.limit, rows.count < wanted, let last = page.last else { break }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+        }
+        return rows
+    }
+
+    private static let pagesAtMost = 1000
+
+    func holders(
+        of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+        var holders: [(link: Int64, person: PersonID, type: IdentityType, value: String)] = []
+        var before = before
+        for _ in 0..<SQLiteSnapshot.pagesAtMost {
+            let page = try reader.links(of: types, before: before, limit: limit)
+            let own = lock.read {
+                page.filter { link in index.place(of: link.person).map { index.project(of: $0) } == project }
+            }
+            holders += own.prefix(limit - holders.count)
+            guard page.count == limit, holders.count < limit, let last = page.last else { break }
+            before = last.link
+        }
+        return holders
+    }
+
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
         guard let number = lock.read({ index.documentNumber(key) }) else { return nil }
         return try reader.document(number)
@@ -51,6 +89,7 @@ struct SQLiteSnapshot: Snapshot {
 /// A connection that only reads, with its statements.
 final class Reader {
     private let file: StoreFile
+    private let connection: Connection
     private let link: Statement
     private let body: Statement
     private let row: Statement
@@ -58,6 +97,7 @@ final class Reader {
     init(_ file: StoreFile) throws(StoreFault) {
         self.file = file
         let connection = try file.openBeside(.readWrite)
+        self.connection = connection
         (link, body, row) = try file.attempt { () throws(SQLiteFault) in
             // A read-only connection could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
@@ -88,6 +128,66 @@ final class Reader {
                         key: link.optionalInteger(3).map(KeyID.init), requestID: link.text(4) ?? ""))
             }
             return identities
+        }
+    }
+
+    /// Rows by when they happened.
+    func rows(of kind: RowKind, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
+        let (sign, order) = range.isAscending ? (">", "ASC") : ("<", "DESC")
+        let sql = """
+            SELECT id, person, previous, at, recognition, device, body FROM rows
+            WHERE kind = ?1 AND at >= ?2 AND at < ?3 AND (at, id) \(sign) (?4, ?5)
+            ORDER BY at \(order), id \(order) LIMIT ?6
+            """
+        return try file.attempt { () throws(SQLiteFault) in
+            let statement = try connection.prepare(sql)
+            let outside = range.isAscending ? Int64.min : Int64.max
+            statement.bind(1, Int64(kind.rawValue))
+            statement.bind(2, range.since?.milliseconds ?? .min)
+            statement.bind(3, range.until?.milliseconds ?? .max)
+            statement.bind(4, range.after?.at.milliseconds ?? outside)
+            statement.bind(5, range.after?.number.rawValue ?? outside)
+            statement.bind(6, Int64(range.limit))
+            var rows: [StoredRow] = []
+            while try statement.step() {
+                let row = Row(
+                    kind, at: Instant(milliseconds: statement.integer(3)), recognition: statement.rowHash(4),
+                    device: statement.rowHash(5), body: statement.blob(6) ?? [])
+                rows.append(
+                    StoredRow(
+                        number: RowNumber(rawValue: statement.integer(0)),
+                        person: PersonID(rawValue: statement.integer(1)), row: row,
+                        previous: statement.optionalInteger(2).map(RowNumber.init)))
+            }
+            return rows
+        }
+    }
+
+    /// Links in force to identities of some types, the last first.
+    func links(
+        of types: IdentityTypeSet, before: Int64?, limit: Int
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+        let list = types.types.map { String($0.rawValue) }.joined(separator: ", ")
+        let sql = """
+            SELECT id, person, type, value FROM links
+            WHERE id < ?1 AND type IN (\(list)) AND NOT EXISTS (SELECT 1 FROM link_ends WHERE link = links.id)
+            ORDER BY id DESC LIMIT ?2
+            """
+        return try file.attempt { () throws(SQLiteFault) in
+            let statement = try connection.prepare(sql)
+            statement.bind(1, before ?? .max)
+            statement.bind(2, Int64(limit))
+            var links: [(link: Int64, person: PersonID, type: IdentityType, value: String)] = []
+            while try statement.step() {
+                guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: statement.integer(2))) else {
+                    continue
+                }
+                links.append(
+                    (
+                        statement.integer(0), PersonID(rawValue: statement.integer(1)), type, statement.text(3) ?? ""
+                    ))
+            }
+            return links
         }
     }
 

@@ -138,6 +138,9 @@ enum Schema {
             merge INTEGER PRIMARY KEY,
             ended_by INTEGER NOT NULL
         ) STRICT;
+
+        -- Things mostly happen shortly before they come in, so a new row lands near the end of this.
+        CREATE INDEX rows_by_time ON rows (kind, at);
         """,
         """
         -- One row for each strategy that a project was given. The last is in force; before any there is the default, which

@@ -27,7 +27,7 @@ package struct AppUser: Equatable, Sendable {
     package internal(set) var fields: [Field: String] = [:]
     package internal(set) var isDevelopment = false
 
-    init(of person: PersonID, at moment: Instant) {
+    package init(of person: PersonID, at moment: Instant) {
         self.person = person
         idPerson = person
         firstSeen = moment
@@ -78,6 +78,21 @@ package struct AppUser: Equatable, Sendable {
             isNews = true
         }
         return isNews
+    }
+
+    /// What is known of two who are one: the first is the known one.
+    package func joined(with other: AppUser) -> AppUser {
+        var joined = self
+        joined.firstSeen = min(firstSeen, other.firstSeen)
+        joined.fields =
+            lastSeen >= other.lastSeen
+            ? other.fields.merging(fields) { $1 } : fields.merging(other.fields) { $1 }
+        joined.isDevelopment = lastSeen >= other.lastSeen ? isDevelopment : other.isDevelopment
+        joined.lastSeen = max(lastSeen, other.lastSeen)
+        joined.apps.merge(other.apps) { one, two in
+            Use(first: min(one.first, two.first), last: max(one.last, two.last))
+        }
+        return joined
     }
 
     private static let granularityMilliseconds: Int64 = 60_000

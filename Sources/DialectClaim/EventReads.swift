@@ -1,0 +1,276 @@
+import ByteText
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Reading events (spec/claim.md 1.7).
+enum EventReads {
+    static let routes = [
+        SurfaceRoute(
+            .get, "/v1/events", scope: .eventsRead, limit: .claim,
+            operation: Operation(
+                id: "list_events", summary: "Lists events, the newest first.",
+                description: """
+                    Takes user_id, session_id, level (several with commas), environment, screen_name, app_id, project_id, since \\
+                    and until (ISO 8601, or 1h, 7d), order (asc or desc), data_mode, limit (1 to 200) and cursor.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "A page.",
+                        schema: .object([
+                            .init("events", .array(.object([])), required: true),
+                            .init("cursor", .anyOf([.string(), .null]), required: true),
+                            .init("has_more", .boolean(), required: true),
+                        ]))
+                ] + ClaimFault.answers),
+            action: .query { request, caller, tools throws(Rejection) in
+                let filter = try filter(request, caller, tools)
+                return { snapshot throws(StoreFault) in
+                    let page = try read(filter, caller.project, snapshot)
+                    return IdentityCalls.json { json in
+                        json.key("events")
+                        json.array { json in
+                            for event in page.events { json.object { write(event, &$0) } }
+                        }
+                        json.key("cursor")
+                        json.text(page.hasMore ? page.events.last.map(cursor) : nil)
+                        json.key("has_more")
+                        json.bool(page.hasMore)
+                    }
+                }
+            }),
+        SurfaceRoute(
+            .get, "/v1/events/count", scope: .eventsRead, limit: .claim,
+            operation: Operation(
+                id: "count_events", summary: "Counts events, by the same filters.",
+                responses: [.init(.ok, "How many.", schema: .object([.init("count", .integer(), required: true)]))]
+                    + ClaimFault.answers),
+            action: .query { request, caller, tools throws(Rejection) in
+                var filter = try filter(request, caller, tools)
+                filter.limit = .max
+                let whole = filter
+                return { snapshot throws(StoreFault) in
+                    let page = try read(whole, caller.project, snapshot)
+                    return IdentityCalls.json { json in
+                        json.key("count")
+                        json.integer(page.events.count)
+                    }
+                }
+            }),
+    ]
+
+    // MARK: - What is asked for
+
+    private struct Filter: Sendable {
+        var user: IdentityKey?
+        var equal: [(member: String, value: String)] = []
+        var levels: Set<String>?
+        var app: Int64?
+        var isDevelopment: Bool?
+        var range = RowsByTime()
+        var limit = 50
+    }
+
+    private static func filter(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> Filter {
+        do throws(ClaimFault) {
+            let query = try ReadQuery(request)
+            var filter = Filter()
+            filter.user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
+            for name in ["session_id", "environment", "screen_name"] {
+                if let value = query[name] { filter.equal.append((name, value)) }
+            }
+            filter.levels = query["level"].map { Set($0.split(separator: ",").map(String.init)) }
+            if let app = query["app_id"] { filter.app = ClaimID.number(.app, app) ?? -1 }
+            if let project = query["project_id"], project != ClaimID.text(.project, Int64(caller.project.rawValue)) {
+                filter.app = -1
+            }
+            filter.isDevelopment = try query.isDevelopment()
+            filter.range.since = try query.moment("since", at: caller.now)
+            filter.range.until = try query.moment("until", at: caller.now)
+            switch query["order"] {
+            case nil, "desc": break
+            case "asc": filter.range.isAscending = true
+            default: throw ClaimFault("order must be asc or desc")
+            }
+            filter.range.after = query["cursor"].flatMap { place($0, tools) }
+            filter.limit = query.limit
+            return filter
+        } catch {
+            throw error.rejection()
+        }
+    }
+
+    /// A cursor is a JSON array in Base64; one that is none is passed over, as the vendor does.
+    private static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
+        var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        guard let bytes = Base64.decode(text.utf8.span) else { return nil }
+        var parts: [String] = []
+        do throws(JSONFault) {
+            try tools.json.read(bytes) { root throws(JSONFault) in
+                try root.forEachElement(at: "cursor") { element throws(JSONFault) in
+                    parts.append(try element.string(at: "cursor"))
+                }
+            }
+        } catch {
+            return nil
+        }
+        guard parts.count == 2, let at = ISO8601.parse(parts[0].utf8.span).map(Instant.init(milliseconds:)),
+            let number = ClaimID.number(.row, parts[1])
+        else {
+            return nil
+        }
+        return RowsByTime.Place(at: at, number: RowNumber(rawValue: number))
+    }
+
+    private static func cursor(_ event: Event) -> String {
+        var json = JSONWriter()
+        json.array { json in
+            json.moment(event.stored.row.at)
+            json.string(ClaimID.text(.row, event.stored.number.rawValue))
+        }
+        return Base64.encode(json.bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    // MARK: - Reading
+
+    /// An event as it is read: by whom it is known now.
+    struct Event {
+        let stored: StoredRow
+        let members: EventMembers
+        let userID: String?
+    }
+
+    private static let rowsAtOnce = 500
+    /// One page looks at no more rows than this.
+    private static let rowsLookedAt = 200_000
+
+    private static func read(
+        _ filter: Filter, _ project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> (events: [Event], hasMore: Bool) {
+        var users = UserNames(project)
+        let parser = JSONParser()
+        var events: [Event] = []
+        var range = filter.range
+        range.limit = rowsAtOnce
+        var members: Set<PersonID>?
+        if let user = filter.user {
+            members = Set(snapshot.holders(of: user).flatMap { snapshot.members(of: $0) })
+            if members?.isEmpty == true { return ([], false) }
+        }
+        var lookedAt = 0
+        while lookedAt < rowsLookedAt || filter.limit == .max {
+            let page = try snapshot.rows(of: .event, in: project, range)
+            for row in page {
+                lookedAt += 1
+                if let members, !members.contains(row.person) { continue }
+                guard let event = try event(row, filter, parser, &users, snapshot) else { continue }
+                if events.count == filter.limit { return (events, true) }
+                events.append(event)
+            }
+            guard page.count == rowsAtOnce, let last = page.last else { break }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+        }
+        return (events, false)
+    }
+
+    private static func event(
+        _ row: StoredRow, _ filter: Filter, _ parser: JSONParser, _ users: inout UserNames, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Event? {
+        guard let members = EventMembers(row.row.body, parser) else { return nil }
+        if let app = filter.app, members.app != app { return nil }
+        if let isDevelopment = filter.isDevelopment, members.isDevelopment != isDevelopment { return nil }
+        if let levels = filter.levels, !levels.contains(members["level"] ?? "") { return nil }
+        for (name, value) in filter.equal where members[name] != value { return nil }
+        return Event(stored: row, members: members, userID: try users.name(of: row.person, snapshot))
+    }
+
+    private static let columns = [
+        "client_event_id", "session_id", "level", "source_module", "message", "screen_name", "environment",
+        "os_version", "app_version", "sdk_name", "sdk_version", "device_model", "build_number", "locale",
+        "preferred_language", "country_code",
+    ]
+
+    static func write(_ event: Event, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(ClaimID.text(.row, event.stored.number.rawValue))
+        json.key("app_id")
+        json.string(ClaimID.text(.app, event.members.app))
+        json.key("user_id")
+        json.text(event.userID)
+        for column in columns {
+            json.key(column)
+            json.text(event.members[column])
+        }
+        json.key("custom_attributes")
+        if let attributes = event.members.attributes { json.raw(attributes) } else { json.null() }
+        json.key("is_dev")
+        json.bool(event.members.isDevelopment)
+        json.key("timestamp")
+        json.moment(event.stored.row.at)
+    }
+}
+
+/// What a kept event says.
+struct EventMembers {
+    private(set) var app: Int64 = 0
+    private(set) var isDevelopment = false
+    private(set) var attributes: [UInt8]?
+    private var texts: [String: String] = [:]
+
+    subscript(name: String) -> String? { texts[name] }
+
+    /// Nil for an event of another dialect.
+    init?(_ body: [UInt8], _ parser: JSONParser) {
+        var hasApp = false
+        do throws(JSONFault) {
+            try parser.read(body) { root throws(JSONFault) in
+                try root.forEachMember(at: "") { key, value throws(JSONFault) in
+                    switch key {
+                    case "app_id" where value.kind == .integer:
+                        app = try value.integer(at: "")
+                        hasApp = true
+                    case "is_dev": isDevelopment = try value.bool(at: "")
+                    case "custom_attributes", "attributes":
+                        var json = JSONWriter()
+                        json.copy(value)
+                        attributes = json.bytes
+                    default: if value.kind == .string { texts[key.copy()] = try value.string(at: "") }
+                    }
+                }
+            }
+        } catch {
+            return nil
+        }
+        guard hasApp else { return nil }
+    }
+}
+
+/// What people are called in this dialect: by the known user that they are, or else by the anonymous id.
+struct UserNames {
+    private let project: ProjectID
+    private var names: [PersonID: String?] = [:]
+
+    init(_ project: ProjectID) { self.project = project }
+
+    mutating func name(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> String? {
+        if let known = names[person] { return known }
+        var anonymous: String?
+        for member in [snapshot.root(of: person), person] {
+            for identity in try snapshot.identities(of: member) {
+                if identity.type == .claimUserID {
+                    names[person] = identity.value
+                    return identity.value
+                }
+                if identity.type == .claimAnonymousID { anonymous = identity.value }
+            }
+        }
+        names[person] = anonymous
+        return anonymous
+    }
+}
