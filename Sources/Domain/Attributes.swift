@@ -5,6 +5,8 @@ package struct Attributes: Equatable, Sendable {
         /// Nil where the value was taken away.
         package let value: [UInt8]?
         package let at: Instant
+        /// The call that wrote it: of two calls, even of one moment, the later has the larger one.
+        package let call: PersonID
     }
 
     package private(set) var entries: [String: Entry] = [:]
@@ -32,20 +34,20 @@ package struct Attributes: Equatable, Sendable {
     private var valueCount: Int { entries.values.count { $0.value != nil } }
 
     /// Takes in some writes, however many there are. Answers whether anything changed.
-    mutating func set(_ writes: [Write], at moment: Instant) -> Bool {
-        for write in writes { entries[write.name] = Entry(value: write.value, at: moment) }
+    mutating func set(_ writes: [Write], _ stamp: Stamp) -> Bool {
+        for write in writes { entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person) }
         return !writes.isEmpty
     }
 
     /// Takes in some writes. Values beyond the limit are left out. Answers whether anything changed.
-    mutating func apply(_ writes: [Write], at moment: Instant) -> Bool {
+    mutating func apply(_ writes: [Write], _ stamp: Stamp) -> Bool {
         var hasChanged = false
         for write in writes {
             let known = entries[write.name]
             if let known, known.value == write.value { continue }
             if write.value == nil, known == nil { continue }
             if write.value != nil, known?.value == nil, valueCount >= Attributes.namesPerPerson { continue }
-            entries[write.name] = Entry(value: write.value, at: moment)
+            entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person)
             hasChanged = true
         }
         return hasChanged
@@ -57,6 +59,7 @@ package struct Attributes: Equatable, Sendable {
         for (name, entry) in entries.sorted(by: { $0.key < $1.key }) {
             packer.add(name)
             packer.add(entry.at)
+            packer.add(UInt64(bitPattern: entry.call.rawValue))
             packer.add(entry.value == nil ? 0 : 1 as UInt8)
             if let value = entry.value { packer.add(value) }
         }
@@ -67,13 +70,14 @@ package struct Attributes: Equatable, Sendable {
         var unpacker = Unpacker(packed)
         guard let count = unpacker.integer() else { return nil }
         for _ in 0..<count {
-            guard let name = unpacker.text(), let at = unpacker.instant(), let hasValue = unpacker.byte()
+            guard let name = unpacker.text(), let at = unpacker.instant(), let call = unpacker.person(),
+                let hasValue = unpacker.byte()
             else { return nil }
             if hasValue == 1 {
                 guard let value = unpacker.bytes() else { return nil }
-                entries[name] = Entry(value: value, at: at)
+                entries[name] = Entry(value: value, at: at, call: call)
             } else {
-                entries[name] = Entry(value: nil, at: at)
+                entries[name] = Entry(value: nil, at: at, call: call)
             }
         }
         guard unpacker.isAtEnd else { return nil }

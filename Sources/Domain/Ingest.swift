@@ -87,6 +87,6 @@ extension Ingest {
         if attributes.isEmpty { return nil }
         let key = DocumentKey(.attributes, of: person)
         var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
-        return current.apply(attributes, at: stamp.at) ? .documentPut(key, person, current.packed) : nil
+        return current.apply(attributes, stamp) ? .documentPut(key, person, current.packed) : nil
     }
 }

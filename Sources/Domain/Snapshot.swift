@@ -165,20 +165,20 @@ package struct FoldedAttributes: Sendable {
         root: PersonID, _ merges: [Merge], document: (PersonID) throws(Failure) -> [UInt8]?
     ) throws(Failure) {
         var folded: [String: Candidate] = [:]
-        func fold(_ person: PersonID, mergedAt: Instant?) throws(Failure) {
+        func fold(_ person: PersonID, by merge: MergeID?) throws(Failure) {
             guard let attributes = try document(person).flatMap(Attributes.init(packed:)) else { return }
             for (name, entry) in attributes.entries {
-                if let known = folded[name], let mergedAt, !FoldedAttributes.replaces(entry, known.entry, mergedAt) {
+                if let known = folded[name], let merge, !FoldedAttributes.replaces(entry, known.entry, merge) {
                     continue
                 }
                 folded[name] = (entry, person)
             }
         }
-        try fold(root, mergedAt: nil)
+        try fold(root, by: nil)
         var seen: Set<PersonID> = [root]
         for merge in merges {
             for person in [merge.into, merge.from] where seen.insert(person).inserted {
-                try fold(person, mergedAt: merge.id.madeAt)
+                try fold(person, by: merge.id)
             }
         }
         entries = folded.compactMapValues { candidate in
@@ -187,9 +187,9 @@ package struct FoldedAttributes: Sendable {
     }
 
     /// Whether a value of whoever joined goes before one that was there.
-    private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ mergedAt: Instant) -> Bool {
-        if new.at < mergedAt, known.at < mergedAt { return false }
-        return new.at > known.at
+    private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ merge: MergeID) -> Bool {
+        if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
+        return new.call > known.call
     }
 }
 

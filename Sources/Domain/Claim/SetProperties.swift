@@ -40,11 +40,14 @@ extension SetProperties {
         if isLimited, adds, after.count > SetProperties.propertiesPerUser { throw .tooManyProperties }
         var own =
             view.document(DocumentKey(.properties, of: person)).flatMap(Attributes.init(packed:)) ?? Attributes()
-        // Also what has the value already by another of the members: from now on it is this one's word.
-        let writes = values.filter { before[$0.name] != ($0.value.isEmpty ? nil : $0.value) }
-            .map { Attributes.Write($0.name, $0.value.isEmpty ? nil : Array($0.value.utf8)) }
+        // Also what has the value already by another of the members: should they part, it is this one's word as well.
+        let writes = values.map { Attributes.Write($0.name, $0.value.isEmpty ? nil : Array($0.value.utf8)) }
+            .filter { write in
+                before[write.name].map { Array($0.utf8) } != write.value
+                    || own.entries[write.name]?.value != write.value
+            }
         var changes = made
-        if own.set(writes, at: stamp.at) {
+        if own.set(writes, stamp) {
             changes.append(.documentPut(DocumentKey(.properties, of: person), person, own.packed))
         }
         if !made.isEmpty { changes.append(AppUser(of: person, at: stamp.at).put) }
