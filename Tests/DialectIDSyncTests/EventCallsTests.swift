@@ -162,7 +162,8 @@ struct EventCallsTests {
 }
 
 extension IDSyncClient {
-    private func administrator(_ path: String) throws -> Any {
+    /// What an administrator reads.
+    func administrator(_ path: String) throws -> Any {
         let answer = try http.call("GET", path, fields: [("Authorization", "Bearer \(server.credentials.adminKey)")])
         return try JSONSerialization.jsonObject(with: Data(answer.body.utf8))
     }
