@@ -91,7 +91,7 @@ struct EventBatch: Sendable {
             return
         default: break
         }
-        context.key(key.copy())
+        context.key(key)
         context.copy(value)
     }
 

@@ -197,8 +197,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             index.commit(entries, sequence: last.sequence.next)
             last.advance(by: entries)
         }
+        // The rows of one call mostly are one person's.
+        var previous: PersonID?
         for entry in entries {
-            for case .rowAdded(let person, _) in entry.changes { unfolded.insert(person) }
+            for case .rowAdded(let person, _) in entry.changes where person != previous {
+                unfolded.insert(person)
+                previous = person
+            }
         }
     }
 
