@@ -121,7 +121,8 @@ let package = Package(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["onym", "TestKit", "Threads"], swiftSettings: testSettings),
+            name: "EndToEndTests", dependencies: ["onym", "TestKit", "Threads"], exclude: ["Clients"],
+            swiftSettings: testSettings),
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),

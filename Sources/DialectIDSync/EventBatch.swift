@@ -91,7 +91,7 @@ struct EventBatch: Sendable {
             return
         default: break
         }
-        context.key(key.copy())
+        context.key(key)
         context.copy(value)
     }
 
@@ -113,6 +113,8 @@ struct EventBatch: Sendable {
     private mutating func readIdentities(_ value: JSONValue) throws(JSONFault) {
         var found = identities
         try value.forEachMember(at: "\(path)user_identities") { key, value throws(JSONFault) in
+            // A type that is none any more, and that back ends can still send: it says nothing, as its number does.
+            if case "alias" = key { return }
             guard let type = IdentityType(events: key) else {
                 throw JSONFault(.wrong("is not an identity type"), at: "\(path)user_identities.\(key.shown)")
             }

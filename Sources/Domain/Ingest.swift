@@ -42,20 +42,18 @@ extension Ingest {
         var changes = identified?.changes ?? []
         // What the events have in common is worth keeping with the first of them, and not by itself.
         var (accepted, repeated) = (0, 0)
-        var recognized: Set<RowHash> = []
-        var contexts: [Change] = []
-        var events: [Change] = []
+        var recognized = RowHashSet(capacity: rows.count)
+        var added: [Change] = []
+        added.reserveCapacity(rows.count)
         for row in rows {
-            if row.kind == .context {
-                contexts.append(.rowAdded(person, row))
-            } else if let hash = row.recognition, view.knowsRow(hash) || !recognized.insert(hash).inserted {
+            if let hash = row.recognition, view.knowsRow(hash) || !recognized.insert(hash) {
                 repeated += 1
-            } else {
-                accepted += 1
-                events.append(.rowAdded(person, row))
+                continue
             }
+            if row.kind != .context { accepted += 1 }
+            added.append(.rowAdded(person, row))
         }
-        if !events.isEmpty { changes += contexts + events }
+        if accepted > 0 { changes += added }
         if let document = attributesChanged(of: person, stamp, view) { changes.append(document) }
 
         let reply = Reply.ingested(Ingested(person: person, accepted: accepted, repeated: repeated))

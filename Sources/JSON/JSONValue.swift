@@ -84,26 +84,26 @@ package struct JSONValue {
         }
     }
 
-    /// The text of a string, whatever is in it; the empty string for anything else. For what is kept as it came.
-    var anyText: String { kind == .string ? unsafe JSONText(onym_json_string(value)).copy() : "" }
+    /// The text of a string, whatever is in it. For what is kept as it came, and only for a string.
+    var anyText: JSONText { unsafe JSONText(onym_json_string(value)) }
 
-    /// A number in digits, exact where it is an integer.
-    var numberText: String {
+    /// A number of any form in digits, exact where it is an integer.
+    func appendNumber(to bytes: inout [UInt8]) {
         switch kind {
-        case .integer: "\(unsafe onym_json_int64(value))"
-        case .unsigned: "\(unsafe onym_json_uint64(value))"
-        default: "\(unsafe onym_json_double(value))"
+        case .integer: bytes.append(decimal: unsafe onym_json_int64(value))
+        case .unsigned: bytes.append(decimal: unsafe onym_json_uint64(value))
+        default: bytes.append(contentsOf: "\(unsafe onym_json_double(value))".utf8)
         }
     }
 
     /// Goes through the members of an object, whatever their keys. For what is kept as it came.
-    func forEachAnyMember(_ body: (String, JSONValue) -> Void) {
+    func forEachAnyMember(_ body: (JSONText, JSONValue) -> Void) {
         guard kind == .object else { return }
         var iterator = unsafe onym_json_members(value)
         var key = unsafe onym_json_text()
         var member = unsafe onym_json_value()
         while unsafe onym_json_next_member(&iterator, &key, &member) {
-            body(unsafe JSONText(key).copy(), unsafe JSONValue(member))
+            body(unsafe JSONText(key), unsafe JSONValue(member))
         }
     }
 

@@ -37,7 +37,13 @@ package struct JSONWriter: Sendable {
     }
 
     package mutating func key(_ key: String) {
-        write(quoted: key, colon: true)
+        write(quoted: key.utf8.span, colon: true)
+        needsComma = false
+    }
+
+    /// Writes a key that was read.
+    package mutating func key(_ key: JSONText) {
+        key.withBytes { write(quoted: $0, colon: true) }
         needsComma = false
     }
 
@@ -57,7 +63,7 @@ package struct JSONWriter: Sendable {
     }
 
     package mutating func string(_ value: String) {
-        write(quoted: value, colon: false)
+        write(quoted: value.utf8.span, colon: false)
         needsComma = true
     }
 
@@ -82,8 +88,12 @@ package struct JSONWriter: Sendable {
         switch value.kind {
         case .null: null()
         case .bool: bool((try? value.bool(at: "")) ?? false)
-        case .integer, .unsigned, .double: number(value)
-        case .string: string(value.anyText)
+        case .integer, .unsigned, .double:
+            separate()
+            value.appendNumber(to: &bytes)
+        case .string:
+            value.anyText.withBytes { write(quoted: $0, colon: false) }
+            needsComma = true
         case .array:
             beginArray()
             try? value.forEachElement(at: "") { copy($0) }
@@ -102,11 +112,6 @@ package struct JSONWriter: Sendable {
     package mutating func raw(_ json: [UInt8]) {
         separate()
         bytes.append(contentsOf: json)
-    }
-
-    private mutating func number(_ value: JSONValue) {
-        separate()
-        bytes.append(contentsOf: value.numberText.utf8)
     }
 
     private mutating func begin(_ bracket: UInt8) {
@@ -130,8 +135,7 @@ package struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    private mutating func write(quoted text: String, colon: Bool) {
-        let utf8 = text.utf8.span
+    private mutating func write(quoted utf8: borrowing Span<UInt8>, colon: Bool) {
         if JSONWriter.needsNoEscape(utf8) {
             bytes.append(quoted: utf8, comma: needsComma, colon: colon)
         } else {

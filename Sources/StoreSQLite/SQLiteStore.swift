@@ -28,6 +28,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let rows: RowWriter
         let earlier: Statement
         let document: Statement
+        let beginReading: Statement
+        let endReading: Statement
         let commits = CommitWatch()
 
         init(_ connection: Connection) throws(SQLiteFault) {
@@ -35,6 +37,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             rows = try RowWriter(connection)
             earlier = try connection.prepare("SELECT replay, body, reply, at FROM journal WHERE sequence = ?")
             document = try connection.prepare("SELECT body FROM documents WHERE id = ?")
+            beginReading = try connection.prepare("BEGIN")
+            endReading = try connection.prepare("COMMIT")
             connection.watchCommits(commits)
         }
     }
@@ -92,10 +96,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Reads a document for the batch that is being decided.
     private func document(_ number: Int64) -> [UInt8]? {
-        guard let row = session?.document else { return nil }
+        guard let session else { return nil }
+        let row = session.document
         row.bind(1, number)
         defer { row.reset() }
         do throws(SQLiteFault) {
+            // All that a batch reads is one transaction's: to lock the file for each document costs more than to read it.
+            if !session.connection.isInTransaction { try session.beginReading.run() }
             return try row.step() ? row.blob(0) : nil
         } catch {
             documentFault = error
@@ -152,6 +159,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             documentFault = nil
             throw StoreFault(fault, path: file.path)
         }
+        if let session, session.connection.isInTransaction {
+            try file.attempt { () throws(SQLiteFault) in try session.endReading.run() }
+        }
     }
 
     /// Reads what became of the last calls under a key, the last first.
@@ -197,8 +207,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             index.commit(entries, sequence: last.sequence.next)
             last.advance(by: entries)
         }
+        // The rows of one call mostly are one person's.
+        var previous: PersonID?
         for entry in entries {
-            for case .rowAdded(let person, _) in entry.changes { unfolded.insert(person) }
+            for case .rowAdded(let person, _) in entry.changes where person != previous {
+                unfolded.insert(person)
+                previous = person
+            }
         }
     }
 

@@ -91,6 +91,10 @@ struct EventCallsTests {
         #expect(try send(#"{"user_identities":{"customer_id":7},\#(event)}"#).status == 202)
         #expect(try send(#"{"mpid":42,"user_identities":{"customerid":"7"},\#(event)}"#).status == 202)
         #expect(try client.timeline(mpid).count == 2, "events without ids are all kept")
+        // A type that is none any more says nothing, by name as by number.
+        #expect(try send(#"{"user_identities":{"customerid":"7","alias":"x"},\#(event)}"#).status == 202)
+        #expect(try send(#"{"ui":[{"n":1,"i":"7"},{"n":8,"i":"x"}],\#(event)}"#).status == 202)
+        #expect(try client.timeline(mpid).count == 4)
         #expect(try send(#"{"user_identities":{"email":"new@x"},\#(event)}"#).status == 202)
         let new = try client.identify(#"{"email":"new@x"}"#)
         #expect(new.matched == ["email": "new@x"])
@@ -158,7 +162,8 @@ struct EventCallsTests {
 }
 
 extension IDSyncClient {
-    private func administrator(_ path: String) throws -> Any {
+    /// What an administrator reads.
+    func administrator(_ path: String) throws -> Any {
         let answer = try http.call("GET", path, fields: [("Authorization", "Bearer \(server.credentials.adminKey)")])
         return try JSONSerialization.jsonObject(with: Data(answer.body.utf8))
     }

@@ -82,6 +82,8 @@ final class ServerProcess {
 struct Store {
     let folder = TemporaryFolder()
     let data: String
+    let key: String
+    let secret: String
     let webKey: String
     let adminKey: String
 
@@ -89,9 +91,11 @@ struct Store {
         data = folder.path + "/\(name)"
         let made = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"])
         guard let keys = try JSONSerialization.jsonObject(with: Data(made.output.utf8)) as? [String: Any],
-            let idsync = keys["idsync"] as? [String: String], let webKey = idsync["web_key"],
-            let adminKey = keys["admin_key"] as? String
+            let idsync = keys["idsync"] as? [String: String], let key = idsync["key"],
+            let secret = idsync["secret"], let webKey = idsync["web_key"], let adminKey = keys["admin_key"] as? String
         else { throw Shell.Failed(description: "init: \(made)") }
+        self.key = key
+        self.secret = secret
         self.webKey = webKey
         self.adminKey = adminKey
     }

@@ -4,41 +4,41 @@ package final class RecentRows: @unchecked Sendable {
     private struct Generation {
         let startedAt: Instant
         /// In parts, so that growing holds nobody up for long.
-        var shards = [Set<UInt64>](repeating: [], count: RecentRows.shardCount)
+        var shards = [RowHashSet](repeating: RowHashSet(), count: RecentRows.shardCount)
         var count = 0
     }
 
     /// For how long a row is remembered, at least.
     package static let memoryMilliseconds: Int64 = 48 * 3600 * 1000
-    /// How many rows are remembered at most: about 400 MB of them.
+    /// How many rows are remembered at most: about 300 MB of them.
     package static let rows = 16 << 20
     private static let generationMilliseconds = memoryMilliseconds / 4
     private static let shardCount = 256
 
     private var generations: [Generation] = []
-    private var pending: Set<UInt64> = []
+    private var pending = RowHashSet()
     private let rowsPerGeneration: Int
 
     package init(rows: Int = RecentRows.rows) { rowsPerGeneration = max(1, rows / 4) }
 
     package func knows(_ hash: RowHash) -> Bool {
-        pending.contains(hash.rawValue) || isCommitted(hash.rawValue)
+        if pending.contains(hash) { return true }
+        let shard = RecentRows.shard(of: hash)
+        for generation in generations.indices where generations[generation].shards[shard].contains(hash) { return true }
+        return false
     }
 
-    private func isCommitted(_ hash: UInt64) -> Bool {
-        let shard = Int(hash >> 32) & (RecentRows.shardCount - 1)
-        return generations.contains { $0.shards[shard].contains(hash) }
-    }
+    private static func shard(of hash: RowHash) -> Int { Int(hash.rawValue >> 32) & (shardCount - 1) }
 
     /// Notes a row of the batch that is being decided.
-    func note(_ hash: RowHash) { pending.insert(hash.rawValue) }
+    func note(_ hash: RowHash) { pending.insert(hash) }
 
-    func rollBack() { pending.removeAll(keepingCapacity: true) }
+    func rollBack() { pending.removeAll() }
 
     /// Keeps what the batch noted.
     func commit(at moment: Instant) {
-        for hash in pending { add(RowHash(rawValue: hash), at: moment) }
-        pending.removeAll(keepingCapacity: true)
+        for hash in pending.all { add(hash, at: moment) }
+        pending.removeAll()
     }
 
     /// Keeps a row that was committed. They come in the order of their times.
@@ -50,7 +50,7 @@ package final class RecentRows: @unchecked Sendable {
         }
         if isDue ?? true { begin(at: moment) }
         let current = generations.count - 1
-        generations[current].shards[Int(hash.rawValue >> 32) & (RecentRows.shardCount - 1)].insert(hash.rawValue)
+        generations[current].shards[RecentRows.shard(of: hash)].insert(hash)
         generations[current].count += 1
     }
 

@@ -1,0 +1,111 @@
+-- Load for wrk: one kind of call, as clients make it.
+--
+--   KIND=warm     identify of the same 64 people again and again, each request with an id of its own kind
+--   KIND=new      identify of people that nobody has seen; SEED tells one run's from another's
+--   KIND=login    login of people that nobody has seen
+--   KIND=modify   an e-mail address of one of the people in the file PEOPLE, another one each time
+--   KIND=alias    an alias from one of those people to another, of another time each time
+--   KIND=ingest   a native client's upload of 100 events that nobody has sent, of one of those people
+--   KIND=get      GET /healthz, for what HTTP alone costs
+--
+-- Every request is put together before the clock starts, so that making the load costs the same whatever is measured.
+
+local kind, key, seed = os.getenv("KIND"), os.getenv("WEB_KEY"), os.getenv("SEED")
+local threads = 0
+local requests, last = {}, 0
+local events_per_upload = 100
+
+function setup(thread)
+   thread:set("number", threads)
+   threads = threads + 1
+end
+
+local function post(path, body)
+   return "POST " .. path .. " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nx-mp-key: " .. key
+      .. "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
+end
+
+local function identity_call(path, name, request_id)
+   return post(path, '{"client_sdk":{"platform":"ios","sdk_vendor":"mparticle","sdk_version":"9.4.0"},"context":null,'
+      .. '"environment":"development","request_id":"' .. request_id .. '","request_timestamp_ms":1762457821105,'
+      .. '"known_identities":{"customerid":"' .. name .. '","email":"' .. name .. '@example.com",'
+      .. '"ios_idfv":"0f3c8a6e-7f0d-4a1c-' .. name .. '"}}')
+end
+
+-- The people that this thread calls about: each thread has some of its own.
+local function people()
+   local mine, line = {}, 0
+   for id in io.lines(os.getenv("PEOPLE")) do
+      -- Two together, because an alias is about two.
+      if math.floor(line / 2) % 2 == number then mine[#mine + 1] = id end
+      line = line + 1
+   end
+   return mine
+end
+
+local function modify(person, turn)
+   local function address(turn) return string.format("%s-%s-%d@example.com", seed, person, turn) end
+   return post("/v1/" .. person .. "/modify",
+      '{"client_sdk":{"platform":"ios","sdk_vendor":"mparticle","sdk_version":"9.4.0"},"context":null,'
+      .. '"environment":"development","request_timestamp_ms":1762457821105,"identity_changes":[{"identity_type":"email",'
+      .. '"old_value":"' .. address(turn - 1) .. '","new_value":"' .. address(turn) .. '"}]}')
+end
+
+local function alias(source, destination, start)
+   return post("/v1/identity/" .. key .. "/alias",
+      '{"request_type":"alias","environment":"development","api_key":"' .. key .. '","data":{"source_mpid":' .. source
+      .. ',"destination_mpid":' .. destination .. string.format(
+         ',"start_unixtime_ms":%.0f,"end_unixtime_ms":%.0f}}', start, start + 500))
+end
+
+local function upload(person, name, at)
+   local events = {}
+   for event = 1, events_per_upload do
+      events[event] = '{"dt":"e","id":"' .. name .. "-" .. event .. string.format('","ct":%.0f', at + event)
+         .. ',"sid":"6e5b1c2a-4e7c-4d0e-9f5d-1a2b3c4d5e6f","n":"Product Viewed","et":"Navigation","est":'
+         .. string.format("%.0f", at) .. ',"attrs":{"sku":"A-1001","price":"19.99","list":"Spring"}}'
+   end
+   return post("/v2/" .. key .. "/events",
+      '{"dt":"h","id":"' .. name .. string.format('","ct":%.0f', at) .. ',"sdk":"9.4.0","dbg":true,"mpid":' .. person
+      .. ',"das":"0f3c8a6e-7f0d-4a1c-9b53-' .. person .. '","ai":{"an":"com.example.shop","av":"4.2.0"},'
+      .. '"di":{"dma":"Apple","dp":"iPhone17,1","dosv":"26.1","dlc":"en_US"},"msgs":[' .. table.concat(events, ",")
+      .. "]}")
+end
+
+function init(arguments)
+   local count = tonumber(os.getenv("COUNT") or "64")
+   local now = os.time() * 1000
+   local mine = os.getenv("PEOPLE") and people()
+   for i = 1, count do
+      local name = string.format("%s-%d-%d", seed or "", number, i)
+      local turn = mine and math.floor(i / #mine)
+      if kind == "get" then
+         requests[i] = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+      elseif kind == "new" then
+         requests[i] = identity_call("/v1/identify", name, "1c5e7a52-" .. name)
+      elseif kind == "login" then
+         requests[i] = identity_call("/v1/login", name, "1c5e7a52-" .. name)
+      elseif kind == "modify" then
+         requests[i] = modify(mine[i % #mine + 1], turn)
+      elseif kind == "alias" then
+         local pair, pairs_ = i % (#mine / 2), #mine / 2
+         requests[i] = alias(mine[2 * pair + 1], mine[2 * pair + 2], now - 3600000 + math.floor(i / pairs_) * 1000)
+      elseif kind == "ingest" then
+         requests[i] = upload(mine[i % #mine + 1], name, now - 60000)
+      else
+         requests[i] = identity_call("/v1/identify", "warm-" .. i, string.format("%s-9f1b-4c1e-%012d", seed, i))
+      end
+   end
+end
+
+function request()
+   last = last % #requests + 1
+   return requests[last]
+end
+
+function done(summary, latency, _)
+   io.write(string.format(
+      "result %d %d %d %d %d\n", summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+      summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
+         + summary.errors.timeout))
+end
