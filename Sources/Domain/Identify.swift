@@ -62,7 +62,10 @@ extension Identify {
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
         observer.setsAside(lookUp.inputsSetAside)
-        if strategy.onNewKnown == .create, occasion == .login, !lookUp.namesLogin { throw .noLoginIdentity }
+        // Where nobody is ever known, nobody comes, and a login is an identify.
+        if strategy.onNewKnown == .create, !strategy.login.isEmpty, occasion == .login, !lookUp.namesLogin {
+            throw .noLoginIdentity
+        }
         if makesSomebody(lookUp, view) {
             observer.decides(.strategy)
             return make(stamp, lookUp, view)

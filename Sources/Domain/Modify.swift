@@ -67,7 +67,9 @@ extension Modify {
             return true
         }
         for item in items where !item.isEmpty {
-            if strategy.immutable.contains(item.type), modifying.held.values.contains(item.type) {
+            if strategy.immutable.contains(item.type), modifying.held.values.contains(item.type),
+                modifying.wouldChange(item, strategy, view)
+            {
                 throw .immutableIdentity(item.type)
             }
             if let old = item.old { modifying.remove(old) }
@@ -94,6 +96,13 @@ private struct Modifying {
 
     init(person: PersonID) { self.person = person }
 
+    /// Whether the person would hold something else after a change. Clients name what is there already, too.
+    func wouldChange<V: View>(_ item: Modify.Item, _ strategy: Strategy, _ view: V) -> Bool {
+        if let old = item.old, held[old.key] != nil { return true }
+        guard let new = item.new, held[new.key] == nil else { return false }
+        return LookUp.reasonToSetAside(new, strategy, view) == nil
+    }
+
     mutating func remove(_ identity: Identity) {
         guard held.removeValue(forKey: identity.key) != nil else {
             inputs.append(JournalEntry.Input(identity, .notHeld))
@@ -106,10 +115,13 @@ private struct Modifying {
     mutating func add<V: View>(_ identity: Identity, _ strategy: Strategy, _ view: V) {
         if let reason = LookUp.reasonToSetAside(identity, strategy, view) {
             inputs.append(JournalEntry.Input(identity, reason))
-        } else if held[identity.key] != nil {
+            return
+        }
+        // Also what the person holds already may be with others: it was not always unique.
+        if strategy.unique.contains(identity.type) { take(identity, view) }
+        if held[identity.key] != nil {
             inputs.append(JournalEntry.Input(identity, .matched))
         } else {
-            if strategy.unique.contains(identity.type) { take(identity, view) }
             held[identity.key] = identity.type
             changes.append(.linked(person, identity))
             touch(person, identity.type)

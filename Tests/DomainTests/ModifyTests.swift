@@ -92,6 +92,29 @@ struct ModifyTests {
         #expect(try world.modify(jekyll, [(.customerID, nil, "new")]).touched.count == 1)
     }
 
+    @Test("takes a change of an immutable identity that changes nothing: clients send what they know")
+    func immutableUnchanged() throws {
+        var (world, hyde, _) = ModifyTests.world(
+            ModifyTests.strategy(unique: [.customerID], immutable: [.customerID]))
+        for change in [(nil, "h.jekyll.85"), ("other", nil), ("other", "h.jekyll.85"), (nil, "null")]
+            as [(String?, String?)]
+        {
+            #expect(try world.modify(hyde, [(.customerID, change.0, change.1)]).touched.isEmpty, "\(change)")
+        }
+        #expect(world.holds(hyde, .customerID, "h.jekyll.85"))
+    }
+
+    @Test("takes a value of a unique type from whoever shares it, also where the person has it already")
+    func endsSharing() throws {
+        var (world, hyde, jekyll) = ModifyTests.world(ModifyTests.strategy(unique: []))
+        try world.modify(hyde, [(.email, nil, "h.jekyll.md")])
+        var edit = StrategyEdit()
+        edit.unique = [.email]
+        try world.set(.edit(edit))
+        #expect(try world.modify(hyde, [(.email, nil, "h.jekyll.md")]).touched == [.init(jekyll, .email)])
+        #expect(world.holds(hyde, .email, "h.jekyll.md") && !world.holds(jekyll, .email, "h.jekyll.md"))
+    }
+
     @Test("refuses a person that is not there")
     func unknownPerson() {
         var world = World()

@@ -82,6 +82,13 @@ struct OccasionTests {
         #expect(throws: Never.self) { try keeping.call(.login, [.iosIDFV: "1"]) }
     }
 
+    @Test("a login where nobody is ever known names nobody, and is like an identify")
+    func loginWithoutLoginTypes() throws {
+        var world = World(Strategy(hierarchy: [.iosIDFV], unique: [], login: [], onNewKnown: .create))
+        let person = try world.call(.start, [.iosIDFV: "1"]).person
+        #expect(try world.call(.login, [.iosIDFV: "1"]).person == person)
+    }
+
     @Test("a search finds who is there, and makes nobody")
     func search() throws {
         var world = World()
