@@ -131,8 +131,7 @@ let package = Package(
             "DialectIDSync",
             [
                 "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
-                "TestKit",
-                "Threads",
+                "SQLite", "StoreMemory", "TestKit", "Threads",
             ]),
         tests("DialectClaim", ["Compression", "TestKit"]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 
 /// Plays calls that are written as lines over HTTP, and says what they were answered with in as few words. People are called
-/// P1, P2, … in the order in which the answers name them.
+/// P1, P2, … in the order in which the answers name them. Each call comes a second after the one before.
 ///
 ///     identify email=E ios_idfv=1 previous=P1     "P1 known", "P2 anonymous", "400 LOOKUP_ERROR"; so login and logout
 ///     identify … read_only                        "nobody known" where somebody would be made
@@ -14,10 +14,14 @@ import TestKit
 ///     strategy {"preset":"profile_link"}          "200"
 final class IDSyncScene {
     let client: IDSyncClient
-    private(set) var mpids: [String] = []
+    private let clock: ManualClock
+    private var mpids: [String] = []
 
-    init(_ server: TestServer, strategy: String = "{}") throws {
-        client = IDSyncClient(server)
+    /// - Parameter folder: where the store is, if it is on disk.
+    init(_ kind: StoreKind, strategy: String = "{}", in folder: TemporaryFolder = TemporaryFolder()) throws {
+        let clock = ManualClock()
+        self.clock = clock
+        client = IDSyncClient(try TestServer(kind, in: folder) { $0.clock = { clock.now } })
         guard try set(strategy).status == 200 else { throw Unreadable(line: "strategy \(strategy)") }
     }
 
@@ -26,6 +30,7 @@ final class IDSyncScene {
     func play(_ line: String) throws -> String {
         let words = line.split(separator: " ").map(String.init)
         let rest = Array(words.dropFirst())
+        clock.advance(milliseconds: 1000)
         switch words.first {
         case "identify", "login", "logout", "search": return try ask(words[0], rest).short
         case "matched": return try ask("identify", rest).matched
@@ -48,7 +53,7 @@ final class IDSyncScene {
     }
 
     /// The MPID of a person; what is no name of one stands for itself.
-    func mpid(_ name: String) -> String {
+    private func mpid(_ name: String) -> String {
         guard name.hasPrefix("P"), let number = Int(name.dropFirst()), mpids.indices.contains(number - 1) else {
             return name
         }
@@ -101,7 +106,7 @@ final class IDSyncScene {
     }
 
     private func alias(from source: String, into destination: String) throws -> String {
-        let now = Int64(Date().timeIntervalSince1970 * 1000)
+        let now = clock.now.milliseconds
         let body = """
             {"request_type":"alias","environment":"development","data":{"source_mpid":\(mpid(source)),\
             "destination_mpid":\(mpid(destination)),"start_unixtime_ms":\(now - 1000),"end_unixtime_ms":\(now)}}

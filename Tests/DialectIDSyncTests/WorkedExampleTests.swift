@@ -133,7 +133,7 @@ struct WorkedExample: Decodable, Sendable, CustomTestStringConvertible {
     }
 
     func play(on kind: StoreKind) throws -> [Played] {
-        let scene = try IDSyncScene(TestServer(kind), strategy: strategy)
+        let scene = try IDSyncScene(kind, strategy: strategy)
         var played = try given(scene)
         for step in steps {
             let call = try step.call == "modify" ? modify(step, scene) : "\(step.call) \(names(step.body))"

@@ -121,7 +121,7 @@ struct StrategyCallsTests {
             newest["key"] as? String == "1"
                 && (newest["document"] as? [String: Any])?["preset"] as? String == "best_match")
         let first = try #require(list.versions.last)
-        #expect(first["key"] is NSNull && first["at"] as? String == "2027-01-15T08:00:00.000Z")
+        #expect(first["key"] is NSNull && first["at"] as? String == "2020-09-13T12:26:40.000Z")
 
         let part = try client.call("GET", "/versions?limit=2")
         #expect(part.numbers == [3, 2] && part["next_cursor"] == "2")

@@ -22,7 +22,8 @@ package final class TestServer: Sendable {
         configure: (inout RunningServer.Configuration) -> Void = { _ in }
     ) throws {
         let secrets = IDSyncSecrets(master: [UInt8](repeating: 7, count: 32))
-        let plan = ProjectPlan(name: "Test", secrets: secrets, now: Instant(milliseconds: 1_800_000_000_000))
+        // Long ago: time never goes back, so that a project of tomorrow would have all calls of today at one moment.
+        let plan = ProjectPlan(name: "Test", secrets: secrets, now: Instant(milliseconds: 1_600_000_000_000))
         self.folder = folder
         switch kind {
         case .memory: store = MemoryStore(hash: World.hash)
