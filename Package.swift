@@ -42,6 +42,8 @@ let package = Package(
         .systemLibrary(name: "CUV", path: "Sources/CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
         .systemLibrary(
             name: "COpenSSL", path: "Sources/COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CCurl", path: "Sources/CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CZlib", path: "Sources/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -97,6 +99,7 @@ let package = Package(
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("SQLite", ["CSQLite"]),
         ring("Invocation"),
+        ring("Outbound", ["CCurl", "Threads"]),
         ring("Telemetry", ["ByteText", "CivilTime", "JSON"]),
         ring("HTTPMessage", ["ByteText"]),
         ring(
@@ -142,6 +145,7 @@ let package = Package(
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests("Gateway", ["Domain", "TestKit", "Threads"]),
         tests("Invocation"),
+        tests("Outbound", ["HTTPServer", "TLS", "TestKit", "Threads"]),
         tests("JSON"),
         tests("Telemetry", ["Threads"]),
         tests("Threads"),
