@@ -66,15 +66,16 @@ let package = Package(
             [
                 "ByteText", "CLinux", "Crypto", "DialectClaim", "DialectIDSync", "DialectNative", "Domain", "Engine",
                 "EventLoop",
-                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "StoreSQLite", "TLS", "Telemetry",
-                "Threads",
+                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "StoreSQLite", "TLS",
+                "Telemetry", "Threads",
             ]),
 
         // The way of a request through a dialect and the engine, and what dialects are made of.
         ring(
             "Gateway",
             [
-                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Telemetry", "Threads",
+                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Outbound", "Telemetry",
+                "Threads",
             ]),
 
         // Adapters: none knows another.
@@ -83,7 +84,9 @@ let package = Package(
             [
                 "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
             ]),
-        ring("DialectClaim", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+        ring(
+            "DialectClaim",
+            ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
         ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
@@ -137,7 +140,7 @@ let package = Package(
                 "TestKit",
                 "Threads",
             ]),
-        tests("DialectClaim", ["Compression", "TestKit"]),
+        tests("DialectClaim", ["Compression", "Outbound", "TestKit", "Threads"]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),
