@@ -43,7 +43,7 @@ test-threads:
 	@Tools/setup tests
 	swift build --build-tests --sanitize thread --scratch-path .build-threads
 	swift test --skip-build --sanitize thread --scratch-path .build-threads \
-		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests|GatewayTests'
+		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests|GatewayTests|OutboundTests|DialectClaimTests'
 
 fuzz:
 	@Tools/setup

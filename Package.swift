@@ -42,6 +42,8 @@ let package = Package(
         .systemLibrary(name: "CUV", path: "Sources/CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
         .systemLibrary(
             name: "COpenSSL", path: "Sources/COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CCurl", path: "Sources/CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CZlib", path: "Sources/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -64,15 +66,16 @@ let package = Package(
             [
                 "ByteText", "CLinux", "Crypto", "DialectClaim", "DialectIDSync", "DialectNative", "Domain", "Engine",
                 "EventLoop",
-                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "StoreSQLite", "TLS", "Telemetry",
-                "Threads",
+                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "StoreSQLite", "TLS",
+                "Telemetry", "Threads",
             ]),
 
         // The way of a request through a dialect and the engine, and what dialects are made of.
         ring(
             "Gateway",
             [
-                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Telemetry", "Threads",
+                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Outbound", "Telemetry",
+                "Threads",
             ]),
 
         // Adapters: none knows another.
@@ -81,7 +84,9 @@ let package = Package(
             [
                 "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
             ]),
-        ring("DialectClaim", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+        ring(
+            "DialectClaim",
+            ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
         ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
         ring("StoreMemory", ["Domain", "Threads"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
@@ -97,6 +102,7 @@ let package = Package(
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("SQLite", ["CSQLite"]),
         ring("Invocation"),
+        ring("Outbound", ["CCurl", "Threads"]),
         ring("Telemetry", ["ByteText", "CivilTime", "JSON"]),
         ring("HTTPMessage", ["ByteText"]),
         ring(
@@ -133,7 +139,7 @@ let package = Package(
                 "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
                 "SQLite", "StoreMemory", "TestKit", "Threads",
             ]),
-        tests("DialectClaim", ["Compression", "TestKit"]),
+        tests("DialectClaim", ["Compression", "Outbound", "TestKit", "Threads"]),
         tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),
@@ -141,6 +147,7 @@ let package = Package(
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests("Gateway", ["Domain", "TestKit", "Threads"]),
         tests("Invocation"),
+        tests("Outbound", ["HTTPServer", "TLS", "TestKit", "Threads"]),
         tests("JSON"),
         tests("Telemetry", ["Threads"]),
         tests("Threads"),

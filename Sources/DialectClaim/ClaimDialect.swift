@@ -7,7 +7,8 @@ import JSON
 
 /// The Claim dialect (spec/claim.md): what clients of OwlMetry's API speak.
 package enum ClaimDialect {
-    package static func surface() -> Surface {
+    /// - Parameter network: who is asked where users came from.
+    package static func surface(attribution network: AdServices = AdServices()) -> Surface {
         Surface(
             name: "claim",
             description: "Events of anonymous users, and who they turn out to be. Compatible with OwlMetry's HTTP API.",
@@ -18,7 +19,8 @@ package enum ClaimDialect {
                 SecurityScheme(
                     "claim", .bearer, "A client, agent or import key: owl_client_…, owl_agent_…, owl_import_….")
             ],
-            routes: IdentityCalls.routes + IngestCalls.routes + EventReads.routes + UserReads.routes,
+            routes: IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes + EventReads.routes
+                + UserReads.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },

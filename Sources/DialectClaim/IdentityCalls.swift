@@ -105,7 +105,7 @@ enum IdentityCalls {
             }))
 
     private static let nameUnits = 50
-    private static let valueUnits = 200
+    static let valueUnits = 200
 
     private static func properties(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
@@ -180,6 +180,9 @@ struct Members {
         self.texts = texts
         self.properties = properties
     }
+
+    /// A text; nil where it is not there, or something else is.
+    subscript(name: String) -> String? { texts[name] }
 
     /// A user id, which has to be there.
     func userID(_ name: String) throws(ClaimFault) -> String {

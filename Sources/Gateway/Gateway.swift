@@ -2,6 +2,7 @@ package import Domain
 package import Engine
 import HTTPMessage
 package import HTTPServer
+package import Outbound
 import Synchronization
 
 /// Takes a request through a dialect and the engine, and back: bytes, decode, decide, encode, bytes.
@@ -12,6 +13,7 @@ package final class Gateway: Sendable {
     private let desks: [Desk]
     private let store: any Store
     private let readers: Readers
+    private let outbound: OutboundClient?
 
     /// The most characters of an Idempotency-Key.
     package static let idempotencyKeyCharacters = 255
@@ -41,16 +43,19 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// - Parameter lanes: the lanes of the engine that belong to the loops, in their order.
+    /// - Parameters:
+    ///   - outbound: asks other servers; nil where no surface does.
+    ///   - lanes: the lanes of the engine that belong to the loops, in their order.
     package init(
-        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, lanes: Range<Int>, limits: RateLimits,
-        clock: @escaping @Sendable () -> Instant
+        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
+        lanes: Range<Int>, limits: RateLimits, clock: @escaping @Sendable () -> Instant
     ) {
         self.engine = engine
         limiter = RateLimiter(limits)
         self.surfaces = surfaces
         self.store = store
         self.readers = readers
+        self.outbound = outbound
         desks = lanes.map { lane in
             let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
             return Desk(lane: lane, tools: LoopTools(hash: store.hash, look: look))
@@ -144,6 +149,30 @@ package final class Gateway: Sendable {
                     let used = try count(caller, [], request.id, route, desk, surface)
                     return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
                         var response = encode(results, id)
+                        usage.add(used, to: &response)
+                        return response
+                    }
+                } catch {
+                    return .answer(error.response)
+                }
+            }
+        case .steps(let body, let decode):
+            return Route(
+                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
+                body: .buffered(body)
+            ) { [self] request, exchange in
+                do throws(Rejection) {
+                    let desk = desks[exchange.loopIndex]
+                    try surface.checkBody?(request, desk.tools)
+                    let caller = try caller(of: request, route, surface, desk)
+                    let first = try decode(request, caller, desk.tools)
+                    let used = try count(caller, [], request.id, route, desk, surface)
+                    let errand = Errand(
+                        id: request.id, project: caller.project, key: caller.key?.id,
+                        idempotencyKey: try idempotencyKey(of: request, caller.project, desk.tools, surface),
+                        body: Gateway.hash(request, desk.tools.hash), surface: surface)
+                    return go(on: first, errand, exchange) { response in
+                        var response = response
                         usage.add(used, to: &response)
                         return response
                     }
@@ -314,6 +343,49 @@ package final class Gateway: Sendable {
             }
         }
         return encode(results, id)
+    }
+
+    /// What is kept of a request that goes through several hands.
+    private struct Errand: Sendable {
+        let id: RequestID
+        let project: ProjectID
+        let key: KeyID?
+        let idempotencyKey: ReplayKey?
+        let body: Hash128
+        let surface: Surface
+    }
+
+    /// Takes a call's next step. On the loop's thread.
+    private func go(
+        on step: Step, _ errand: Errand, _ exchange: Exchange, finish: @escaping @Sendable (Response) -> Response
+    ) -> Handling {
+        switch step {
+        case .answer(let response): return .answer(finish(response))
+        case .command(let decoded, let encode):
+            let key = errand.idempotencyKey ?? decoded.replayKey
+            var call = Call(project: errand.project, key: errand.key, replayKey: key)
+            call.requestID = errand.id.text
+            if let key { call.replay = ReplayClaim(key: key, body: errand.body) }
+            desks[exchange.loopIndex].jobs.append(
+                Job(call: call, command: decoded.command) { answer in
+                    let response = Gateway.response(to: answer, decoded.command, errand.id, errand.surface, encode)
+                    exchange.answer(finish(response))
+                })
+            return .later
+        case .ask(let call, let then):
+            guard let outbound else {
+                preconditionFailure("A surface asks other servers, and nobody is there to do it.")
+            }
+            outbound.submit(call) { [self] result in
+                exchange.post { [self] in
+                    let next = then(result, desks[exchange.loopIndex].tools)
+                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                        exchange.answer(response)
+                    }
+                }
+            }
+            return .later
+        }
     }
 
     /// Has a question answered by a thread that may wait for the disk.

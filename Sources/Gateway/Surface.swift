@@ -91,6 +91,10 @@ package struct SurfaceRoute: Sendable {
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [DecodedCommand],
             encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response)
+        /// Reads what to do first; what is next may rest on what another server says.
+        case steps(
+            body: BufferedBody,
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Step)
         /// Reads a question, and has it answered from what is committed, on a thread that may wait for the disk.
         case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
     }

@@ -1,4 +1,4 @@
-import DialectClaim
+package import DialectClaim
 package import DialectIDSync
 import DialectNative
 package import Domain
@@ -8,6 +8,7 @@ package import Gateway
 import Glibc
 import HTTPMessage
 package import HTTPServer
+import Outbound
 package import Telemetry
 import Threads
 
@@ -25,6 +26,8 @@ package final class RunningServer: Sendable {
         package var rates = RateLimits()
         /// How far the date of an IDSync signature may be from now; 0 takes any.
         package var signedDateWindowMinutes = 0
+        /// Who is asked where users of the Claim dialect came from.
+        package var attribution = AdServices()
         package var clock: @Sendable () -> Instant = SystemClock.now
 
         package init(address: ListeningAddress, loops: Int, logger: Logger) {
@@ -37,6 +40,7 @@ package final class RunningServer: Sendable {
     package let address: ListeningAddress
     private let engine: Engine
     private let readers: Readers
+    private let outbound: OutboundClient
     private let server: Server
     private let metricsServer: Server?
     private let control: ControlServer?
@@ -50,7 +54,9 @@ package final class RunningServer: Sendable {
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
         let inspection = Inspection()
-        let surfaces = [Native.surface(inspection.sources), idsync, ClaimDialect.surface()]
+        let surfaces = [
+            Native.surface(inspection.sources), idsync, ClaimDialect.surface(attribution: configuration.attribution),
+        ]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
         engine = Engine(
             store: store, lanes: configuration.loops + 1, clock: configuration.clock,
@@ -60,9 +66,10 @@ package final class RunningServer: Sendable {
             openAPI: OpenAPI.document(surfaces, version: Program.version))
 
         readers = Readers(threads: configuration.loops)
+        outbound = OutboundClient()
         let gateway = Gateway(
-            surfaces: surfaces, engine: engine, store: store, readers: readers, lanes: 0..<configuration.loops,
-            limits: configuration.rates, clock: configuration.clock)
+            surfaces: surfaces, engine: engine, store: store, readers: readers, outbound: outbound,
+            lanes: 0..<configuration.loops, limits: configuration.rates, clock: configuration.clock)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
             refuse: { refusal, id in Native.problem(.http(refusal), id) })
@@ -81,6 +88,7 @@ package final class RunningServer: Sendable {
         } catch {
             other?.stop()
             control?.stop()
+            outbound.stop()
             readers.stop()
             engine.stop()
             throw error
@@ -98,6 +106,8 @@ package final class RunningServer: Sendable {
         server.stop()
         metricsServer?.stop()
         control?.stop()
+        // What another server still owes after that nobody waits for.
+        outbound.stop()
         readers.stop()
         engine.stop()
     }

@@ -84,6 +84,7 @@ enum ServeCommand: ProgramCommand {
         configuration.limits.connectionsPerAddress =
             settings["max_connections_per_address"].flatMap(Int.init) ?? configuration.limits.connectionsPerAddress
         configuration.rates = ServerSettings.rates(settings)
+        configuration.attribution = ServerSettings.attribution(settings)
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
         return configuration

@@ -1,6 +1,8 @@
+import DialectClaim
 import EventLoop
 import Gateway
 import Invocation
+import Outbound
 import Telemetry
 
 /// What whoever runs the server can choose.
@@ -52,6 +54,13 @@ enum ServerSettings {
             "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
             standard: "0", demand: { integer(0...527_040, $0) }),
         SettingDefinition(
+            "apple_attribution_url", "Where Apple is asked which ad led to an app.",
+            standard: AdServices.standardURL.description,
+            demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+        SettingDefinition(
+            "apple_attribution_retry_seconds", "When a client should ask again that came before Apple knew.",
+            standard: String(AdServices.standardRetrySeconds), demand: { integer(1...604_800, $0) }),
+        SettingDefinition(
             "master_key",
             "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
             isSecret: true, isInFile: false,
@@ -70,6 +79,16 @@ enum ServerSettings {
         return RateLimits(
             key: limit("rate_limit_key", rates.key), identity: limit("rate_limit_identity", rates.identity),
             claim: limit("rate_limit_claim", rates.claim))
+    }
+
+    /// Who is asked where users came from.
+    static func attribution(_ settings: Settings) -> AdServices {
+        var network = AdServices()
+        network.url = settings["apple_attribution_url"].flatMap(OutboundURL.init) ?? network.url
+        network.retryAfterSeconds =
+            settings["apple_attribution_retry_seconds"].flatMap(Int.init) ?? network.retryAfterSeconds
+        network.takesMocks = settings["mode"] == "development"
+        return network
     }
 
     private static let address: @Sendable (String) -> String? = {

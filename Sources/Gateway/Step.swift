@@ -1,0 +1,16 @@
+package import Domain
+package import HTTPMessage
+package import HTTPServer
+package import Outbound
+
+/// What a call does next, where it goes through several hands: it may ask other servers before it says what is to change.
+///
+/// Nothing waits meanwhile: whoever asks is sent away, and goes on when the answer is there.
+package enum Step: Sendable {
+    /// It is over.
+    case answer(Response)
+    /// It has a command decided, says what came of it, and is over.
+    case command(DecodedCommand, encode: @Sendable (Reply, Command, RequestID) -> Response)
+    /// It asks another server, and goes on by what comes of it.
+    case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
+}

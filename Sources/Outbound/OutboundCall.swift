@@ -1,0 +1,111 @@
+import CCurl
+
+/// A call to another server.
+package struct OutboundCall: Equatable, Sendable {
+    package let url: OutboundURL
+    package let method: Method
+
+    package enum Method: Equatable, Sendable {
+        case get
+        case post([UInt8], contentType: String)
+    }
+
+    /// - Precondition: a content type is one line of visible ASCII.
+    package init(_ method: Method, _ url: OutboundURL) {
+        if case .post(_, let contentType) = method {
+            precondition(contentType.utf8.allSatisfy { (0x20..<0x7F).contains($0) }, "A field has one line.")
+        }
+        self.url = url
+        self.method = method
+    }
+}
+
+/// An address of HTTP or HTTPS, whole, as libcurl reads it.
+package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
+    package let description: String
+
+    /// Nil where the text is no such address.
+    package init?(_ text: String) {
+        guard !text.utf8.contains(0), let url = unsafe curl_url() else { return nil }
+        defer { unsafe curl_url_cleanup(url) }
+        guard unsafe curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK else { return nil }
+        var scheme: UnsafeMutablePointer<CChar>?
+        guard unsafe curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK, let scheme = unsafe scheme else {
+            return nil
+        }
+        defer { unsafe curl_free(scheme) }
+        guard unsafe ["http", "https"].contains(String(cString: scheme)) else { return nil }
+        description = text
+    }
+}
+
+/// What another server said, whatever its status.
+package struct OutboundAnswer: Equatable, Sendable {
+    package let status: Int
+    package let body: [UInt8]
+
+    package init(status: Int, body: [UInt8]) {
+        self.status = status
+        self.body = body
+    }
+}
+
+/// Why another server's answer is not there.
+package enum OutboundFault: Error, Equatable, Sendable {
+    /// The name has no address.
+    case notResolved
+    case notConnected
+    /// The certificate is not one that is trusted here, or TLS failed otherwise.
+    case notTrusted
+    case timedOut
+    case answerTooLarge
+    /// The connection broke, or what came is not HTTP.
+    case broken
+    /// Too many calls wait already.
+    case overloaded
+    /// The client was stopped.
+    case cancelled
+
+    init(_ code: CURLcode) {
+        self =
+            switch code {
+            case CURLE_COULDNT_RESOLVE_HOST: .notResolved
+            case CURLE_COULDNT_CONNECT: .notConnected
+            case CURLE_OPERATION_TIMEDOUT: .timedOut
+            case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE,
+                CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR:
+                .notTrusted
+            default: .broken
+            }
+    }
+
+    /// One sentence for a person.
+    package var message: String {
+        switch self {
+        case .notResolved: "The server's name has no address."
+        case .notConnected: "The server cannot be reached."
+        case .notTrusted: "The server's certificate is not trusted."
+        case .timedOut: "The server did not answer in time."
+        case .answerTooLarge: "The server's answer is too large."
+        case .broken: "The server broke off, or did not answer in HTTP."
+        case .overloaded: "Too many calls to other servers are waiting."
+        case .cancelled: "This server is stopping."
+        }
+    }
+}
+
+/// What calls to other servers may take.
+package struct OutboundLimits: Equatable, Sendable {
+    /// To resolve a name, connect, and agree on TLS.
+    package var connectMilliseconds = 3_000
+    /// From the submission of a call to the last byte of its answer.
+    package var wholeMilliseconds = 10_000
+    /// Of an answer's body.
+    package var answerBytes = 64 << 10
+    /// Calls that are under way.
+    package var callsAtOnce = 64
+    /// Calls that wait for others to end.
+    package var callsWaiting = 1_024
+
+    package init() {}
+}

@@ -1,0 +1,227 @@
+import CCurl
+import Glibc
+import Threads
+
+/// Calls other servers over HTTP and HTTPS: libcurl's, on a thread of its own.
+///
+/// Certificates are verified, redirects are not followed, and a proxy that the environment names is not used. Every call is
+/// answered once, whatever happens.
+@safe
+package final class OutboundClient: @unchecked Sendable {
+    // Unchecked: the inbox has a lock; the handle belongs to the thread, and others only wake that while they hold the lock.
+
+    package typealias Result = Swift.Result<OutboundAnswer, OutboundFault>
+
+    private struct Inbox {
+        var calls: [Waiting] = []
+        var isStopping = false
+    }
+
+    private struct Waiting: Sendable {
+        let call: OutboundCall
+        let deadline: ContinuousClock.Instant
+        let done: @Sendable (Result) -> Void
+    }
+
+    private let limits: OutboundLimits
+    private let authorities: String?
+    private let handle: UnsafeMutableRawPointer
+    private let inbox = Monitor(Inbox())
+    private let thread = Monitor<WorkerThread?>(nil)
+
+    private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    /// - Parameter authorities: a file with the certificates to trust, in PEM, instead of those that the system trusts.
+    package init(limits: OutboundLimits = OutboundLimits(), authorities: String? = nil) {
+        guard OutboundClient.isLibraryReady, let handle = unsafe curl_multi_init() else {
+            preconditionFailure("The system has no memory left for a client.")
+        }
+        unsafe self.handle = handle
+        self.limits = limits
+        self.authorities = authorities
+        unsafe onym_curl_keep_connections(handle, limits.callsAtOnce)
+        thread.withLock { $0 = WorkerThread(name: "onym-outbound") { [self] in run() } }
+    }
+
+    deinit { unsafe curl_multi_cleanup(handle) }
+
+    /// Makes a call. The answer comes on any thread, which it must not keep.
+    package func submit(_ call: OutboundCall, _ done: @escaping @Sendable (Result) -> Void) {
+        let deadline = ContinuousClock.now.advanced(by: .milliseconds(limits.wholeMilliseconds))
+        let fault: OutboundFault? = inbox.withLock { inbox in
+            if inbox.isStopping { return .cancelled }
+            if inbox.calls.count >= limits.callsWaiting { return .overloaded }
+            inbox.calls.append(Waiting(call: call, deadline: deadline, done: done))
+            unsafe curl_multi_wakeup(handle)
+            return nil
+        }
+        if let fault { done(.failure(fault)) }
+    }
+
+    /// Answers what is not yet answered with ``OutboundFault/cancelled``, and returns when the thread has ended.
+    package func stop() {
+        inbox.withLock { inbox in
+            inbox.isStopping = true
+            unsafe curl_multi_wakeup(handle)
+        }
+        thread.withLock { $0.take() }?.join()
+    }
+
+    // MARK: - On the thread
+
+    private func run() {
+        // A peer that goes away while TLS writes is a fault of that call, not of the process.
+        var pipe = sigset_t()
+        unsafe sigemptyset(&pipe)
+        unsafe sigaddset(&pipe, SIGPIPE)
+        unsafe pthread_sigmask(SIG_BLOCK, &pipe, nil)
+
+        var transfers: [UInt: Transfer] = [:]
+        while true {
+            let room = limits.callsAtOnce - transfers.count
+            let (waiting, isStopping) = inbox.withLock { inbox in
+                let count = inbox.isStopping ? inbox.calls.count : min(room, inbox.calls.count)
+                defer { inbox.calls.removeFirst(count) }
+                return (Array(inbox.calls.prefix(count)), inbox.isStopping)
+            }
+            if isStopping {
+                for waiting in waiting { waiting.done(.failure(.cancelled)) }
+                break
+            }
+            // Where a call has ended there may be room for the next.
+            var hasEnded = false
+            for waiting in waiting {
+                guard let transfer = begin(waiting) else {
+                    hasEnded = true
+                    continue
+                }
+                unsafe transfers[UInt(bitPattern: transfer.handle)] = transfer
+            }
+            var running: CInt = 0
+            unsafe curl_multi_perform(handle, &running)
+            while let (ended, code) = unsafe nextEnded() {
+                hasEnded = true
+                unsafe curl_multi_remove_handle(handle, ended)
+                if let transfer = transfers.removeValue(forKey: UInt(bitPattern: ended)) { transfer.end(code) }
+            }
+            if !hasEnded { unsafe curl_multi_poll(handle, nil, 0, OutboundClient.idleMilliseconds, nil) }
+        }
+        for transfer in transfers.values {
+            unsafe curl_multi_remove_handle(handle, transfer.handle)
+            transfer.cancel()
+        }
+    }
+
+    /// The thread is woken for what happens; this is only how long it sleeps while nothing does.
+    private static let idleMilliseconds: CInt = 60_000
+
+    private func nextEnded() -> (UnsafeMutableRawPointer, CURLcode)? {
+        var code = CURLE_OK
+        guard let ended = unsafe onym_curl_next_ended(handle, &code) else { return nil }
+        return unsafe (ended, code)
+    }
+
+    /// Begins a call; nil where it has been answered instead. Its time has run since it was submitted, so nobody waits
+    /// longer because others wait as well.
+    private func begin(_ waiting: Waiting) -> Transfer? {
+        let left = waiting.deadline - ContinuousClock.now
+        let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
+        guard milliseconds > 0 else {
+            waiting.done(.failure(.timedOut))
+            return nil
+        }
+        let transfer = Transfer(
+            waiting.call, limits, milliseconds: Int(milliseconds), authorities: authorities, waiting.done)
+        unsafe curl_multi_add_handle(handle, transfer.handle)
+        return transfer
+    }
+}
+
+/// One call under way: libcurl's handle, and what has come of the answer. It belongs to the client's thread.
+@safe
+private final class Transfer {
+    let handle: UnsafeMutableRawPointer
+    private let fields: UnsafeMutablePointer<curl_slist>?
+    private let limit: Int
+    private let done: @Sendable (OutboundClient.Result) -> Void
+    private var body: [UInt8] = []
+    private var isTooLarge = false
+
+    init(
+        _ call: OutboundCall, _ limits: OutboundLimits, milliseconds: Int, authorities: String?,
+        _ done: @escaping @Sendable (OutboundClient.Result) -> Void
+    ) {
+        guard let handle = unsafe curl_easy_init() else {
+            preconditionFailure("The system has no memory left for a call.")
+        }
+        unsafe self.handle = handle
+        self.limit = limits.answerBytes
+        self.done = done
+        if case .post(_, let contentType) = call.method {
+            unsafe fields = curl_slist_append(nil, "Content-Type: \(contentType)")
+        } else {
+            unsafe fields = nil
+        }
+        set(CURLOPT_URL, call.url.description)
+        set(CURLOPT_PROTOCOLS_STR, "http,https")
+        set(CURLOPT_PROXY, "")
+        set(CURLOPT_USERAGENT, "onym")
+        if let authorities { set(CURLOPT_CAINFO, authorities) }
+        set(CURLOPT_FOLLOWLOCATION, 0)
+        set(CURLOPT_SSL_VERIFYPEER, 1)
+        set(CURLOPT_SSL_VERIFYHOST, 2)
+        set(CURLOPT_NOSIGNAL, 1)
+        set(CURLOPT_CONNECTTIMEOUT_MS, min(limits.connectMilliseconds, milliseconds))
+        set(CURLOPT_TIMEOUT_MS, milliseconds)
+        // A resolver that hangs does not keep the server from stopping.
+        set(CURLOPT_QUICK_EXIT, 1)
+        var codes: [CURLcode] = []
+        if case .post(let bytes, _) = call.method {
+            codes.append(
+                unsafe bytes.withUnsafeBytes { unsafe onym_curl_set_body(handle, $0.baseAddress, $0.count) })
+            codes.append(unsafe onym_curl_set_fields(handle, fields))
+        }
+        codes.append(
+            unsafe onym_curl_set_writer(
+                handle,
+                { bytes, size, count, context in
+                    guard let bytes = unsafe bytes, let context = unsafe context else { return 0 }
+                    let transfer = unsafe Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                    let piece = unsafe UnsafeRawBufferPointer(start: bytes, count: size * count)
+                    return unsafe transfer.take(piece) ? piece.count : 0
+                }, Unmanaged.passUnretained(self).toOpaque()))
+        precondition(codes.allSatisfy { $0 == CURLE_OK }, "libcurl does not take what a call needs.")
+    }
+
+    deinit {
+        unsafe curl_easy_cleanup(handle)
+        unsafe curl_slist_free_all(fields)
+    }
+
+    private func set(_ option: CURLoption, _ value: Int) {
+        let code = unsafe onym_curl_set_number(handle, option, value)
+        precondition(code == CURLE_OK, "libcurl does not take an option that a call needs.")
+    }
+
+    private func set(_ option: CURLoption, _ value: String) {
+        let code = unsafe onym_curl_set_text(handle, option, value)
+        precondition(code == CURLE_OK, "libcurl does not take an option that a call needs.")
+    }
+
+    /// Takes a piece of the answer; false where there is too much of it.
+    private func take(_ piece: UnsafeRawBufferPointer) -> Bool {
+        isTooLarge = piece.count > limit - body.count
+        if !isTooLarge { unsafe body.append(contentsOf: piece) }
+        return !isTooLarge
+    }
+
+    func end(_ code: CURLcode) {
+        if code == CURLE_OK {
+            done(.success(OutboundAnswer(status: unsafe onym_curl_status(handle), body: body)))
+        } else {
+            done(.failure(isTooLarge ? .answerTooLarge : OutboundFault(code)))
+        }
+    }
+
+    func cancel() { done(.failure(.cancelled)) }
+}
