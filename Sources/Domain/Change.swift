@@ -33,6 +33,7 @@ package final class JournalEntry: Sendable {
         case claim = 12
         case collect = 13
         case setProperties = 14
+        case merge = 15
         /// A call of any kind that was refused.
         case refused = 10
     }

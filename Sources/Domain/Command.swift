@@ -6,6 +6,7 @@ package enum Command: Sendable {
     case ingest(Ingest)
     case makeAlias(MakeAlias)
     case undoAlias(UndoAlias)
+    case mergePeople(MergePeople)
     case undoMerge(UndoMerge)
     case claim(Claim)
     case collect(Collect)
@@ -21,7 +22,9 @@ extension Command {
         case .identify(let identify): identify.identities
         case .search(let search): search.identities
         case .modify(let modify): modify.identities
-        case .ingest, .makeAlias, .undoAlias, .undoMerge, .claim, .collect, .setProperties, .setUp, .setStrategy: []
+        case .ingest, .makeAlias, .undoAlias, .mergePeople, .undoMerge, .claim, .collect, .setProperties, .setUp,
+            .setStrategy:
+            []
         }
     }
 
@@ -45,7 +48,7 @@ extension Command {
             ingest.rows.reduce(ingest.attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) {
                 $0 + 64 + $1.body.count
             }
-        case .makeAlias, .undoAlias, .undoMerge, .claim: 256
+        case .makeAlias, .undoAlias, .mergePeople, .undoMerge, .claim: 256
         case .collect(let collect):
             collect.parts.reduce(256) { bytes, part in part.rows.reduce(bytes + 256) { $0 + 64 + $1.body.count } }
         case .setProperties(let properties):
@@ -121,6 +124,7 @@ package struct Needs: Sendable {
         case .collect(let collect):
             for part in collect.parts { add(part.user.key) }
         case .setProperties(let properties): add(properties.user.key)
+        case .mergePeople(let merge): people += [merge.from, merge.into]
         case .undoMerge(let undo): merges.append(undo.merge)
         case .undoAlias, .setUp, .setStrategy: break
         }
@@ -131,7 +135,9 @@ extension Command {
     /// The person that the call names, if it names one.
     package var person: PersonID? {
         switch self {
-        case .identify, .search, .claim, .collect, .setProperties, .setUp, .setStrategy, .undoAlias, .undoMerge: nil
+        case .identify, .search, .claim, .collect, .setProperties, .setUp, .setStrategy, .undoAlias, .undoMerge:
+            nil
+        case .mergePeople(let merge): merge.from
         case .modify(let modify): modify.person
         case .ingest(let ingest): ingest.person
         case .makeAlias(let alias): alias.source
@@ -142,7 +148,7 @@ extension Command {
     package var mayPeek: Bool {
         switch self {
         case .identify, .search, .modify, .setUp, .setStrategy: true
-        case .ingest, .makeAlias, .undoAlias, .undoMerge, .claim, .collect, .setProperties: false
+        case .ingest, .makeAlias, .undoAlias, .mergePeople, .undoMerge, .claim, .collect, .setProperties: false
         }
     }
 }
@@ -158,6 +164,7 @@ package enum Reply: Equatable, Sendable {
     case ingested(Ingested)
     case aliased(Aliased)
     case aliasUndone(AliasID)
+    case merged(Merge)
     case mergeUndone(MergeID)
     case claimed(Claimed)
     case collected(Collected)
@@ -186,7 +193,8 @@ package enum Reply: Equatable, Sendable {
         case .ingested(let ingested): ingested.person
         case .inspected(let inspected): inspected.isReadOnly ? nil : inspected.identified.person
         case .claimed(let claimed): claimed.user
-        case .collected, .propertiesSet, .found, .aliased, .aliasUndone, .mergeUndone, .refused, .setUp, .strategySet:
+        case .collected, .propertiesSet, .found, .aliased, .aliasUndone, .merged, .mergeUndone, .refused, .setUp,
+            .strategySet:
             nil
         }
     }
@@ -210,6 +218,8 @@ package enum Refusal: Error, Equatable, Sendable {
     case tooManyAliases
     case noSuchAlias
     case noSuchMerge
+    /// The two people are one already.
+    case oneAlready
     /// Another known user has claimed the anonymous id.
     case claimedByAnother
     case tooManyProperties
@@ -221,7 +231,9 @@ package enum Refusal: Error, Equatable, Sendable {
     /// Whether the journal keeps it: not where the answer is an ordinary one, or the mistake is in the sending.
     package var isJournalled: Bool {
         switch self {
-        case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge, .badStrategy, .noSuchStrategyVersion: false
+        case .idempotencyMismatch, .nobodyFound, .noSuchAlias, .noSuchMerge, .oneAlready, .badStrategy,
+            .noSuchStrategyVersion:
+            false
         case .noLoginIdentity, .noSuchPerson, .immutableIdentity, .aliasesNotAllowed, .invalidAlias, .tooManyAliases,
             .claimedByAnother, .tooManyProperties:
             true
@@ -238,6 +250,7 @@ package enum Refusal: Error, Equatable, Sendable {
         case .aliasesNotAllowed: "aliases_not_allowed"
         case .invalidAlias: "invalid_alias"
         case .tooManyAliases: "too_many_aliases"
+        case .oneAlready: "one_already"
         case .claimedByAnother: "claimed_by_another"
         case .tooManyProperties: "too_many_properties"
         case .badStrategy: "validation_error"
@@ -289,6 +302,7 @@ extension Command {
         case .ingest(let ingest): try ingest.decide(stamp, in: project, view)
         case .makeAlias(let alias): try alias.decide(stamp, in: project, view)
         case .undoAlias(let undo): try undo.decide(stamp, in: project, view)
+        case .mergePeople(let merge): try merge.decide(stamp, in: project, view)
         case .undoMerge(let undo): try undo.decide(in: project, view)
         case .claim(let claim): try claim.decide(stamp, view)
         case .collect(let collect): collect.decide(stamp, view)

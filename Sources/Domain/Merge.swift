@@ -36,6 +36,28 @@ package struct MergeID: Hashable, Comparable, Sendable {
     package static func < (one: MergeID, other: MergeID) -> Bool { one.rawValue < other.rawValue }
 }
 
+/// A call by which an administrator says that two people are one.
+package struct MergePeople: Sendable {
+    package let from: PersonID
+    package let into: PersonID
+
+    package init(from: PersonID, into: PersonID) {
+        self.from = from
+        self.into = into
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard view.person(from, in: project) != nil, view.person(into, in: project) != nil else {
+            throw .noSuchPerson
+        }
+        guard !view.members(of: from).contains(into) else { throw .oneAlready }
+        let merge = Merge(
+            id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .administrator)
+        return Decision(
+            reply: .merged(merge), outcome: Outcome(kind: .merge, person: into, changes: [.merged(merge)]))
+    }
+}
+
 /// A call that takes a merge back.
 package struct UndoMerge: Sendable {
     package let merge: MergeID

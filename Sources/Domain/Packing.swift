@@ -117,6 +117,12 @@ extension Reply {
                 packer.add(name)
                 packer.add(value)
             }
+        case .merged(let merge):
+            packer.add(JournalEntry.Kind.merge.rawValue)
+            packer.add(UInt64(bitPattern: merge.id.rawValue))
+            packer.add(UInt64(bitPattern: merge.from.rawValue))
+            packer.add(UInt64(bitPattern: merge.into.rawValue))
+            packer.add(merge.rule.rawValue)
         case .mergeUndone(let merge):
             packer.add(JournalEntry.Kind.undoMerge.rawValue)
             packer.add(UInt64(bitPattern: merge.rawValue))
@@ -177,6 +183,12 @@ extension Reply {
                 properties[name] = value
             }
             self = .propertiesSet(properties)
+        case .merge:
+            guard let id = unpacker.integer(), let from = unpacker.person(), let into = unpacker.person(),
+                let rule = unpacker.byte().flatMap(Merge.Rule.init)
+            else { return nil }
+            self = .merged(
+                Merge(id: MergeID(rawValue: Int64(bitPattern: id)), from: from, into: into, rule: rule))
         case .undoMerge:
             guard let id = unpacker.integer() else { return nil }
             self = .mergeUndone(MergeID(rawValue: Int64(bitPattern: id)))

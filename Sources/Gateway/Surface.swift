@@ -245,7 +245,7 @@ extension Refusal {
         case .noLoginIdentity: .badRequest
         case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchStrategyVersion: .notFound
         case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties: .badRequest
-        case .claimedByAnother: .conflict
+        case .claimedByAnother, .oneAlready: .conflict
         case .aliasesNotAllowed: .forbidden
         }
     }
@@ -259,6 +259,7 @@ extension Refusal {
         case .noSuchPerson: "There is no person with this id."
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
+        case .oneAlready: "The two people are one already."
         case .noSuchMerge: "There is no merge with this id, or it was undone."
         case .noSuchAlias: "There is no alias with this id."
         case .aliasesNotAllowed: "This project's strategy has no use for aliases."
