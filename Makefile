@@ -20,7 +20,8 @@ build:
 test:
 	@Tools/setup tests
 	swift build --build-tests
-	swift test --skip-build
+	ONYM_POOLER=1 ONYM_STORES=postgres Tools/run-tests --filter StoreContractTests
+	Tools/run-tests
 
 # The tests come last: a run ends in what they say.
 check: lint imports fuzz test-threads test-release smoke test
@@ -33,17 +34,18 @@ imports:
 	@Tools/setup tests
 	swift build --build-tests --explicit-target-dependency-import-check error
 
+# The dialects are run over PostgreSQL once, by `make test`.
 test-release:
 	@Tools/setup tests
 	swift build -c release --build-tests
-	swift test -c release --skip-build
+	ONYM_STORES=memory,sqlite Tools/run-tests -c release
 
-# What runs on more than one thread, under the thread sanitizer.
+# What runs on more than one thread, under the thread sanitizer; the store in PostgreSQL by its own tests.
 test-threads:
 	@Tools/setup tests
 	swift build --build-tests --sanitize thread --scratch-path .build-threads
-	swift test --skip-build --sanitize thread --scratch-path .build-threads \
-		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|DialectIDSyncTests|TelemetryTests|GatewayTests|OutboundTests|DialectClaimTests'
+	ONYM_STORES=memory,sqlite Tools/run-tests --sanitize thread --scratch-path .build-threads \
+		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|PostgresTests|DialectIDSyncTests|TelemetryTests|GatewayTests|OutboundTests|DialectClaimTests|DialectEntitlementsTests|DialectLinkingTests|SignedIdentityTests'
 
 fuzz:
 	@Tools/setup

@@ -29,8 +29,10 @@ func ring(_ name: String, _ imports: [Target.Dependency] = [], notes: [String] =
 }
 
 /// The tests of one target, which mirror its sources.
-func tests(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
-    .testTarget(name: "\(name)Tests", dependencies: [.target(name: name)] + imports, swiftSettings: testSettings)
+func tests(_ name: String, _ imports: [Target.Dependency] = [], files: [String] = []) -> Target {
+    .testTarget(
+        name: "\(name)Tests", dependencies: [.target(name: name)] + imports, exclude: files,
+        swiftSettings: testSettings)
 }
 
 let package = Package(
@@ -47,11 +49,14 @@ let package = Package(
         .systemLibrary(name: "CZlib", path: "Sources/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(
+            name: "CPostgres", path: "Sources/CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson")]),
 
         // What the benchmarks compare with: the engine and the store without HTTP.
         .executableTarget(
-            name: "bench-store", dependencies: ["Domain", "Engine", "StoreSQLite"], path: "Benchmarks/Store",
+            name: "bench-store",
+            dependencies: ["Domain", "Engine", "StoreSQLite"], path: "Benchmarks/Store",
             swiftSettings: testSettings),
 
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
@@ -64,9 +69,14 @@ let package = Package(
         ring(
             "Program",
             [
-                "ByteText", "CLinux", "Crypto", "DialectClaim", "DialectIDSync", "DialectNative", "Domain", "Engine",
+                "ByteText", "CLinux", "ContentFiles", "Crypto", "Delivery", "DialectClaim", "DialectEntitlements",
+                "DialectIDSync",
+                "DialectLinking",
+                "DialectNative",
+                "Domain", "Engine",
                 "EventLoop",
-                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "StoreSQLite", "TLS",
+                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "StorePostgres",
+                "StoreSQLite", "TLS",
                 "Telemetry", "Threads",
             ]),
 
@@ -74,8 +84,9 @@ let package = Package(
         ring(
             "Gateway",
             [
-                "ByteText", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON", "Outbound", "Telemetry",
-                "Threads",
+                "ByteText", "ContentFiles", "Crypto", "Domain", "Engine", "HTTPMessage", "HTTPServer", "JSON",
+                "Outbound",
+                "Telemetry", "Threads",
             ]),
 
         // Adapters: none knows another.
@@ -86,9 +97,21 @@ let package = Package(
             ]),
         ring(
             "DialectClaim",
-            ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
-        ring("DialectNative", ["ByteText", "CivilTime", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+            ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
+        ring(
+            "DialectEntitlements",
+            ["ByteText", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound", "Threads"]),
+        ring(
+            "DialectLinking",
+            [
+                "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Threads",
+            ]),
+        ring(
+            "DialectNative",
+            ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON"]),
+        ring("Delivery", ["ByteText", "Domain", "Engine", "Outbound", "Threads"]),
         ring("StoreMemory", ["Domain", "Threads"]),
+        ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
         // Mechanisms: each does one technical thing and knows nothing of identity.
@@ -99,8 +122,10 @@ let package = Package(
         ring("TLS", ["COpenSSL"]),
         ring("Crypto", ["COpenSSL"]),
         ring("Compression", ["CZlib"]),
+        ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("SQLite", ["CSQLite"]),
+        ring("Postgres", ["CPostgres"]),
         ring("Invocation"),
         ring("Outbound", ["CCurl", "Threads"]),
         ring("Telemetry", ["ByteText", "CivilTime", "JSON"]),
@@ -115,23 +140,33 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "Program", "SQLite", "StoreMemory",
-                "StoreSQLite",
+                "Crypto", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "Program", "SQLite",
+                "StoreMemory",
+                "StorePostgres", "StoreSQLite",
                 "Telemetry", "Threads",
             ],
             path: "Tests/TestKit", swiftSettings: testSettings),
         .testTarget(
-            name: "StoreContractTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
+            name: "StoreContractTests", dependencies: ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"],
+            swiftSettings: testSettings),
+        // What somebody can do who has nothing but the keys that are in everybody's hands.
+        .testTarget(
+            name: "SignedIdentityTests",
+            dependencies: ["ByteText", "Crypto", "DialectClaim", "Domain", "Gateway", "Program", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
             name: "SimulationTests", dependencies: ["Domain", "Engine", "StoreSQLite", "TestKit"],
             swiftSettings: testSettings),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["onym", "TestKit", "Threads"], exclude: ["Clients"],
-            swiftSettings: testSettings),
+            name: "EndToEndTests",
+            dependencies: [
+                "Domain", "StorePostgres", "TestKit", "Threads", "onym",
+            ],
+            exclude: ["Clients"], swiftSettings: testSettings),
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
+        tests("ContentFiles", ["ByteText", "TestKit"]),
         tests("Crypto", ["ByteText"]),
         tests(
             "DialectIDSync",
@@ -139,12 +174,20 @@ let package = Package(
                 "ByteText", "CivilTime", "Compression", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
                 "SQLite", "StoreMemory", "TestKit", "Threads",
             ]),
-        tests("DialectClaim", ["Compression", "Outbound", "TestKit", "Threads"]),
-        tests("DialectNative", ["DialectIDSync", "Domain", "StoreSQLite", "TestKit"]),
+        tests("DialectClaim", ["ByteText", "Compression", "Crypto", "Domain", "Outbound", "TestKit", "Threads"]),
+        tests("DialectEntitlements", ["ByteText", "Crypto", "Domain", "Gateway", "Outbound", "TestKit", "Threads"]),
+        tests("DialectLinking", ["ByteText", "Crypto", "Domain", "Gateway", "Program", "TestKit"]),
+        tests(
+            "DialectNative",
+            ["ByteText", "Crypto", "DialectIDSync", "EventLoop", "Domain", "StoreSQLite", "TestKit", "Threads"]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
+        tests(
+            "StorePostgres", ["Domain", "Engine", "Postgres", "StoreSQLite", "TestKit", "Threads"],
+            files: ["Version1.sql"]),
+        tests("Postgres", ["TestKit", "Threads"]),
         tests("Gateway", ["Domain", "TestKit", "Threads"]),
         tests("Invocation"),
         tests("Outbound", ["HTTPServer", "TLS", "TestKit", "Threads"]),

@@ -41,6 +41,27 @@ package enum Base64 {
         return bits & (1 << UInt32(held) - 1) == 0 ? bytes : nil
     }
 
+    /// The same with the letters that addresses and signed tokens have (RFC 4648 5), and without padding.
+    package static func encodeForAddresses(_ bytes: some Collection<UInt8>) -> String {
+        var text = encode(bytes)
+        while text.utf8.last == UInt8(ascii: "=") { text.removeLast() }
+        return text.replacing("+", with: "-").replacing("/", with: "_")
+    }
+
+    package static func decodeForAddresses(_ text: borrowing Span<UInt8>) -> [UInt8]? {
+        var letters: [UInt8] = []
+        letters.reserveCapacity(text.count)
+        for index in text.indices {
+            switch text[index] {
+            case UInt8(ascii: "-"): letters.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): letters.append(UInt8(ascii: "/"))
+            case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
+            case let letter: letters.append(letter)
+            }
+        }
+        return decode(letters.span)
+    }
+
     private static func letter(_ bits: UInt32) -> UInt8 {
         let value = UInt8(bits & 63)
         return switch value {

@@ -2,13 +2,21 @@ extension Span<UInt8> {
     /// Tells whether the bytes are those of a literal.
     @inlinable
     package borrowing func equals(_ literal: StaticString) -> Bool {
-        count == literal.utf8CodeUnitCount && hasSameBytes(as: literal)
+        unsafe count == literal.utf8CodeUnitCount && hasSameBytes(as: UnsafeRawPointer(literal.utf8Start))
     }
 
-    /// Compares with a literal of the same length, eight bytes at a time.
+    /// Tells whether the bytes are the same as others.
+    package borrowing func equals(_ other: borrowing Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        return unsafe other.withUnsafeBytes { other in
+            guard let start = other.baseAddress else { return true }
+            return unsafe hasSameBytes(as: start)
+        }
+    }
+
+    /// Compares with as many bytes, eight at a time.
     @usableFromInline
-    borrowing func hasSameBytes(as literal: StaticString) -> Bool {
-        let other = unsafe UnsafeRawPointer(literal.utf8Start)
+    borrowing func hasSameBytes(as other: UnsafeRawPointer) -> Bool {
         var index = 0
         while index + 8 <= count {
             let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)

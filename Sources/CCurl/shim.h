@@ -35,6 +35,13 @@ static inline CURLcode onym_curl_set_writer(CURL *handle, onym_curl_writer write
     return code != CURLE_OK ? code : curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
 }
 
+typedef curl_socket_t (*onym_curl_opener)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
+
+static inline CURLcode onym_curl_set_opener(CURL *handle, onym_curl_opener opener, void *context) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
+    return code != CURLE_OK ? code : curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, context);
+}
+
 static inline CURLMcode onym_curl_keep_connections(CURLM *multi, long count) {
     return curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
 }

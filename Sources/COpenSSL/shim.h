@@ -1,12 +1,19 @@
 #ifndef ONYM_COPENSSL_SHIM_H
 #define ONYM_COPENSSL_SHIM_H
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/ecdsa.h>
+#include <openssl/pem.h>
 
 // OpenSSL has these as macros.
 
@@ -28,6 +35,83 @@ static inline EVP_MAC_CTX *onym_hmac_sha256_new(EVP_MAC *hmac, const unsigned ch
         return NULL;
     }
     return context;
+}
+
+// Verifies a signature over a message by a key, in the form that the key's kind has.
+static inline int onym_verify(EVP_PKEY *key, const EVP_MD *digest, const unsigned char *signature, size_t length,
+                              const unsigned char *message, size_t count) {
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int good = context != NULL && EVP_DigestVerifyInit(context, NULL, digest, NULL, key) == 1
+        && EVP_DigestVerify(context, signature, length, message, count) == 1;
+    EVP_MD_CTX_free(context);
+    // What was no signature is no error of ours.
+    ERR_clear_error();
+    return good;
+}
+
+static inline int onym_ed25519_verify(const unsigned char *public_key, const unsigned char *signature,
+                                      const unsigned char *message, size_t count) {
+    EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, public_key, 32);
+    int good = key != NULL && onym_verify(key, NULL, signature, 64, message, count);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return good;
+}
+
+static inline int onym_ed25519_sign(EVP_PKEY *key, const unsigned char *message, size_t count,
+                                    unsigned char *signature) {
+    size_t length = 64;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int made = context != NULL && EVP_DigestSignInit(context, NULL, NULL, NULL, key) == 1
+        && EVP_DigestSign(context, signature, &length, message, count) == 1 && length == 64;
+    EVP_MD_CTX_free(context);
+    return made;
+}
+
+// Makes a key of a point, uncompressed: 4, x, y. A point that is not on the curve is no key.
+static inline EVP_PKEY *onym_p256_key(const unsigned char *point) {
+    char group[] = "prime256v1";
+    OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group, 0),
+                               OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *)point, 65),
+                               OSSL_PARAM_construct_end()};
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    EVP_PKEY *key = NULL;
+    if (context == NULL || EVP_PKEY_fromdata_init(context) != 1
+        || EVP_PKEY_fromdata(context, &key, EVP_PKEY_PUBLIC_KEY, parameters) != 1) {
+        key = NULL;
+    }
+    EVP_PKEY_CTX_free(context);
+    ERR_clear_error();
+    return key;
+}
+
+static inline int onym_p256_is_key(const unsigned char *point) {
+    EVP_PKEY *key = onym_p256_key(point);
+    EVP_PKEY_free(key);
+    return key != NULL;
+}
+
+static inline int onym_p256_verify(const unsigned char *point, const unsigned char *signature,
+                                   const unsigned char *message, size_t count) {
+    EVP_PKEY *key = onym_p256_key(point);
+    int good = key != NULL;
+    // JOSE has the two numbers one after the other, OpenSSL in DER.
+    ECDSA_SIG *numbers = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(signature, 32, NULL), *s = BN_bin2bn(signature + 32, 32, NULL);
+    good = good && numbers != NULL && r != NULL && s != NULL && ECDSA_SIG_set0(numbers, r, s) == 1;
+    if (good) {
+        unsigned char *der = NULL;
+        int length = i2d_ECDSA_SIG(numbers, &der);
+        good = length > 0 && onym_verify(key, EVP_sha256(), der, (size_t)length, message, count);
+        OPENSSL_free(der);
+    } else {
+        BN_free(r);
+        BN_free(s);
+    }
+    ECDSA_SIG_free(numbers);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return good;
 }
 
 #endif

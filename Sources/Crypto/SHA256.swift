@@ -25,6 +25,25 @@ package final class SHA256 {
         }
     }
 
+    /// Begins a digest that is made of pieces.
+    package func begin() {
+        let begun = unsafe EVP_DigestInit_ex2(context, SHA256.algorithm, nil) == 1
+        precondition(begun, "OpenSSL could not make a digest.")
+    }
+
+    package func update(_ bytes: [UInt8]) {
+        let updated = unsafe EVP_DigestUpdate(context, bytes, bytes.count) == 1
+        precondition(updated, "OpenSSL could not make a digest.")
+    }
+
+    /// The digest of the pieces since it was begun.
+    package func finish() -> Digest {
+        unsafe Digest { digest in
+            let made = unsafe EVP_DigestFinal_ex(context, digest.baseAddress, nil) == 1
+            precondition(made, "OpenSSL could not make a digest.")
+        }
+    }
+
     package static func digest(of bytes: [UInt8]) -> Digest {
         SHA256().digest(of: bytes.span)
     }

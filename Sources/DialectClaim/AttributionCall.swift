@@ -26,6 +26,7 @@ enum AttributionCall {
     private static func first(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ network: AdServices
     ) throws(ClaimFault) -> Step {
+        try caller.refuseAgents()
         guard request.parameters[0] == source else {
             throw ClaimFault("Unknown attribution source: \(request.parameters[0])")
         }
@@ -37,6 +38,10 @@ enum AttributionCall {
         }
         _ = try caller.app(tools)
         let (user, id) = (ClaimDialect.identity(userID, caller, tools), request.id)
+        // The network is asked for nobody who may not be spoken for.
+        if let refusal = caller.refusal(naming: user) {
+            throw ClaimFault(refusal.message, status: refusal.status)
+        }
         if network.takesMocks, let mock = members["dev_mock"].flatMap(Attribution.init(mock:)) {
             return keep(mock, user, network)
         }

@@ -1,5 +1,5 @@
 import ByteText
-import Domain
+package import Domain
 package import Gateway
 import HTTPMessage
 import HTTPServer
@@ -7,26 +7,49 @@ import JSON
 
 /// The Claim dialect (spec/claim.md): what clients of OwlMetry's API speak.
 package enum ClaimDialect {
-    /// - Parameter network: who is asked where users came from.
-    package static func surface(attribution network: AdServices = AdServices()) -> Surface {
-        Surface(
+    /// - Parameters:
+    ///   - network: who is asked where users came from.
+    ///   - attachments: how attachments are kept, and got.
+    ///   - retentionDays: for how many days rows are kept that are not kept for ever.
+    package static func surface(
+        attribution network: AdServices = AdServices(), attachments: AttachmentLinks,
+        retentionDays: [RowKind: Int] = [:]
+    ) -> Surface {
+        let terms = ProjectTerms(retentionDays: retentionDays, quotas: attachments.quotas)
+        return Surface(
             name: "claim",
             description: "Events of anonymous users, and who they turn out to be. Compatible with OwlMetry's HTTP API.",
             cors: CORSPolicy(
-                allowedFields: "Authorization, Content-Type, Content-Encoding, Idempotency-Key",
+                allowedFields: "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Onym-Identity-Token",
                 exposedFields: "X-Request-Id, Retry-After"),
             securitySchemes: [
                 SecurityScheme(
                     "claim", .bearer, "A client, agent or import key: owl_client_…, owl_agent_…, owl_import_….")
             ],
-            routes: IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes + EventReads.routes
-                + UserReads.routes,
+            routes: [health] + IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes
+                + EventReads.routes
+                + UserReads.routes(terms) + IssueReads.routes + MetricReads.routes + FunnelReads.routes
+                + FeedbackCalls.routes
+                + QuestionnaireCalls.routes + AttachmentCalls.routes(attachments),
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },
             checkBody: { request, tools throws(Rejection) in try checkBody(request, tools) },
             refuse: ClaimFault.response(to:_:))
     }
+
+    /// What the vendor's clients ask to know whether there is a server.
+    private static let health = SurfaceRoute(
+        .get, "/health", scope: nil, limit: .none,
+        operation: Operation(
+            id: "health", summary: "Answers that the server is there.",
+            responses: [.init(.ok, "It is.", schema: .object([.init("status", .string(), required: true)]))]),
+        action: .answer { _, _, _ in
+            IdentityCalls.json { json in
+                json.key("status")
+                json.string("ok")
+            }
+        })
 
     /// Finds the key of a call. The scheme is taken to the letter, as the vendor takes it.
     private static func authenticate(
@@ -55,17 +78,17 @@ package enum ClaimDialect {
     /// A broken body is told to anybody, with a key or without.
     private static func checkBody(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
         guard isJSON(request) else { return }
+        // Nothing at all is no broken body: some calls need none.
+        if request.body.isEmpty, !request.hasField("content-type") { return }
         do throws(JSONFault) {
-            try tools.json.read(request.body) { _ throws(JSONFault) in }
+            try tools.json.read(request.body, mends: true) { _ throws(JSONFault) in }
         } catch {
             throw Rejection(
                 error.problem == .empty
                     ? ClaimFault.framework(
                         .badRequest, "FST_ERR_CTP_EMPTY_JSON_BODY", "Bad Request",
                         "Body cannot be empty when content-type is set to 'application/json'")
-                    : ClaimFault.framework(
-                        .badRequest, "FST_ERR_CTP_INVALID_JSON_BODY", "Bad Request",
-                        "Body is not valid JSON but content-type is set to 'application/json'"))
+                    : ClaimFault.invalidJSON)
         }
     }
 
@@ -86,7 +109,8 @@ package enum ClaimDialect {
     static let anonymousPrefix = "owl_anon_"
 
     /// The identity that a user id stands for.
-    static func identity(_ userID: String, _ caller: Caller, _ tools: LoopTools) -> Identity {
+    static func identity(_ userID: String?, _ caller: Caller, _ tools: LoopTools) -> Identity {
+        guard let userID else { return Identity(.claimNobody, "-", in: caller.project, hash: tools.hash) }
         let isAnonymous = userID.hasPrefix(anonymousPrefix)
         return Identity(isAnonymous ? .claimAnonymousID : .claimUserID, userID, in: caller.project, hash: tools.hash)
     }
@@ -128,7 +152,30 @@ struct ClaimFault: Error, Equatable {
             if let field = problem.retryAfter { response.fields.append(field) }
             return response
         case .http(let refusal): return response(to: refusal, problem)
-        case .refused, .badIdempotencyKey, .unavailable:
+        case .refused(.notEligible(let reason)):
+            return IdentityCalls.json(problem.status) { json in
+                json.key("error")
+                json.string(problem.message)
+                json.key("reason")
+                json.string(reason.rawValue)
+            }
+        case .refused(.attachment(let fault)):
+            return AttachmentCalls.fault(problem.status, problem.code, problem.message) { json in
+                switch fault {
+                case .userQuota(let bytes, let used):
+                    json.key("user_quota_bytes")
+                    json.integer(bytes)
+                    json.key("user_used_bytes")
+                    json.integer(used)
+                case .projectQuota(let bytes, let used):
+                    json.key("quota_bytes")
+                    json.integer(bytes)
+                    json.key("used_bytes")
+                    json.integer(used)
+                case .unknown, .otherApp, .storedAlready, .gone: break
+                }
+            }
+        case .refused, .foreignOrigin, .badIdempotencyKey, .unavailable:
             var response = ClaimFault(problem.message, status: problem.status).response
             if let field = problem.retryAfter { response.fields.append(field) }
             return response
@@ -138,7 +185,12 @@ struct ClaimFault: Error, Equatable {
     private static func response(to refusal: HTTPRefusal, _ problem: Problem) -> Response {
         switch refusal {
         case .notFound(let method, let path): return notFound(method, path)
-        case .methodNotAllowed: return notFound("", "")
+        case .methodNotAllowed(let method, let path, _): return notFound(method, path)
+        case .compressedBodyTooLarge:
+            return ClaimFault("Compressed payload too large", status: .contentTooLarge).response
+        case .unsupportedContentEncoding:
+            // The vendor looks at no other encoding, and so reads what it was made into.
+            return invalidJSON
         case .bodyTooLarge, .message(.bodyTooLarge):
             return framework(
                 .contentTooLarge, "FST_ERR_CTP_BODY_TOO_LARGE", "Payload Too Large", "Request body is too large")
@@ -161,7 +213,7 @@ struct ClaimFault: Error, Equatable {
         var json = JSONWriter()
         json.object { json in
             json.key("message")
-            json.string(path.isEmpty ? "Route not found" : "Route \(method):\(path) not found")
+            json.string("Route \(method):\(path) not found")
             json.key("error")
             json.string("Not Found")
             json.key("statusCode")
@@ -169,6 +221,10 @@ struct ClaimFault: Error, Equatable {
         }
         return Response(.notFound, contentType: contentType, body: json.bytes)
     }
+
+    static let invalidJSON = framework(
+        .badRequest, "FST_ERR_CTP_INVALID_JSON_BODY", "Bad Request",
+        "Body is not valid JSON but content-type is set to 'application/json'")
 
     /// An error as the vendor's web framework writes it.
     static func framework(_ status: Status, _ code: String?, _ error: String, _ message: String) -> Response {

@@ -15,7 +15,9 @@ enum EventReads {
                 id: "list_events", summary: "Lists events, the newest first.",
                 description: """
                     Takes user_id, session_id, level (several with commas), environment, screen_name, app_id, project_id, since \\
-                    and until (ISO 8601, or 1h, 7d), order (asc or desc), data_mode, limit (1 to 200) and cursor.
+                    and until (ISO 8601, or 1h, 7d), order (asc or desc), data_mode, limit (1 to 200) and cursor. has_more says
+                    whether to go on, also behind a page with fewer events than asked for: where what is looked for is rare, a page
+                    ends after 200,000 others.
                     """,
                 responses: [
                     .init(
@@ -26,45 +28,44 @@ enum EventReads {
                             .init("has_more", .boolean(), required: true),
                         ]))
                 ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let filter = try filter(request, caller, tools)
-                return { snapshot throws(StoreFault) in
-                    let page = try read(filter, caller.project, snapshot)
-                    return IdentityCalls.json { json in
-                        json.key("events")
-                        json.array { json in
-                            for event in page.events { json.object { write(event, &$0) } }
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let filter = try filter(request, caller, tools)
+                    return EventSearch(filter, caller.project, keeping: filter.limit).step { search in
+                        IdentityCalls.json { json in
+                            json.key("events")
+                            json.array { json in
+                                for event in search.events { json.object { write(event, &$0) } }
+                            }
+                            json.key("cursor")
+                            json.text(search.hasMore ? search.place.map(cursor) : nil)
+                            json.key("has_more")
+                            json.bool(search.hasMore)
                         }
-                        json.key("cursor")
-                        json.text(page.hasMore ? page.events.last.map(cursor) : nil)
-                        json.key("has_more")
-                        json.bool(page.hasMore)
                     }
-                }
-            }),
+                })),
         SurfaceRoute(
             .get, "/v1/events/count", scope: .eventsRead, limit: .claim,
             operation: Operation(
                 id: "count_events", summary: "Counts events, by the same filters.",
                 responses: [.init(.ok, "How many.", schema: .object([.init("count", .integer(), required: true)]))]
                     + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                var filter = try filter(request, caller, tools)
-                filter.limit = .max
-                let whole = filter
-                return { snapshot throws(StoreFault) in
-                    let page = try read(whole, caller.project, snapshot)
-                    return IdentityCalls.json { json in
-                        json.key("count")
-                        json.integer(page.events.count)
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    EventSearch(try filter(request, caller, tools), caller.project, keeping: nil).step { search in
+                        IdentityCalls.json { json in
+                            json.key("count")
+                            json.integer(search.count)
+                        }
                     }
-                }
-            }),
+                })),
     ]
 
     // MARK: - What is asked for
 
-    private struct Filter: Sendable {
+    struct Filter: Sendable {
         var user: IdentityKey?
         var equal: [(member: String, value: String)] = []
         var levels: Set<String>?
@@ -128,66 +129,22 @@ enum EventReads {
         return RowsByTime.Place(at: at, number: RowNumber(rawValue: number))
     }
 
-    private static func cursor(_ event: Event) -> String {
+    private static func cursor(_ place: RowsByTime.Place) -> String {
         var json = JSONWriter()
         json.array { json in
-            json.moment(event.stored.row.at)
-            json.string(ClaimID.text(.row, event.stored.number.rawValue))
+            json.moment(place.at)
+            json.string(ClaimID.text(.row, place.number.rawValue))
         }
         return Base64.encode(json.bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    // MARK: - Reading
+    // MARK: - An event
 
     /// An event as it is read: by whom it is known now.
-    struct Event {
+    struct Event: Sendable {
         let stored: StoredRow
         let members: EventMembers
         let userID: String?
-    }
-
-    private static let rowsAtOnce = 500
-    /// One page looks at no more rows than this.
-    private static let rowsLookedAt = 200_000
-
-    private static func read(
-        _ filter: Filter, _ project: ProjectID, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> (events: [Event], hasMore: Bool) {
-        var users = UserNames(project)
-        let parser = JSONParser()
-        var events: [Event] = []
-        var range = filter.range
-        range.limit = rowsAtOnce
-        var members: Set<PersonID>?
-        if let user = filter.user {
-            members = Set(snapshot.holders(of: user).flatMap { snapshot.members(of: $0) })
-            if members?.isEmpty == true { return ([], false) }
-        }
-        var lookedAt = 0
-        while lookedAt < rowsLookedAt || filter.limit == .max {
-            let page = try snapshot.rows(of: .event, in: project, range)
-            for row in page {
-                lookedAt += 1
-                if let members, !members.contains(row.person) { continue }
-                guard let event = try event(row, filter, parser, &users, snapshot) else { continue }
-                if events.count == filter.limit { return (events, true) }
-                events.append(event)
-            }
-            guard page.count == rowsAtOnce, let last = page.last else { break }
-            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
-        }
-        return (events, false)
-    }
-
-    private static func event(
-        _ row: StoredRow, _ filter: Filter, _ parser: JSONParser, _ users: inout UserNames, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Event? {
-        guard let members = EventMembers(row.row.body, parser) else { return nil }
-        if let app = filter.app, members.app != app { return nil }
-        if let isDevelopment = filter.isDevelopment, members.isDevelopment != isDevelopment { return nil }
-        if let levels = filter.levels, !levels.contains(members["level"] ?? "") { return nil }
-        for (name, value) in filter.equal where members[name] != value { return nil }
-        return Event(stored: row, members: members, userID: try users.name(of: row.person, snapshot))
     }
 
     private static let columns = [
@@ -217,10 +174,11 @@ enum EventReads {
 }
 
 /// What a kept event says.
-struct EventMembers {
+struct EventMembers: Sendable {
     private(set) var app: Int64 = 0
     private(set) var isDevelopment = false
     private(set) var attributes: [UInt8]?
+    private(set) var durationMilliseconds: Int64?
     private var texts: [String: String] = [:]
 
     subscript(name: String) -> String? { texts[name] }
@@ -235,6 +193,8 @@ struct EventMembers {
                     case "app_id" where value.kind == .integer:
                         app = try value.integer(at: "")
                         hasApp = true
+                    case "duration_ms" where value.kind == .integer:
+                        durationMilliseconds = try value.integer(at: "")
                     case "is_dev": isDevelopment = try value.bool(at: "")
                     case "custom_attributes", "attributes":
                         var json = JSONWriter()

@@ -1,3 +1,4 @@
+import ByteText
 import CivilTime
 import Domain
 import Gateway
@@ -8,10 +9,22 @@ import JSON
 /// The events of an upload, read one by one: what cannot be kept is told, and the rest is kept (spec/claim.md 1.6).
 struct EventUpload {
     private(set) var rejected: [(index: Int, message: String)] = []
-    private var rows: [Identity: [Row]] = [:]
-    private var sightings: [Identity: AppUser.Sighting] = [:]
-    /// Whose events they are, in the order in which they are named first.
-    private var users: [Identity] = []
+    /// What came for each user, in the order in which they are named first.
+    private var uploads: [UserUpload] = []
+    /// Where a user's are among them.
+    private var places: [IdentityKey: Int] = [:]
+    /// Where the last event's is: mostly the next one is of the same user.
+    private var last: Int?
+
+    private struct UserUpload {
+        let user: Identity
+        var rows: [Row] = []
+        /// What has been told of the user.
+        var told = MemberFlags()
+        var sighting: AppUser.Sighting
+        /// What rows tell of errors, by their places.
+        var errors: [Int: ErrorReport] = [:]
+    }
 
     private let caller: Caller
     private let tools: LoopTools
@@ -20,10 +33,7 @@ struct EventUpload {
     private let country: String?
 
     var parts: [Collect.Part] {
-        users.map { user in
-            Collect.Part(
-                user: user, rows: rows[user] ?? [], sighting: sightings[user] ?? AppUser.Sighting(app: app.id))
-        }
+        uploads.map { Collect.Part(user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors) }
     }
 
     /// Reads an upload; what is wrong with it as a whole is a fault.
@@ -37,7 +47,7 @@ struct EventUpload {
         let country = country(request)
         let upload: Result<EventUpload, ClaimFault>
         do throws(JSONFault) {
-            upload = try tools.json.read(request.body) { root throws(JSONFault) in
+            upload = try tools.json.read(request.body, mends: true) { root throws(JSONFault) in
                 try read(root, caller, tools, kind, country)
             }
         } catch {
@@ -101,7 +111,7 @@ struct EventUpload {
     }
 
     /// Where the call comes from, if a proxy says so: two letters.
-    private static func country(_ request: borrowing Request) -> String? {
+    static func country(_ request: borrowing Request) -> String? {
         guard let field = request.field("cf-ipcountry") else { return nil }
         let code = field.filter { $0 != " " }.uppercased()
         let isCode = code.count == 2 && code.utf8.allSatisfy { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
@@ -113,35 +123,56 @@ struct EventUpload {
     private mutating func add(_ value: JSONValue, at index: Int) {
         do throws(Unfit) {
             let event = try ClaimEvent(value, app, caller.now, mayBeOld: kind == .importing)
-            keep(event)
+            try keep(event)
         } catch {
             rejected.append((index, "events[\(index)]: \(error.message)"))
         }
     }
 
-    private mutating func keep(_ event: ClaimEvent) {
-        let user =
-            event[.userID].map { ClaimDialect.identity($0, caller, tools) }
-            ?? Identity(.claimNobody, "-", in: caller.project, hash: tools.hash)
-        if rows[user] == nil { users.append(user) }
-        rows[user, default: []] += event.rows(in: caller.project, tools.hash, app, country)
-
-        var sighting = sightings[user] ?? AppUser.Sighting(app: app.id)
-        if event[.userID] != nil {
-            // Of several events the first that tells of something is believed.
-            for (field, member) in ClaimEvent.userFields where sighting.fields[field] == nil {
-                sighting.fields[field] = event[member]
-            }
-            if sighting.fields[.supportedLanguages] == nil {
-                sighting.fields[.supportedLanguages] = event.supportedLanguages
-            }
-            sighting.fields[.countryCode] = country
-            if app.platform != .backend, let isDevelopment = event.isDevelopment {
-                sighting.isDevelopment = (sighting.isDevelopment ?? false) || isDevelopment
-            }
-            if event.at < caller.now { sighting.since = min(sighting.since ?? event.at, event.at) }
+    private mutating func keep(_ event: ClaimEvent) throws(Unfit) {
+        let place = try place(of: event[.userID])
+        if let error = event.error(in: caller.project, tools.hash, app) {
+            uploads[place].errors[uploads[place].rows.count] = error
         }
-        sightings[user] = sighting
+        event.add(to: &uploads[place].rows, in: caller.project, tools.hash, app, country)
+        if event[.userID] != nil { see(event, &uploads[place]) }
+    }
+
+    private mutating func place(of user: JSONText?) throws(Unfit) -> Int {
+        if let last, EventUpload.names(user, uploads[last].user) { return last }
+        let isNobody = user == nil
+        let user = ClaimDialect.identity(user?.copy(), caller, tools)
+        let place = places[user.key] ?? uploads.count
+        if place == uploads.count {
+            if let refusal = caller.refusal(naming: user) { throw Unfit(refusal.message) }
+            uploads.append(UserUpload(user: user, sighting: AppUser.Sighting(app: app.id)))
+            uploads[place].sighting.fields[.countryCode] = isNobody ? nil : country
+            places[user.key] = place
+        }
+        last = place
+        return place
+    }
+
+    /// Whether a user's id, or that there is none, stands for a user.
+    private static func names(_ userID: JSONText?, _ user: Identity) -> Bool {
+        guard let userID else { return user.type == .claimNobody }
+        return user.type != .claimNobody && userID.equals(user.value)
+    }
+
+    private func see(_ event: ClaimEvent, _ upload: inout UserUpload) {
+        // Of several events the first that tells of something is believed.
+        for (field, member) in ClaimEvent.userFields where !upload.told[member] {
+            guard let text = event[member] else { continue }
+            upload.told[member] = true
+            upload.sighting.fields[field] = text.copy()
+        }
+        if let languages = event.supportedLanguages, upload.sighting.fields[.supportedLanguages] == nil {
+            upload.sighting.fields[.supportedLanguages] = languages
+        }
+        if app.platform != .backend, let isDevelopment = event.isDevelopment {
+            upload.sighting.isDevelopment = (upload.sighting.isDevelopment ?? false) || isDevelopment
+        }
+        if event.at < caller.now { upload.sighting.since = min(upload.sighting.since ?? event.at, event.at) }
     }
 }
 
@@ -151,26 +182,70 @@ struct Unfit: Error {
     init(_ message: String) { self.message = message }
 }
 
-/// An event that can be kept.
+/// The texts of an event, each in its member's place.
+private struct MemberTexts {
+    private var texts = InlineArray<16, JSONText?>(repeating: nil)
+
+    subscript(member: ClaimEvent.Member) -> JSONText? {
+        get { texts[member.rawValue] }
+        set { texts[member.rawValue] = newValue }
+    }
+}
+
+/// For each member yes or no.
+private struct MemberFlags {
+    private var bits: UInt16 = 0
+
+    subscript(member: ClaimEvent.Member) -> Bool {
+        get { bits & 1 << UInt16(member.rawValue) != 0 }
+        set {
+            let bit: UInt16 = 1 << UInt16(member.rawValue)
+            bits = newValue ? bits | bit : bits & ~bit
+        }
+    }
+}
+
+/// An event that can be kept. Its texts are lent by the parser: it must not outlive the call that reads it.
 struct ClaimEvent {
     /// What is kept of an event, and how long it may be.
-    enum Member: String, CaseIterable {
-        case clientEventID = "client_event_id"
-        case sessionID = "session_id"
-        case userID = "user_id"
-        case level
-        case sourceModule = "source_module"
-        case message
-        case screenName = "screen_name"
-        case environment
-        case osVersion = "os_version"
-        case appVersion = "app_version"
-        case sdkName = "sdk_name"
-        case sdkVersion = "sdk_version"
-        case deviceModel = "device_model"
-        case buildNumber = "build_number"
-        case locale
-        case preferredLanguage = "preferred_language"
+    enum Member: Int, CaseIterable {
+        case clientEventID, sessionID, userID, level, sourceModule, message, screenName, environment, osVersion
+        case appVersion, sdkName, sdkVersion, deviceModel, buildNumber, locale, preferredLanguage
+
+        init?(_ key: JSONText) {
+            guard key.byteCount < Member.byLength.count else { return nil }
+            for member in Member.byLength[key.byteCount] where member.name ~= key {
+                self = member
+                return
+            }
+            return nil
+        }
+
+        /// The members whose names have some length.
+        private static let byLength = (0...18).map { length in
+            allCases.filter { $0.name.utf8CodeUnitCount == length }
+        }
+
+        var name: StaticString {
+            switch self {
+            case .clientEventID: "client_event_id"
+            case .sessionID: "session_id"
+            case .userID: "user_id"
+            case .level: "level"
+            case .sourceModule: "source_module"
+            case .message: "message"
+            case .screenName: "screen_name"
+            case .environment: "environment"
+            case .osVersion: "os_version"
+            case .appVersion: "app_version"
+            case .sdkName: "sdk_name"
+            case .sdkVersion: "sdk_version"
+            case .deviceModel: "device_model"
+            case .buildNumber: "build_number"
+            case .locale: "locale"
+            case .preferredLanguage: "preferred_language"
+            }
+        }
 
         var characters: Int {
             switch self {
@@ -190,14 +265,21 @@ struct ClaimEvent {
         (.preferredLanguage, .preferredLanguage),
     ]
 
-    private var texts: [Member: String] = [:]
-    private(set) var attributes: [(name: String, value: String)] = []
+    private var texts = MemberTexts()
+    private var attributes: [(name: JSONText, value: AttributeText)] = []
     private(set) var supportedLanguages: String?
     private(set) var isDevelopment: Bool?
     private(set) var at: Instant
 
-    subscript(member: Member) -> String? { texts[member] }
+    subscript(member: Member) -> JSONText? { texts[member] }
 
+    /// What an attribute says: mostly it is kept as it came.
+    private enum AttributeText {
+        case asItCame(JSONText)
+        case changed(String)
+    }
+
+    private static let noText = "must be a string"
     private static let attributeUnits = 200
     private static let stackUnits = 16_000
     private static let futureMilliseconds: Int64 = 5 * 60_000
@@ -211,18 +293,19 @@ struct ClaimEvent {
         do throws(JSONFault) {
             try value.forEachMember(at: "event") { key, value throws(JSONFault) in
                 switch key {
-                case "custom_attributes": readAttributes(value)
+                case "custom_attributes": try readAttributes(value)
                 case "supported_languages": supportedLanguages = ClaimEvent.languages(value)
                 case "is_dev": isDevelopment = value.kind == .bool ? try value.bool(at: "is_dev") : nil
                 case "timestamp": timestamp = value
                 default:
-                    guard let member = Member(rawValue: key.copy()), !value.isNull else { return }
+                    guard let member = Member(key), !value.isNull else { return }
                     guard value.kind == .string else {
-                        faults[member] = "must be a string"
+                        faults[member] = ClaimEvent.noText
                         return
                     }
-                    let text = try value.string(at: member.rawValue)
-                    if text.unicodeScalars.count > member.characters {
+                    let text = try value.text(at: "\(member.name)")
+                    // Mostly the bytes are few enough, and need not be read to be counted.
+                    if text.byteCount > member.characters, text.copy().unicodeScalars.count > member.characters {
                         faults[member] = "must have at most \(member.characters) characters"
                     } else if !text.isEmpty {
                         texts[member] = text
@@ -238,34 +321,52 @@ struct ClaimEvent {
 
     private func check(_ faults: [Member: String], _ app: App) throws(Unfit) {
         guard texts[.message] != nil else {
-            throw Unfit(faults[.message].map { "message \($0)" } ?? "message is required and must be a string")
+            let isText = faults[.message].map { $0 != ClaimEvent.noText } ?? false
+            throw Unfit(isText ? "message \(faults[.message] ?? "")" : "message is required and must be a string")
         }
-        guard let level = texts[.level], ["info", "debug", "warn", "error"].contains(level) else {
+        guard let level = texts[.level], ClaimEvent.levels.contains(where: { $0 ~= level }) else {
             throw Unfit("level must be one of info, debug, warn, error")
         }
         guard let session = texts[.sessionID] else { throw Unfit("session_id is required and must be a string") }
-        for member in Member.allCases {
-            if let fault = faults[member] { throw Unfit("\(member.rawValue) \(fault)") }
+        for member in Member.allCases where !faults.isEmpty {
+            if let fault = faults[member] { throw Unfit("\(member.name) \(fault)") }
         }
-        guard ClaimEvent.isUUID(session) else { throw Unfit("session_id must be a UUID") }
-        if let id = texts[.clientEventID], !ClaimEvent.isUUID(id) { throw Unfit("client_event_id must be a UUID") }
-        let allowed = ClaimEvent.environments(app.platform)
-        if let environment = texts[.environment], !allowed.isEmpty, !allowed.contains(environment) {
-            let list = allowed.joined(separator: ", ")
-            throw Unfit(
-                "environment \"\(environment)\" is not allowed for \(app.platform.rawValue) apps (allowed: \(list))")
+        guard session.withBytes(ClaimEvent.isUUID) else { throw Unfit("session_id must be a UUID") }
+        if let id = texts[.clientEventID], !id.withBytes(ClaimEvent.isUUID) {
+            throw Unfit("client_event_id must be a UUID")
+        }
+        if let environment = texts[.environment]?.copy(),
+            let fault = ClaimEvent.fault(environment: environment, app.platform)
+        {
+            throw Unfit(fault)
         }
     }
 
-    static func environments(_ platform: App.Platform) -> [String] {
+    private static let levels: [StaticString] = ["info", "debug", "warn", "error"]
+
+    /// What is wrong with an environment, if anything is.
+    static func fault(environment: String, _ platform: App.Platform) -> String? {
+        let allowed = environments(platform)
+        if allowed.isEmpty || allowed.contains(environment) { return nil }
+        let list = allowed.joined(separator: ", ")
+        return "environment \"\(environment)\" is not allowed for \(platform.rawValue) apps (allowed: \(list))"
+    }
+
+    /// The environments that a platform's apps run in; any, where there are none.
+    private static func environments(_ platform: App.Platform) -> [String] {
         switch platform {
-        case .apple: ["ios", "ipados", "macos", "watchos"]
-        case .android: ["android"]
-        case .web: ["web"]
-        case .backend: ["backend"]
+        case .apple: appleEnvironments
+        case .android: androidEnvironments
+        case .web: webEnvironments
+        case .backend: backendEnvironments
         case .any: []
         }
     }
+
+    private static let appleEnvironments = ["ios", "ipados", "macos", "watchos"]
+    private static let androidEnvironments = ["android"]
+    private static let webEnvironments = ["web"]
+    private static let backendEnvironments = ["backend"]
 
     private mutating func readTime(_ value: JSONValue, _ now: Instant, _ mayBeOld: Bool) throws(Unfit) {
         let milliseconds: Int64?
@@ -273,9 +374,8 @@ struct ClaimEvent {
         case .null: return
         case .bool: if (try? value.bool(at: "")) == false { return } else { milliseconds = nil }
         case .string:
-            let text = (try? value.string(at: "")) ?? ""
-            if text.isEmpty { return }
-            milliseconds = ISO8601.parse(text.utf8.span) ?? ISO8601.parse((text + "Z").utf8.span)
+            guard let text = try? value.text(at: ""), !text.isEmpty else { return }
+            milliseconds = text.withBytes { ISO8601.parse($0) } ?? ScriptDate.parse(text.copy())
         case .integer, .unsigned, .double:
             let number = (try? value.number(at: "")) ?? 0
             if number == 0 { return }
@@ -283,7 +383,7 @@ struct ClaimEvent {
         default: milliseconds = nil
         }
         // As far as the vendor's dates reach.
-        guard let milliseconds, abs(milliseconds) <= 8_640_000_000_000_000 else {
+        guard let milliseconds, milliseconds.magnitude <= 8_640_000_000_000_000 else {
             throw Unfit("timestamp must be a valid ISO 8601 date")
         }
         at = Instant(milliseconds: milliseconds)
@@ -295,16 +395,39 @@ struct ClaimEvent {
         }
     }
 
-    private mutating func readAttributes(_ value: JSONValue) {
+    private mutating func readAttributes(_ value: JSONValue) throws(JSONFault) {
         guard value.kind == .object else { return }
-        try? value.forEachMember(at: "custom_attributes") { key, value in
-            let name = key.copy()
-            let limit = name == "_error_stack" ? ClaimEvent.stackUnits : ClaimEvent.attributeUnits
-            let text = ClaimEvent.cut(value.scriptText, to: limit)
-            attributes.removeAll { $0.name == name }
-            attributes.append((name, text))
+        attributes.reserveCapacity(8)
+        try value.forEachMember(at: "custom_attributes") { key, value throws(JSONFault) in
+            let limit = "_error_stack" ~= key ? ClaimEvent.stackUnits : ClaimEvent.attributeUnits
+            let place = { "custom_attributes.\(key.copy())" }
+            if value.kind == .string, case let text = try value.text(at: place()), text.byteCount <= limit {
+                attributes.append((key, .asItCame(text)))
+            } else {
+                attributes.append((key, .changed(ClaimEvent.cut(try value.scriptText(at: place()), to: limit))))
+            }
         }
+        keepLastOfEachName()
     }
+
+    /// Of several attributes with one name the last stays.
+    private mutating func keepLastOfEachName() {
+        if attributes.count <= ClaimEvent.fewAttributes {
+            for index in attributes.indices.reversed() {
+                let name = attributes[index].name
+                if attributes[(index + 1)...].contains(where: { $0.name == name }) { attributes.remove(at: index) }
+            }
+            return
+        }
+        var names: Set<[UInt8]> = []
+        attributes = attributes.reversed().filter { attribute in
+            names.insert(attribute.name.withBytes { Array(copying: $0) }).inserted
+        }
+        attributes.reverse()
+    }
+
+    /// So few names are compared with each other faster than they are hashed.
+    private static let fewAttributes = 16
 
     /// Cuts a text to some UTF-16 units, but never through a character outside their first plane.
     private static func cut(_ text: String, to units: Int) -> String {
@@ -323,8 +446,9 @@ struct ClaimEvent {
         return json.bytes.count <= 4096 ? String(decoding: json.bytes, as: UTF8.self) : nil
     }
 
-    static func isUUID(_ text: String) -> Bool {
-        let bytes = text.utf8.span
+    static func isUUID(_ text: String) -> Bool { isUUID(text.utf8.span) }
+
+    private static func isUUID(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard bytes.count == 36 else { return false }
         for index in bytes.indices {
             let byte = bytes[index]
@@ -341,16 +465,27 @@ struct ClaimEvent {
 
     // MARK: - What is kept
 
-    /// The rows that the event comes to: itself, and what its message tells of.
-    func rows(in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) -> [Row] {
+    /// Adds the rows that the event comes to: itself, and what its message tells of.
+    func add(to rows: inout [Row], in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) {
         let recognition = texts[.clientEventID].map { id in
-            RowHash(.event, "\(app.id.rawValue) \(id.lowercased())".utf8.span, in: project, hash: hash)
+            id.withBytes { ClaimEvent.recognition($0, app, in: project, hash) }
         }
-        var rows = [Row(.event, at: at, recognition: recognition, body: json(app, country))]
-        let message = texts[.message] ?? ""
+        rows.append(Row(.event, at: at, recognition: recognition, body: json(app, country)))
+        guard let message = texts[.message] else { return }
         if let metric = metric(message, app) { rows.append(Row(.metric, at: at, body: metric)) }
         if let step = step(message, app) { rows.append(Row(.step, at: at, body: step)) }
-        return rows
+    }
+
+    /// By what an event is recognized when it is sent again: its id is a UUID, in letters of either case.
+    static func recognition(
+        _ clientEventID: borrowing Span<UInt8>, _ app: App, in project: ProjectID, _ hash: KeyedHash
+    ) -> RowHash {
+        var text: [UInt8] = []
+        text.reserveCapacity(21 + clientEventID.count)
+        text.append(decimal: app.id.rawValue)
+        text.append(ASCII.space)
+        for index in clientEventID.indices { text.append(ASCII.lowercased(clientEventID[index])) }
+        return RowHash(.event, text.span, in: project, hash: hash)
     }
 
     private func json(_ app: App, _ country: String?) -> [UInt8] {
@@ -360,7 +495,7 @@ struct ClaimEvent {
             json.integer(app.id.rawValue)
             for member in Member.allCases {
                 guard let text = texts[member] else { continue }
-                json.key(member.rawValue)
+                json.key(member.name)
                 json.string(text)
             }
             if !attributes.isEmpty {
@@ -380,32 +515,39 @@ struct ClaimEvent {
     private func writeAttributes(_ json: inout JSONWriter) {
         for (name, value) in attributes {
             json.key(name)
-            json.string(value)
+            switch value {
+            case .asItCame(let text): json.string(text)
+            case .changed(let text): json.string(text)
+            }
         }
     }
 
     private static let phases: Set<String> = ["start", "complete", "fail", "cancel", "record"]
 
     /// `metric:<slug>:<phase>`; the last colon parts them.
-    private func metric(_ message: String, _ app: App) -> [UInt8]? {
-        guard message.hasPrefix("metric:"), let colon = message.lastIndex(of: ":") else { return nil }
-        let slug = message[
-            message.index(message.startIndex, offsetBy: 7)..<max(colon, message.index(message.startIndex, offsetBy: 7))]
-        let phase = String(message[message.index(after: colon)...])
-        let isSlug = slug.utf8.allSatisfy { byte in
+    private func metric(_ message: JSONText, _ app: App) -> [UInt8]? {
+        guard message.hasPrefix("metric:") else { return nil }
+        // In bytes: what stands with a colon as one character to the reader is still behind it.
+        let bytes = message.withBytes { Array(copying: $0) }
+        guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), colon > 7 else { return nil }
+        let slug = bytes[7..<colon]
+        let phase = String(decoding: bytes[(colon + 1)...], as: UTF8.self)
+        let isSlug = slug.allSatisfy { byte in
             byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
         }
-        guard !slug.isEmpty, isSlug, ClaimEvent.phases.contains(phase) else { return nil }
+        guard isSlug, ClaimEvent.phases.contains(phase) else { return nil }
         return derived(app) { json in
             json.key("metric_slug")
-            json.string(String(slug))
+            json.plainString(slug)
             json.key("phase")
             json.string(phase)
             if let id = attribute("tracking_id"), ClaimEvent.isUUID(id) {
                 json.key("tracking_id")
                 json.string(id)
             }
-            if let duration = attribute("duration_ms").flatMap(Double.init), duration.isFinite, abs(duration) < 1e15 {
+            if let text = attribute("duration_ms"), !text.utf8.contains(where: { $0 | 0x20 == UInt8(ascii: "x") }),
+                let duration = Double(text), duration.isFinite, abs(duration) < 1e15
+            {
                 json.key("duration_ms")
                 json.integer(Int64(duration))
             }
@@ -417,16 +559,22 @@ struct ClaimEvent {
     }
 
     /// `step:<name>`, or `track:<name>` as older clients have it.
-    private func step(_ message: String, _ app: App) -> [UInt8]? {
-        let prefix = message.hasPrefix("step:") ? "step:" : message.hasPrefix("track:") ? "track:" : nil
-        guard let prefix, message.count > prefix.count else { return nil }
+    private func step(_ message: JSONText, _ app: App) -> [UInt8]? {
+        let length = message.hasPrefix("step:") ? 5 : message.hasPrefix("track:") ? 6 : nil
+        guard let length, message.byteCount > length else { return nil }
         return derived(app) { json in
             json.key("step_name")
-            json.string(String(message.dropFirst(prefix.count)))
+            json.string(String(decoding: message.copy().utf8.dropFirst(length), as: UTF8.self))
         }
     }
 
-    private func attribute(_ name: String) -> String? { attributes.first { $0.name == name }?.value }
+    func attribute(_ name: String) -> String? {
+        switch attributes.first(where: { $0.name.equals(name) })?.value {
+        case .asItCame(let text): text.copy()
+        case .changed(let text): text
+        case nil: nil
+        }
+    }
 
     /// What an event's message tells of, with what the event says of where it was.
     private func derived(_ app: App, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
@@ -440,7 +588,7 @@ struct ClaimEvent {
                 .buildNumber,
             ] {
                 guard let text = texts[member] else { continue }
-                json.key(member.rawValue)
+                json.key(member.name)
                 json.string(text)
             }
             if !attributes.isEmpty {
@@ -456,19 +604,22 @@ struct ClaimEvent {
 
 extension JSONValue {
     /// The value as the vendor's language puts it into a text.
-    fileprivate var scriptText: String {
+    fileprivate func scriptText(at place: String) throws(JSONFault) -> String {
         switch kind {
         case .null: return "null"
-        case .bool: return (try? bool(at: "")) == true ? "true" : "false"
-        case .string: return (try? string(at: "")) ?? ""
+        case .bool: return try bool(at: place) ? "true" : "false"
+        case .string: return try string(at: place)
         case .integer, .unsigned, .double:
             var json = JSONWriter(reserving: 32)
             json.copy(self)
             let text = String(decoding: json.bytes, as: UTF8.self)
-            return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+            let whole = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+            return whole == "-0" ? "0" : whole
         case .array:
             var parts: [String] = []
-            try? forEachElement(at: "") { parts.append($0.isNull ? "" : $0.scriptText) }
+            try forEachElement(at: place) { value throws(JSONFault) in
+                parts.append(value.isNull ? "" : try value.scriptText(at: place))
+            }
             return parts.joined(separator: ",")
         case .object: return "[object Object]"
         }

@@ -49,11 +49,15 @@ enum IdentityCalls {
                 }
             }))
 
+    private static let anonymousIDCharacters = 1000
+
     private static func claim(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
     ) throws(ClaimFault) -> Claim {
+        try caller.refuseAgents()
         let members = try Members(request, tools, ["anonymous_id", "user_id"])
-        let anonymousID = try members.userID("anonymous_id")
+        // One that is longer than a user id can be claimed, too, though nothing comes in under it.
+        let anonymousID = try members.userID("anonymous_id", characters: anonymousIDCharacters)
         let userID = try members.userID("user_id")
         guard anonymousID.hasPrefix(ClaimDialect.anonymousPrefix) else {
             throw ClaimFault("anonymous_id must start with \"\(ClaimDialect.anonymousPrefix)\"")
@@ -110,6 +114,7 @@ enum IdentityCalls {
     private static func properties(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
     ) throws(ClaimFault) -> SetProperties {
+        try caller.refuseAgents()
         let members = try Members(request, tools, ["user_id"], readsProperties: true)
         let userID = try members.userID("user_id")
         guard let properties = members.properties else { throw ClaimFault("properties must be an object") }
@@ -159,7 +164,7 @@ struct Members {
         var texts: [String: String] = [:]
         var properties: [(name: String, value: String?)]?
         do throws(JSONFault) {
-            try tools.json.read(request.body) { root throws(JSONFault) in
+            try tools.json.read(request.body, mends: true) { root throws(JSONFault) in
                 guard root.kind == .object else { return }
                 try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                     let name = key.copy()
@@ -185,16 +190,23 @@ struct Members {
     subscript(name: String) -> String? { texts[name] }
 
     /// A user id, which has to be there.
-    func userID(_ name: String) throws(ClaimFault) -> String {
+    func userID(_ name: String, characters: Int = ClaimDialect.userIDCharacters) throws(ClaimFault) -> String {
         guard let text = texts[name], !text.isEmpty else { throw ClaimFault("\(name) is required") }
-        guard text.unicodeScalars.count <= ClaimDialect.userIDCharacters else {
-            throw ClaimFault("\(name) must have at most \(ClaimDialect.userIDCharacters) characters")
+        guard text.unicodeScalars.count <= characters else {
+            throw ClaimFault("\(name) must have at most \(characters) characters")
         }
         return text
     }
 }
 
 extension Caller {
+    /// An agent does not say who users are, whatever it may do to them: it is no app.
+    func refuseAgents() throws(ClaimFault) {
+        if key?.kind == .claimAgent {
+            throw ClaimFault("Client or import key required for identity calls", status: .forbidden)
+        }
+    }
+
     /// The app that the key belongs to.
     func app(
         _ tools: LoopTools, unscoped: String = "Client key must be scoped to an app", gone: String = "App not found"

@@ -13,7 +13,10 @@ enum IngestCalls {
             .ingest),
         route(
             "/v1/import", "import", "Takes events of long ago, with an import key.",
-            "Events may be of any age. One that is there already counts as updated.", .importing),
+            """
+            Events may be of any age. One that is there already is updated: it says what was sent last, and stays whose and when \
+            it was.
+            """, .importing),
     ]
 
     /// How the two uploads differ.
@@ -55,7 +58,7 @@ enum IngestCalls {
                     do throws(ClaimFault) {
                         let upload = try EventUpload.read(request, caller, tools, kind)
                         let rejected = upload.rejected
-                        return CollectedCommand(.collect(Collect(upload.parts))) { reply in
+                        return CollectedCommand(.collect(Collect(upload.parts, revises: kind == .importing))) { reply in
                             answer(reply, rejected, kind)
                         }
                     } catch {

@@ -18,6 +18,7 @@ enum ClaimID {
         case attachment = 8
         case questionnaire = 9
         case response = 10
+        case issue = 30
     }
 
     /// 32 bits: `onym` | 16 bits: the subject | version 8 | variant 10 | 62 bits: the number.

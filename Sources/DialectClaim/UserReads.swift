@@ -6,23 +6,28 @@ import JSON
 
 /// Reading the users of apps, and the apps, projects and keys there are (spec/claim.md 1.2 and 1.7).
 enum UserReads {
-    static let routes = [
-        users("/v1/apps/:id/users", "list_app_users", "Lists the users of an app."),
-        users("/v1/app-users", "list_users", "Lists the users of all apps."),
-        list("/v1/projects", .projectsRead, "list_projects", "projects") { caller, tools, json in
-            guard let project = tools.directory.projects[caller.project] else { return }
-            json.object { write(project, &$0) }
-        },
-        list("/v1/apps", .appsRead, "list_apps", "apps") { caller, tools, json in
-            for app in apps(caller, tools) { json.object { write(app, &$0) } }
-        },
-        list("/v1/auth/keys", .appsRead, "list_keys", "api_keys") { caller, tools, json in
-            let keys = tools.directory.keys.values.filter {
-                $0.project == caller.project && $0.kind.dialect == .claim && $0.revokedAt == nil
-            }
-            for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) { json.object { write(key, tools, &$0) } }
-        },
-    ]
+    static func routes(_ terms: ProjectTerms) -> [SurfaceRoute] {
+        [
+            users("/v1/apps/:id/users", "list_app_users", "Lists the users of an app."),
+            users("/v1/app-users", "list_users", "Lists the users of all apps."),
+            list("/v1/projects", .projectsRead, "list_projects", "projects") { caller, tools, json in
+                guard let project = tools.directory.projects[caller.project] else { return }
+                json.object { write(project, terms, &$0) }
+            },
+            project(terms),
+            list("/v1/apps", .appsRead, "list_apps", "apps") { caller, tools, json in
+                for app in apps(caller, tools) { json.object { write(app, &$0) } }
+            },
+            list("/v1/auth/keys", .appsRead, "list_keys", "api_keys") { caller, tools, json in
+                let keys = tools.directory.keys.values.filter {
+                    $0.project == caller.project && $0.kind.dialect == .claim && $0.revokedAt == nil
+                }
+                for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) {
+                    json.object { write(key, tools, &$0) }
+                }
+            },
+        ]
+    }
 
     // MARK: - Users
 
@@ -96,6 +101,8 @@ enum UserReads {
 
     /// A user as it is read, with whoever it has claimed.
     struct User {
+        /// The person whose id stands for the user, where it is one with it still.
+        let id: PersonID
         let userID: String
         let isAnonymous: Bool
         let claimedFrom: [String]
@@ -162,9 +169,11 @@ enum UserReads {
             person throws(StoreFault) in
             try snapshot.document(DocumentKey(.properties, of: person))
         }
+        let user = folded ?? AppUser(of: link.person, at: link.person.madeAt)
         return User(
+            id: members.contains(user.idPerson) ? user.idPerson : link.person,
             userID: link.value, isAnonymous: link.type == .claimAnonymousID, claimedFrom: claimedFrom,
-            user: folded ?? AppUser(of: link.person, at: link.person.madeAt),
+            user: user,
             properties: properties.entries.mapValues { String(decoding: $0.value, as: UTF8.self) })
     }
 
@@ -177,7 +186,7 @@ enum UserReads {
         _ user: User, _ project: ProjectID, _ names: [AppID: String], _ json: inout JSONWriter
     ) {
         json.key("id")
-        json.string(ClaimID.text(.user, user.user.idPerson.rawValue))
+        json.string(ClaimID.text(.user, user.id.rawValue))
         json.key("project_id")
         json.string(ClaimID.text(.project, Int64(project.rawValue)))
         json.key("user_id")
@@ -248,20 +257,54 @@ enum UserReads {
             })
     }
 
+    private static func project(_ terms: ProjectTerms) -> SurfaceRoute {
+        SurfaceRoute(
+            .get, "/v1/projects/:id", scope: .projectsRead,
+            operation: Operation(
+                id: "get_project", summary: "Tells of the project, and of its apps.",
+                responses: [
+                    .init(.ok, "The project.", schema: .object([.init("apps", .array(.object([])), required: true)])),
+                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .answer { request, caller, tools in
+                guard let caller, let project = tools.directory.projects[caller.project],
+                    request.parameters[0].lowercased() == ClaimID.text(.project, Int64(project.id.rawValue))
+                else { return ClaimFault("Project not found", status: .notFound).response }
+                return IdentityCalls.json { json in
+                    write(project, terms, &json)
+                    json.key("apps")
+                    json.array { json in
+                        for app in apps(caller, tools) { json.object { write(app, &$0) } }
+                    }
+                }
+            })
+    }
+
     private static func apps(_ caller: Caller, _ tools: LoopTools) -> [App] {
         tools.directory.apps.values.filter { $0.project == caller.project && $0.dialect == .claim }
             .sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
-    private static func write(_ project: Project, _ json: inout JSONWriter) {
+    private static func write(_ project: Project, _ terms: ProjectTerms, _ json: inout JSONWriter) {
         json.key("id")
         json.string(ClaimID.text(.project, Int64(project.id.rawValue)))
         json.key("team_id")
         json.string(ClaimID.text(.team, 1))
         json.key("name")
         json.string(project.name)
+        json.key("slug")
+        json.string(slug(project.name))
+        json.key("color")
+        json.null()
+        terms.write(&json)
         json.key("created_at")
         json.moment(project.madeAt)
+    }
+
+    /// A project's name as the vendor's addresses have it.
+    private static func slug(_ name: String) -> String {
+        let words = name.lowercased().split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }
+        return words.isEmpty ? "project" : words.joined(separator: "-")
     }
 
     private static func write(_ app: App, _ json: inout JSONWriter) {

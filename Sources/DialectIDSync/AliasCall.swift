@@ -15,7 +15,7 @@ enum AliasCall {
         ],
         ignoresCase: true, scope: .identityWrite, keyPlace: .path(isOpen: false), operation: operation,
         action: .command(
-            body: BufferedBody(),
+            body: .plainTextToo,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(JSONFault) {
                     return try tools.json.read(request.body) { root throws(JSONFault) in
@@ -169,8 +169,8 @@ extension JSONValue {
         case .double: value = Int64(exactly: try number(at: path()).rounded())
         default: value = try integer(at: path())
         }
-        // Far beyond any time that anybody means, and far from where sums overflow.
-        guard let value, abs(value) < 1 << 52 else {
+        // The years that a date can be written with.
+        guard let value, (-62_167_219_200_000...253_402_300_799_999).contains(value) else {
             throw JSONFault(.wrong("must be milliseconds since 1970"), at: path())
         }
         return value

@@ -23,6 +23,8 @@ struct EventBatch: Sendable {
     private var hash: KeyedHash { reader.hash }
     private let path: String
     private var device: RowHash?
+    /// Whose the upload is, as a hash of whom it names.
+    private var owner: UInt64 = 0
     private var context = JSONWriter()
     /// When the upload was made, for events that do not say when they were.
     private var madeAt: Instant
@@ -37,11 +39,19 @@ struct EventBatch: Sendable {
         }
         context.endObject()
         if events.isEmpty, EventBatch.isEvent(root) { events = [root] }
+        // Clients number what they send by themselves: two of them may use one number.
+        owner = EventBatch.owner(person, identities, devices)
+        replayKey = replayKey?.of(owner)
         for (index, event) in events.enumerated() { try add(event, at: "\(path)events[\(index)]") }
         if !rows.isEmpty { rows.insert(Row(.context, at: madeAt, device: device, body: context.bytes), at: 0) }
         if !isIdentified {
             throw JSONFault(.wrong("must name a person by mpid, or by user_identities"), at: "\(path)mpid")
         }
+    }
+
+    private static func owner(_ person: PersonID?, _ identities: [Identity], _ devices: [Identity]) -> UInt64 {
+        if let person { return UInt64(bitPattern: person.rawValue) }
+        return (identities.isEmpty ? devices : identities).reduce(0) { $0 ^ $1.key.hash.low }
     }
 
     private var isIdentified: Bool { person != nil || !identities.isEmpty || !devices.isEmpty }
@@ -247,7 +257,7 @@ struct EventBatch: Sendable {
         }
         var json = JSONWriter(reserving: 512)
         json.copy(event)
-        rows.append(Row(.event, at: at ?? madeAt, recognition: id, device: device, body: json.bytes))
+        rows.append(Row(.event, at: at ?? madeAt, recognition: id?.of(owner), device: device, body: json.bytes))
     }
 
     private func recognition(_ value: JSONValue, _ rank: Int, _ best: inout Int) -> RowHash? {

@@ -64,7 +64,7 @@ enum EventCalls {
                 responses: [.init(.accepted, "All of it is kept. There is no body.")] + IDSyncFault.answers
                     + [IDSyncFault.mismatch]),
             action: .commands(
-                body: BufferedBody(),
+                body: .plainTextToo,
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(JSONFault) {
                         let batches = try tools.json.read(request.body) { root throws(JSONFault) in
@@ -78,6 +78,10 @@ enum EventCalls {
                 encode: { results, id in
                     for (place, result) in results.enumerated() {
                         guard case .failure(let refusal) = result else { continue }
+                        switch refusal {
+                        case .idempotencyMismatch, .unproven: return IDSyncFault.response(to: .refused(refusal), id)
+                        default: break
+                        }
                         let whose = results.count > 1 ? "Batch \(place): " : ""
                         return IDSyncFault(.validation, whose + refusal.message).response(id)
                     }

@@ -19,7 +19,8 @@ package enum IDSync {
             description: "Who is this? Compatible with mParticle's IDSync HTTP API.",
             cors: CORSPolicy(
                 allowedFields: """
-                    Accept, Authorization, Content-Type, Date, Idempotency-Key, If-None-Match, x-mp-key, x-mp-signature
+                    Accept, Authorization, Content-Type, Date, Idempotency-Key, If-None-Match, Onym-Identity-Token, \
+                    x-mp-key, x-mp-signature
                     """,
                 exposedFields: """
                     X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-mp-rate-limit-exceeded, \

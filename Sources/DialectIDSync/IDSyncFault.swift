@@ -14,6 +14,7 @@ struct IDSyncFault: Error, Equatable {
         case tooManyRequests = "TOO_MANY_REQUESTS"
         case idempotencyMismatch = "IDEMPOTENCY_MISMATCH"
         case internalError = "INTERNAL_ERROR"
+        case identityTokenRequired = "IDENTITY_TOKEN_REQUIRED"
     }
 
     let status: Status
@@ -60,8 +61,11 @@ struct IDSyncFault: Error, Equatable {
         return Response(status, contentType: IDSyncFault.contentType, body: json.bytes)
     }
 
-    /// What is refused in every dialect, as this one says it. 401 and 403 have no body here.
+    /// What is refused in every dialect, as this one says it. 401 and 403 have no body here, but where a token is wanted.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
+        if case .refused(.unproven) = problem {
+            return IDSyncFault(.identityTokenRequired, problem.message, status: problem.status).response(id)
+        }
         if problem.status == .forbidden { return Response(.forbidden) }
         switch problem {
         case .refused(.invalidAlias), .refused(.tooManyAliases): return AliasCall.fault(problem.message)
@@ -110,7 +114,9 @@ extension IDSyncFault {
     static let answers: [Operation.Answer] = [
         .init(.badRequest, "The body is not what it has to be, or against the strategy.", schema: schema),
         .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
-        .init(.forbidden, "The key may not do this. There is no body."),
+        .init(
+            .forbidden, "The key may not do this: there is no body. Or a known user is named without a token.",
+            schema: schema),
         tooMany,
         .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),
     ]

@@ -20,6 +20,16 @@ package final class IDSyncSecrets: Sendable {
         self.master = HMAC(key: master)
     }
 
+    /// A key for something else, which nobody can tell from another.
+    package func derivedKey(for purpose: StaticString) -> [UInt8] {
+        master.authenticate(Array("key\0\(purpose)".utf8)).bytes
+    }
+
+    /// A key for one of several things.
+    package func derivedKey(for purpose: StaticString, of id: Int64) -> [UInt8] {
+        master.authenticate(Array("key\0\(purpose)\0\(id)".utf8)).bytes
+    }
+
     /// The secret that belongs to a key, as it is shown to people.
     package func secret(for key: String) -> String {
         Hexadecimal.encode(master.authenticate(Array("idsync secret\0".utf8), Array(key.utf8)).bytes)

@@ -59,7 +59,9 @@ enum IdentityCalls {
                                 .validation, "read_only, return_matches and explain must be true or false.")
                         }
                         let read = try decode(request, caller, tools)
-                        return DecodedCommand(command(read, inspection), replayKey: read.frame.replayKey)
+                        // Whoever only looks repeats nothing.
+                        let replayKey = inspection.contains(.readOnly) ? nil : read.frame.replayKey
+                        return DecodedCommand(command(read, inspection), replayKey: replayKey)
                     } catch {
                         throw Rejection(error.response(request.id))
                     }

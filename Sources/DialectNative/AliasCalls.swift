@@ -1,4 +1,3 @@
-import CivilTime
 import Domain
 import Gateway
 import HTTPMessage
@@ -80,13 +79,6 @@ enum AliasCalls {
         .init("made_at", .string(), required: true), .init("request_id", .string(), required: true),
         .init("undone_at", .string()),
     ])
-}
-
-extension JSONWriter {
-    /// Writes a moment as the answers of this surface have it: ISO 8601, in UTC.
-    mutating func moment(_ moment: Instant) {
-        plainString(ISO8601.format(millisecondsSince1970: moment.milliseconds))
-    }
 }
 
 extension Int64 {

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Taking merges back (spec/native.md, People).
+/// Merging people, and taking it back (spec/native.md, People).
 enum MergeCalls {
     static let routes = [
         SurfaceRoute(
@@ -12,57 +12,42 @@ enum MergeCalls {
             operation: Operation(
                 id: "merge_make",
                 summary: "Says that one person is another: they are read as one. Nothing is rewritten.",
+                description: "With ?dry_run=true it says what would come together, and changes nothing.",
                 request: .object([
                     .init("from", .string("A person's id."), required: true),
                     .init("into", .string("The id of whoever that is."), required: true),
+                    .init("reason", .string("Why, for the journal.")),
                 ]),
-                responses: [
-                    .init(
-                        .ok, "They are one.",
-                        schema: .object([
-                            .init("id", .string(), required: true), .init("from", .string(), required: true),
-                            .init("into", .string(), required: true),
-                        ]))
-                ] + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
-            action: .command(
+                responses: [.init(.ok, "What came together.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
                 body: BufferedBody(),
-                decode: { request, _, tools throws(Rejection) in
-                    var (from, into): (Int64?, Int64?)
-                    do throws(JSONFault) {
-                        try tools.json.read(request.body) { root throws(JSONFault) in
-                            try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
-                                switch key {
-                                case "from": from = Int64(decimal: try value.string(at: "from"))
-                                case "into": into = Int64(decimal: try value.string(at: "into"))
-                                default: throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
-                                }
-                            }
+                decode: { request, caller, tools throws(Rejection) in
+                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let wanted = try wanted(request, tools)
+                    return .read { snapshot throws(StoreFault) in
+                        let people = [wanted.from, wanted.into]
+                        guard people.allSatisfy({ snapshot.person($0, in: project) != nil }) else {
+                            return .answer(Native.problem(.refused(.noSuchPerson), id))
                         }
-                    } catch {
-                        throw Rejection(
-                            Native.problem(.badRequest, code: Native.validationError, error.message, request.id))
-                    }
-                    guard let from, let into else {
-                        throw Rejection(
-                            Native.problem(
-                                .badRequest, code: Native.validationError,
-                                "from and into must be ids of people: strings of digits.", request.id))
-                    }
-                    return DecodedCommand(
-                        .mergePeople(
-                            MergePeople(from: PersonID(rawValue: from), into: PersonID(rawValue: into))))
-                },
-                encode: { reply, _, _ in
-                    guard case .merged(let merge) = reply else {
-                        preconditionFailure("A merge was asked for, and something else was answered.")
-                    }
-                    return Native.json(.ok) { json in
-                        json.key("id")
-                        json.string("m_\(merge.id.rawValue)")
-                        json.key("from")
-                        json.decimalString(merge.from.rawValue)
-                        json.key("into")
-                        json.decimalString(merge.into.rawValue)
+                        guard !snapshot.members(of: wanted.from).contains(wanted.into) else {
+                            return .answer(Native.problem(.refused(.oneAlready), id))
+                        }
+                        if let fault = try snapshot.reasonToKeepApart(wanted.from, wanted.into) {
+                            return .answer(Native.problem(.refused(.linking(fault)), id))
+                        }
+                        let merge = Merge(
+                            id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
+                        let preview = try MergePreview(merge, in: project, snapshot)
+                        if isDry {
+                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, [], &$0) })
+                        }
+                        return .command(DecodedCommand(.mergePeople(wanted))) { reply, _, _ in
+                            guard case .merged(let merge) = reply else {
+                                preconditionFailure("A merge was asked for, and something else was answered.")
+                            }
+                            return Native.json(.ok) { write(merge, id: merge.id, preview, [], &$0) }
+                        }
                     }
                 })),
         SurfaceRoute(
@@ -70,26 +55,172 @@ enum MergeCalls {
             operation: Operation(
                 id: "merge_undo",
                 summary: "Takes a merge back: each side has again what came by its own identifiers.",
-                responses: [
-                    .init(.ok, "They are two again.", schema: .object([.init("undone", .string(), required: true)]))
-                ] + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
+                description: """
+                    It says what goes back to the side that had joined, and which calls of the meantime came to what they \
+                    did because of the merge: those stay as they were answered. With ?dry_run=true nothing changes.
+                    """,
+                request: .object([.init("reason", .string("Why, for the journal."))]),
+                responses: [.init(.ok, "What went back.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .unprocessableContent])),
+            action: .steps(
                 body: .optional,
-                decode: { request, _, _ throws(Rejection) in
+                decode: { request, caller, tools throws(Rejection) in
+                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
                     let name = request.parameters[0]
-                    guard name.hasPrefix("m_"), let id = Int64(decimal: name.dropFirst(2)) else {
+                    guard name.hasPrefix("m_"), let number = Int64(decimal: name.dropFirst(2)) else {
                         throw Rejection(Native.problem(.refused(.noSuchMerge), request.id))
                     }
-                    return DecodedCommand(.undoMerge(UndoMerge(MergeID(rawValue: id))))
-                },
-                encode: { reply, _, _ in
-                    guard case .mergeUndone(let merge) = reply else {
-                        preconditionFailure("A merge was to be undone, and something else was answered.")
-                    }
-                    return Native.json(.ok) { json in
-                        json.key("undone")
-                        json.string("m_\(merge.rawValue)")
+                    let undo = UndoMerge(MergeID(rawValue: number), reason: try reason(request, tools))
+                    return .read { snapshot throws(StoreFault) in
+                        guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
+                            let merge = merge(undo.merge, madeBy: call), snapshot.merges(of: merge.from).contains(merge)
+                        else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
+                        let preview = try MergePreview(merge, in: project, snapshot)
+                        let dependent = try snapshot.calls(dependingOn: merge.id, limit: dependentAtMost)
+                        if isDry {
+                            return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
+                        }
+                        return .command(DecodedCommand(.undoMerge(undo))) { _, _, _ in
+                            Native.json(.ok) { json in
+                                write(merge, id: merge.id, preview, dependent, &json)
+                                json.key("undone")
+                                json.bool(true)
+                            }
+                        }
                     }
                 })),
     ]
+
+    /// As many calls as an answer lists that depend on a merge.
+    private static let dependentAtMost = 1000
+    private static let reasonCharacters = 1000
+
+    private static func merge(_ id: MergeID, madeBy call: RecordedCall) -> Merge? {
+        for case .merged(let merge) in call.facts where merge.id == id { return merge }
+        return nil
+    }
+
+    // MARK: - What is asked
+
+    private static func wanted(
+        _ request: borrowing Request, _ tools: LoopTools
+    ) throws(Rejection) -> MergePeople {
+        var (from, into, reason): (Int64?, Int64?, String?)
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    switch key {
+                    case "from": from = Int64(decimal: try value.string(at: "from"))
+                    case "into": into = Int64(decimal: try value.string(at: "into"))
+                    case "reason": reason = try self.reason(value)
+                    default: throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
+                    }
+                }
+            }
+        } catch {
+            throw Rejection(Native.problem(error, request.id))
+        }
+        guard let from, let into else {
+            throw Rejection(
+                Native.problem(
+                    .badRequest, code: Native.validationError,
+                    "from and into must be ids of people: strings of digits.",
+                    request.id))
+        }
+        return MergePeople(from: PersonID(rawValue: from), into: PersonID(rawValue: into), reason: reason)
+    }
+
+    /// Reads `{"reason":"…"}`, where there is a body at all.
+    static func reason(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> String? {
+        if request.body.isEmpty { return nil }
+        var reason: String?
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    switch key {
+                    case "reason": reason = try self.reason(value)
+                    default: throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
+                    }
+                }
+            }
+        } catch {
+            throw Rejection(Native.problem(error, request.id))
+        }
+        return reason
+    }
+
+    static func reason(_ value: JSONValue) throws(JSONFault) -> String {
+        let text = try value.string(at: "reason")
+        guard text.count <= reasonCharacters else {
+            throw JSONFault(.wrong("must be at most \(reasonCharacters) characters long"), at: "reason")
+        }
+        return text
+    }
+
+    // MARK: - What is answered
+
+    private static func write(
+        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: [RecordedCall], _ json: inout JSONWriter
+    ) {
+        json.key("id")
+        json.string(id.map { "m_\($0.rawValue)" })
+        json.key("from")
+        json.decimalString(merge.from.rawValue)
+        json.key("into")
+        json.decimalString(merge.into.rawValue)
+        json.key("rule")
+        json.string("\(merge.rule.name)")
+        json.key("root")
+        json.decimalString(preview.root.rawValue)
+        json.key("sides")
+        json.object { json in
+            for (name, people) in [("from", preview.joining), ("into", preview.joined)] {
+                json.key(name)
+                json.people(people)
+            }
+        }
+        json.key("moved")
+        json.object { json in
+            json.key("identities")
+            json.integer(preview.identities)
+            json.key("rows")
+            json.counts(preview.rows)
+            json.key("purchases")
+            json.integer(preview.purchases)
+            json.key("installs")
+            json.integer(preview.installs)
+        }
+        json.key("conflicts")
+        json.array { json in
+            for conflict in preview.conflicts {
+                json.object { json in
+                    json.key("dialect")
+                    json.string(conflict.dialect.rawValue)
+                    json.key("property")
+                    json.string(conflict.property)
+                    json.key("kept")
+                    json.property(conflict.kept, of: conflict.dialect)
+                    json.key("hidden")
+                    json.property(conflict.hidden, of: conflict.dialect)
+                }
+            }
+        }
+        json.key("depended")
+        json.array { json in
+            for call in dependent { json.object { JournalText.write(call, &$0) } }
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .anyOf([.string(), .null]), required: true), .init("from", .string(), required: true),
+        .init("into", .string(), required: true), .init("rule", .string(), required: true),
+        .init("root", .string("Whom the whole is, or was, read as."), required: true),
+        .init(
+            "sides",
+            .object([
+                .init("from", .array(.string()), required: true), .init("into", .array(.string()), required: true),
+            ]), required: true),
+        .init("moved", .object([]), required: true), .init("conflicts", .array(.object([])), required: true),
+        .init("depended", .array(JournalText.schema), required: true), .init("undone", .boolean()),
+    ])
 }

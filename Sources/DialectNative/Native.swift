@@ -1,5 +1,5 @@
 import ByteText
-import Domain
+package import Domain
 package import Gateway
 package import HTTPMessage
 package import HTTPServer
@@ -14,15 +14,34 @@ package enum Native {
         package let metrics: @Sendable () -> [UInt8]
         package let metricsContentType: String
         package let openAPI: @Sendable () -> [UInt8]
+        package let compact: @Sendable () -> Void
+        package let compaction: @Sendable () -> CompactCalls.Status
+        package let rehearsals: @Sendable () -> Rehearsals?
+        /// What receipts for trying are signed with.
+        package let receipts: TestReceipts
+        package let mint: Mint
+        /// When a key was last used since the server started.
+        package let keyUse: @Sendable (KeyID) -> Instant?
+        package let counts: @Sendable () -> StoreCounts
 
         package init(
             unreadiness: @escaping @Sendable () -> String?, metrics: @escaping @Sendable () -> [UInt8],
-            metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8]
+            metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
+            compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
+            rehearsals: @escaping @Sendable () -> Rehearsals?, receipts: TestReceipts,
+            mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts
         ) {
+            self.mint = mint
+            self.keyUse = keyUse
+            self.counts = counts
             self.unreadiness = unreadiness
             self.metrics = metrics
             self.metricsContentType = metricsContentType
             self.openAPI = openAPI
+            self.rehearsals = rehearsals
+            self.receipts = receipts
+            self.compact = compact
+            self.compaction = compaction
         }
     }
 
@@ -39,11 +58,19 @@ package enum Native {
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + PeopleCalls.routes + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes,
-            authenticate: { request, _, directory, now, tools throws(Rejection) in
+            routes: routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes + IdentityCalls.routes
+                + ExportCalls.routes + PeopleCalls.routes
+                + ExplainCalls.routes + ChangeCalls.routes
+                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes
+                + RehearsalCalls.routes(sources.rehearsals)
+                + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
+                + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)
+                + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
+                + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint),
+            authenticate: { request, route, directory, now, tools throws(Rejection) in
                 switch door {
                 case .network: try admin(request, directory, now, tools)
-                case .control: try serverOperator(request, directory, now)
+                case .control: try serverOperator(request, route, directory, now)
                 }
             },
             refuse: problem(_:_:))
@@ -138,7 +165,7 @@ package enum Native {
 
     /// Whoever runs the server, in the only project or in the one that `Onym-Project` names.
     private static func serverOperator(
-        _ request: borrowing Request, _ directory: Directory, _ now: Instant
+        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant
     ) throws(Rejection) -> Caller {
         let projects = directory.projects.values.sorted { $0.id.rawValue < $1.id.rawValue }
         if let name = request.field("onym-project") {
@@ -147,7 +174,9 @@ package enum Native {
             }
             return Caller(operatorOf: project.id, at: now)
         }
-        guard projects.count == 1, let project = projects.first else {
+        // Calls about projects, and about the server, need none; the first one stands for all.
+        let isMeant = projects.count == 1 || ProjectCalls.concernAllProjects(route.path)
+        guard isMeant, let project = projects.first else {
             let names = projects.map { "\($0.id.rawValue) (\($0.name))" }.joined(separator: ", ")
             throw Rejection(
                 problem(.badRequest, code: "project_required", "Say which project is meant: \(names).", request.id))

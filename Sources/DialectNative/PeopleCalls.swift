@@ -30,10 +30,10 @@ enum PeopleCalls {
                             "type must be an identity type, and value what it is: ?type=email&value=ada@example.com.",
                             id))
                 }
-                let key = IdentityKey(type, value.utf8.span, in: project, hash: tools.hash)
+                let keys = PersonName.keys(type, PersonName.values(type, value, caller, tools), caller, tools)
                 return { snapshot throws(StoreFault) in
                     var profiles: [(PersonID, Profile)] = []
-                    for person in snapshot.holders(of: key).sorted().prefix(peopleAtMost) {
+                    for person in PersonName.holders(keys, snapshot).sorted().prefix(peopleAtMost) {
                         if let profile = try Profile(person, in: project, snapshot) {
                             profiles.append((person, profile))
                         }
@@ -100,7 +100,37 @@ enum PeopleCalls {
                     }
                 }
             }),
+        journal,
     ]
+
+    /// The journal of a person and of all who are one with it.
+    private static let journal = SurfaceRoute(
+        .get, "/onym/v1/people/:id/journal", scope: .admin,
+        operation: Operation(
+            id: "person_journal", summary: "Shows what was done to a person, call by call, the last first.",
+            description: "Takes limit (1 to 200) and the cursor of the page before.",
+            responses: [
+                .init(
+                    .ok, "A page.",
+                    schema: .object([
+                        .init("calls", .array(JournalText.schema), required: true),
+                        .init("next_cursor", .anyOf([.string(), .null]), required: true),
+                    ]))
+            ] + Native.problems([.badRequest, .notFound, .conflict])),
+        action: .query { request, caller, tools throws(Rejection) in
+            let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
+            let list = try ListQuery(request)
+            return { snapshot throws(StoreFault) in
+                switch name.find(in: snapshot) {
+                case .failure(let problem): return problem.response(id)
+                case .success(let person):
+                    guard snapshot.person(person, in: project) != nil else {
+                        return Native.problem(.refused(.noSuchPerson), id)
+                    }
+                    return try JournalText.answer(person, list, snapshot)
+                }
+            }
+        })
 
     /// As many people as one answer has.
     private static let peopleAtMost = 200
@@ -124,8 +154,22 @@ enum PeopleCalls {
         json.key("ids")
         json.object { json in
             json.key("mpid")
+            json.people(profile.members.map(\.id))
+            json.key("linking_user_id")
             json.array { json in
-                for member in members { json.decimalString(member) }
+                for member in profile.members where profile.belongings[member.id]?.isLinkedUser == true {
+                    json.string(member.id.linkingText)
+                }
+            }
+            for (name, types) in [
+                ("qonversion", AccessWorld.allCases.map(\.userType)), ("claim_user_id", [IdentityType.claimUserID]),
+            ] {
+                json.key(name)
+                json.array { json in
+                    for (_, identity) in profile.identities where types.contains(identity.type) {
+                        json.string(identity.value)
+                    }
+                }
             }
         }
         json.key("identities")
@@ -134,8 +178,20 @@ enum PeopleCalls {
         }
         json.key("properties")
         json.object { json in
-            json.key("idsync")
-            json.object { write(profile.attributes, &$0) }
+            for (dialect, folded) in profile.properties {
+                json.key(dialect.rawValue)
+                json.object { write(folded, of: dialect, &$0) }
+            }
+        }
+        json.key("installs")
+        json.array { json in
+            for install in profile.members.flatMap({ profile.belongings[$0.id]?.installs ?? [] }) {
+                json.object { LinkingCalls.write(install, &$0) }
+            }
+        }
+        json.key("purchases")
+        json.array { json in
+            for (purchase, world) in profile.purchases { json.object { write(purchase, world, &$0) } }
         }
         json.key("aliases")
         json.array { json in
@@ -146,13 +202,7 @@ enum PeopleCalls {
         json.key("last_seen")
         json.moment(profile.lastSeen)
         json.key("counts")
-        json.object { json in
-            for kind in RowKind.allCases {
-                guard let count = profile.counts[kind] else { continue }
-                json.key(kind.name)
-                json.integer(count)
-            }
-        }
+        json.counts(profile.counts)
     }
 
     private static func write(_ merge: Merge, _ json: inout JSONWriter) {
@@ -178,17 +228,38 @@ enum PeopleCalls {
         json.key("since")
         json.moment(identity.since)
         json.key("key")
-        if let key = identity.key { json.decimalString(key.rawValue) } else { json.null() }
+        json.decimalString(identity.key?.rawValue)
         json.key("request_id")
         json.string(identity.requestID)
     }
 
-    private static func write(_ attributes: FoldedAttributes, _ json: inout JSONWriter) {
+    static func write(_ purchase: Purchase, _ world: AccessWorld, _ json: inout JSONWriter) {
+        json.key("transaction")
+        json.string(purchase.originalTransaction)
+        json.key("product")
+        json.string(purchase.product)
+        json.key("source")
+        json.string(purchase.source.name)
+        json.key("environment")
+        json.string("\(world.name)")
+        json.key("started_at")
+        json.moment(purchase.startedAt)
+        json.key("purchased_at")
+        json.moment(purchase.purchasedAt)
+        json.key("revoked_at")
+        json.moment(purchase.revokedAt)
+        json.key("reporter")
+        json.decimalString(purchase.reporter.rawValue)
+        json.key("owners")
+        json.people(purchase.owners)
+    }
+
+    private static func write(_ attributes: FoldedAttributes, of dialect: Dialect, _ json: inout JSONWriter) {
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
             json.key(name)
             json.object { json in
                 json.key("value")
-                json.raw(entry.value)
+                json.property(entry.value, of: dialect)
                 json.key("at")
                 json.moment(entry.at)
                 json.key("origin")
@@ -213,7 +284,10 @@ enum PeopleCalls {
                     .init("request_id", .string(), required: true),
                 ])),
             required: true),
-        .init("properties", .object([]), required: true), .init("aliases", .array(AliasCalls.schema), required: true),
+        .init("properties", .object([]), required: true),
+        .init("installs", .array(LinkingCalls.installSchema), required: true),
+        .init("purchases", .array(.object([])), required: true),
+        .init("aliases", .array(AliasCalls.schema), required: true),
         .init("first_seen", .string(), required: true), .init("last_seen", .string(), required: true),
         .init("counts", .object([]), required: true),
     ])
@@ -281,54 +355,7 @@ enum PeopleCalls {
                 }
             }
             json.key("next_cursor")
-            if let next = timeline.next { json.string(Base64.encode(next.packed)) } else { json.null() }
-        }
-    }
-}
-
-/// How a caller names a person: by its id, or by an identity that it alone holds.
-private enum PersonName: Sendable {
-    case id(PersonID)
-    case identity(IdentityKey)
-    case nobody
-
-    init(_ text: String, _ caller: Caller, _ tools: LoopTools) {
-        if let id = Int64(decimal: text) {
-            self = .id(PersonID(rawValue: id))
-        } else if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
-            let value = String(text[text.index(after: colon)...])
-            self = .identity(IdentityKey(type, value.utf8.span, in: caller.project, hash: tools.hash))
-        } else {
-            self = .nobody
-        }
-    }
-
-    /// Why a name names no one person.
-    enum Problem: Error {
-        case nobody
-        case several([PersonID])
-
-        func response(_ id: RequestID) -> Response {
-            switch self {
-            case .nobody: return Native.problem(.refused(.noSuchPerson), id)
-            case .several(let people):
-                let ids = people.sorted().prefix(10).map { String($0.rawValue) }.joined(separator: ", ")
-                return Native.problem(
-                    .conflict, code: "ambiguous",
-                    "\(people.count) people hold this identity; name one by its id: \(ids).",
-                    id)
-            }
-        }
-    }
-
-    func find(in snapshot: any Snapshot) -> Result<PersonID, Problem> {
-        switch self {
-        case .nobody: return .failure(.nobody)
-        case .id(let id): return .success(id)
-        case .identity(let key):
-            let holders = snapshot.holders(of: key)
-            if holders.count > 1 { return .failure(.several(holders)) }
-            return holders.first.map { .success($0) } ?? .failure(.nobody)
+            json.string(timeline.next.map { Base64.encode($0.packed) })
         }
     }
 }

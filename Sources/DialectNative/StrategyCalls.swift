@@ -12,9 +12,12 @@ enum StrategyCalls {
             operation: Operation(
                 id: "strategy_get", summary: "Shows the rules by which people are found.",
                 responses: [document] + Native.problems([])),
-            action: .answer { _, caller, tools in
-                let current = history(caller, tools).current
-                return answer(current.strategy, version: current.number)
+            action: .glance { _, caller, tools in
+                let history = tools.directory.strategies(of: caller.project)
+                return { snapshot throws(StoreFault) in
+                    let current = try snapshot.whole(history, of: caller.project).current
+                    return answer(current.strategy, version: current.number)
+                }
             }),
         SurfaceRoute(
             .put, "/onym/v1/strategy", scope: .admin,
@@ -33,11 +36,11 @@ enum StrategyCalls {
                 id: "strategy_versions", summary: "Lists the rules that were, the newest first.",
                 query: ListQuery.parameters,
                 responses: [.init(.ok, "The versions.", schema: versionsSchema)] + Native.problems([.badRequest])),
-            action: .answer { request, caller, tools in
-                do throws(Rejection) {
-                    return versions(history(caller, tools), try ListQuery(request), project(caller, tools))
-                } catch {
-                    return error.response
+            action: .query { request, caller, tools throws(Rejection) in
+                let history = tools.directory.strategies(of: caller.project)
+                let (list, project) = (try ListQuery(request), tools.directory.projects[caller.project])
+                return { snapshot throws(StoreFault) in
+                    versions(try snapshot.whole(history, of: caller.project), list, project)
                 }
             }),
         SurfaceRoute(
@@ -50,15 +53,6 @@ enum StrategyCalls {
     ]
 
     // MARK: - Showing
-
-    private static func history(_ caller: Caller?, _ tools: LoopTools) -> StrategyHistory {
-        guard let caller else { preconditionFailure("A call that needs a key was let in without one.") }
-        return tools.directory.strategies(of: caller.project)
-    }
-
-    private static func project(_ caller: Caller?, _ tools: LoopTools) -> Project? {
-        caller.flatMap { tools.directory.projects[$0.project] }
-    }
 
     private static func answer(_ strategy: Strategy, version: Int) -> Response {
         var json = JSONWriter()
@@ -91,7 +85,7 @@ enum StrategyCalls {
                 json.null()
             }
             json.key("key")
-            if let key = version.key { json.decimalString(key.rawValue) } else { json.null() }
+            json.decimalString(version.key?.rawValue)
             json.key("document")
             StrategyDocument.write(version.strategy, version: version.number, &json)
         }
@@ -147,4 +141,12 @@ enum StrategyCalls {
                 ])), required: true),
         .init("next_cursor", .anyOf([.string(), .null]), required: true),
     ])
+}
+
+extension Snapshot {
+    /// What a project's rules are and were: versions from before installs were among them say what the settings of linking
+    /// said.
+    fileprivate func whole(_ history: StrategyHistory, of project: ProjectID) throws(StoreFault) -> StrategyHistory {
+        history.activating(LinkingSettings(document: try document(LinkingSettings.key(of: project))).formerPolicy)
+    }
 }

@@ -7,6 +7,7 @@ enum StrategyDocument {
     /// Reads what a strategy shall be. Any part may be missing; what is no part is a fault.
     static func read(_ root: JSONValue) throws(JSONFault) -> StrategyEdit {
         var edit = StrategyEdit()
+        var activation = ActivationDocument()
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
             // It means nothing, and is there so that what was answered can be sent back as it is.
@@ -19,18 +20,47 @@ enum StrategyDocument {
             case "on_new_known": edit.onNewKnown = try name(value, at: "on_new_known", onNewKnown)
             case "on_logout": edit.onLogout = try name(value, at: "on_logout", onLogout)
             case "lowercase_email": edit.lowercasesEmail = try value.bool(at: "lowercase_email")
+            case "restore":
+                try value.forEachMember(at: "restore") { key, value throws(JSONFault) in
+                    switch key {
+                    case "production":
+                        edit.restoreInProduction = try name(value, at: "restore.production", restore)
+                    case "sandbox": edit.restoreInSandbox = try name(value, at: "restore.sandbox", restore)
+                    default: throw JSONFault(.wrong("is not a field of restore"), at: key.shown)
+                    }
+                }
+            case "limits":
+                var limits: [IdentityType: Int] = [:]
+                try value.forEachMember(at: "limits") { key, value throws(JSONFault) in
+                    guard let type = key.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
+                        throw JSONFault(.wrong("is not an identity type"), at: "limits.\(key.shown)")
+                    }
+                    limits[type] = try number(value, at: "limits.\(type.name)", 1...1000)
+                }
+                edit.limits = limits
+            case "shared_device_people":
+                edit.sharedDevicePeople = try number(value, at: "shared_device_people", 1...Strategy.holdersPerValue)
+            case "same_user_id": edit.joinsSameUserIDs = try value.bool(at: "same_user_id")
+            case "signed_identities":
+                edit.signing = try signing(value, at: "signed_identities")
             case "blocked_values": edit.blockedValues = try blockedValues(value, at: "blocked_values")
-            default: throw JSONFault(.wrong("is not a field of a strategy"), at: key.shown)
+            default:
+                guard try activation.read(key.copy(), value) else {
+                    throw JSONFault(.wrong("is not a field of a strategy"), at: key.shown)
+                }
             }
         }
+        edit.activation = try activation.policy()
         return edit
     }
 
-    /// Writes the whole document.
-    static func write(_ strategy: Strategy, version: Int, _ json: inout JSONWriter) {
+    /// Writes the whole document; without a version where the rules are none that hold or held.
+    static func write(_ strategy: Strategy, version: Int?, _ json: inout JSONWriter) {
         json.object { json in
-            json.key("version")
-            json.integer(version)
+            if let version {
+                json.key("version")
+                json.integer(version)
+            }
             json.key("preset")
             json.string(strategy.preset.rawValue)
             write("hierarchy", strategy.hierarchy.map { "\($0.name)" }, &json)
@@ -44,6 +74,32 @@ enum StrategyDocument {
             json.key("lowercase_email")
             json.bool(strategy.lowercasesEmail)
             write("blocked_values", strategy.blockedValues.values, &json)
+            json.key("restore")
+            json.object { json in
+                json.key("production")
+                json.string("\(strategy.restore.production.name)")
+                json.key("sandbox")
+                json.string("\(strategy.restore.sandbox.name)")
+            }
+            (strategy.activation ?? ActivationPolicy()).write(&json)
+            json.key("limits")
+            json.object { json in
+                for (type, limit) in strategy.guards.limits.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                    json.key(type.name)
+                    json.integer(limit)
+                }
+            }
+            json.key("shared_device_people")
+            json.integer(strategy.guards.sharedDevicePeople)
+            json.key("same_user_id")
+            json.bool(strategy.guards.joinsSameUserIDs)
+            json.key("signed_identities")
+            json.object { json in
+                for dialect in signedDialects {
+                    json.key(dialect.rawValue)
+                    json.string(name(of: strategy.guards.signing(in: dialect), in: signings))
+                }
+            }
         }
     }
 
@@ -58,6 +114,7 @@ enum StrategyDocument {
 
     private static let presets = StrategyPreset.allCases.map { ($0.rawValue, $0) }
     private static let onNewKnown: [(String, Strategy.OnNewKnown)] = [("keep", .keep), ("create", .create)]
+    private static let restore = RestoreStrategy.allCases.map { ("\($0.name)", $0) }
     private static let onLogout: [(String, Strategy.OnLogout)] = [("create", .create), ("return", .return)]
 
     private static func name<Value>(
@@ -77,11 +134,42 @@ enum StrategyDocument {
         return name
     }
 
+    /// The dialects with keys that clients carry.
+    private static let signedDialects: [Dialect] = [.idsync, .claim, .entitlements]
+    private static let signings: [(String, Guards.Signing)] = [("off", .off), ("log", .log), ("require", .require)]
+
+    /// One word for all dialects, or one for each.
+    private static func signing(_ json: JSONValue, at path: String) throws(JSONFault) -> [Dialect: Guards.Signing] {
+        var signing: [Dialect: Guards.Signing] = [:]
+        if case .string = json.kind {
+            let all = try name(json, at: path, signings)
+            for dialect in signedDialects { signing[dialect] = all }
+            return signing
+        }
+        try json.forEachMember(at: path) { key, value throws(JSONFault) in
+            guard let dialect = Dialect(rawValue: key.copy()), signedDialects.contains(dialect) else {
+                throw JSONFault(.wrong("is no dialect with client keys"), at: "\(path).\(key.shown)")
+            }
+            signing[dialect] = try name(value, at: "\(path).\(dialect.rawValue)", signings)
+        }
+        return signing
+    }
+
+    private static func number(
+        _ json: JSONValue, at path: String, _ range: ClosedRange<Int>
+    ) throws(JSONFault) -> Int {
+        let number = Int(try json.integer(at: path))
+        guard range.contains(number) else {
+            throw JSONFault(.wrong("must be \(range.lowerBound) to \(range.upperBound)"), at: path)
+        }
+        return number
+    }
+
     private static func types(_ json: JSONValue, at path: String) throws(JSONFault) -> [IdentityType] {
         var types: [IdentityType] = []
         try json.forEachElement(at: path) { element throws(JSONFault) in
             let text = try element.text(at: "each value of \(path)")
-            guard let type = text.withBytes({ IdentityType(named: $0) }) else {
+            guard let type = text.withBytes({ IdentityType(named: $0) }), type.dialect == .idsync else {
                 throw JSONFault(.wrong("has \"\(text.shown)\", which is not an identity type"), at: path)
             }
             guard !types.contains(type) else { throw JSONFault(.wrong("has \(type.name) twice"), at: path) }
@@ -111,13 +199,28 @@ enum StrategyDocument {
     /// The shape of the document, whole or in part.
     static func schema(isWhole: Bool) -> Schema {
         let types = Schema.array(.string(oneOf: IdentityType.idsync.map { "\($0.name)" }))
-        let fields: [(String, Schema)] = [
-            ("version", .integer("It grows by one with each change.")), ("preset", .string(oneOf: presets.map(\.0))),
-            ("hierarchy", types), ("login", types), ("unique", types), ("immutable", types),
-            ("on_new_known", .string(oneOf: onNewKnown.map(\.0))), ("on_logout", .string(oneOf: onLogout.map(\.0))),
-            ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
-            ("blocked_values", .array(.string())),
-        ]
+        let fields: [(String, Schema)] =
+            [
+                ("version", .integer("It grows by one with each change.")),
+                ("preset", .string(oneOf: presets.map(\.0))),
+                ("hierarchy", types), ("login", types), ("unique", types), ("immutable", types),
+                ("on_new_known", .string(oneOf: onNewKnown.map(\.0))), ("on_logout", .string(oneOf: onLogout.map(\.0))),
+                ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
+                ("blocked_values", .array(.string())),
+                ("limits", .object([])), ("shared_device_people", .integer("How many people may hold a device.")),
+                ("same_user_id", .boolean("Whether equal user ids in several dialects are one human.")),
+                (
+                    "signed_identities",
+                    isWhole ? .object([]) : .anyOf([.object([]), .string(oneOf: signings.map(\.0))])
+                ),
+                (
+                    "restore",
+                    .object(
+                        ["production", "sandbox"].map {
+                            .init($0, .string(oneOf: restore.map(\.0)), required: isWhole)
+                        }, others: false)
+                ),
+            ] + ActivationDocument.fields
         return .object(fields.map { .init($0.0, $0.1, required: isWhole) }, others: false)
     }
 }

@@ -103,7 +103,8 @@ extension MakeAlias {
         var ofSource = AliasList(of: source, view)
         var ofDestination = AliasList(of: destination, view)
         if let reason = reasonToIgnore(from: first, ofSource.aliases(view), ofDestination.aliases(view)) {
-            return Decision(reply: .aliased(.ignored(reason)))
+            let reply = Reply.aliased(.ignored(reason))
+            return Decision(reply: reply, outcome: Outcome(kind: .alias, person: destination, changes: []))
         }
         guard ofSource.ids.count < Alias.aliasesPerPerson, ofDestination.ids.count < Alias.aliasesPerPerson else {
             throw .tooManyAliases

@@ -5,36 +5,52 @@ package final class Directory: Sendable {
     package let apps: [AppID: App]
     package let keys: [KeyID: AccessKey]
     private let keysByHash: [KeyHash: AccessKey]
+    private let appsByPublicID: [String: App]
     /// The rules of projects that have rules of their own.
     private let strategies: [ProjectID: StrategyHistory]
+    /// The keys that tokens for known users are signed with, those that were retired among them.
+    package let signingKeys: [ProjectID: [SigningKey]]
 
     package init(
         projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
-        strategies: [ProjectID: StrategyHistory] = [:]
+        strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:]
     ) {
+        self.signingKeys = signingKeys
         self.strategies = strategies
         self.projects = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, $0) })
         self.apps = Dictionary(uniqueKeysWithValues: apps.map { ($0.id, $0) })
         self.keys = Dictionary(uniqueKeysWithValues: keys.map { ($0.id, $0) })
         keysByHash = Dictionary(uniqueKeysWithValues: keys.map { ($0.hash, $0) })
+        appsByPublicID = Dictionary(
+            apps.compactMap { app in app.publicID.map { ($0, app) } }, uniquingKeysWith: { first, _ in first })
     }
+
+    /// The app that calls itself by some id towards us.
+    package func app(publicID: String) -> App? { appsByPublicID[publicID] }
 
     /// The directory after a call; what changed of other things means nothing to it.
     package func applying(_ entry: JournalEntry) -> Directory {
         var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
+        var signingKeys = signingKeys
         for change in entry.changes {
             switch change {
             case .projectMade(let project): projects[project.id] = project
             case .appMade(let app): apps[app.id] = app
             case .keyMade(let key): keys[key.id] = key
+            case .appRevoked(let app, let moment): apps[app] = apps[app]?.revoked(at: moment)
+            case .keyRevoked(let key, let moment): keys[key] = keys[key]?.revoked(at: moment)
             case .strategySet(_, let strategy):
                 strategies[entry.project, default: .initial].add(strategy, at: entry.at, by: entry.key)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: continue
+            case .documentPut(let key, _, let body):
+                guard key.kind == .signingKeys else { continue }
+                signingKeys[entry.project] = SigningKey.unpack(body)
+            case .personMade, .linked, .unlinked, .rowAdded, .merged, .mergeUndone, .personErased:
+                continue
             }
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies)
+            strategies: strategies, signingKeys: signingKeys)
     }
 
     /// The key with a hash, whether or not it may still be used.
@@ -42,6 +58,24 @@ package final class Directory: Sendable {
 
     /// The rules that hold in a project.
     package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
+
+    /// The same, with the signing keys that a store has read.
+    package func with(signingKeys: [ProjectID: [SigningKey]]) -> Directory {
+        Directory(
+            projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
+            strategies: strategies, signingKeys: signingKeys)
+    }
+
+    /// Whether a key is in the hands of whoever uses an app, and proves nothing about who that is.
+    package func isClients(_ key: AccessKey) -> Bool {
+        let platform = key.app.flatMap { apps[$0] }?.platform
+        switch key.kind {
+        case .idsyncWeb, .claimClient, .entitlementsProject: return platform != .backend
+        // Its secret is one where only back ends have it. What is shipped with an app is no secret.
+        case .idsync: return platform == .apple || platform == .android || platform == .web
+        case .admin, .claimAgent, .claimImport, .entitlementsSecret, .linking: return false
+        }
+    }
 
     /// The rules that a project has and had.
     package func strategies(of project: ProjectID) -> StrategyHistory { strategies[project] ?? .initial }
@@ -72,13 +106,17 @@ package struct App: Equatable, Sendable {
     package let publicID: String?
     /// The hash of the secret that goes with the public id.
     package let secretHash: KeyHash?
+    /// From which a browser may call with the app's keys, as `Origin` has them; any if there are none.
+    package let webOrigins: [String]
     package let madeAt: Instant
+    package let revokedAt: Instant?
 
-    package enum Platform: String, Sendable { case apple, android, web, backend, any }
+    package enum Platform: String, CaseIterable, Sendable { case apple, android, web, backend, any }
 
     package init(
         id: AppID, project: ProjectID, dialect: Dialect, name: String, platform: Platform = .any,
-        bundleID: String? = nil, publicID: String? = nil, secretHash: KeyHash? = nil, madeAt: Instant
+        bundleID: String? = nil, publicID: String? = nil, secretHash: KeyHash? = nil, webOrigins: [String] = [],
+        madeAt: Instant, revokedAt: Instant? = nil
     ) {
         self.id = id
         self.project = project
@@ -88,7 +126,15 @@ package struct App: Equatable, Sendable {
         self.bundleID = bundleID
         self.publicID = publicID
         self.secretHash = secretHash
+        self.webOrigins = webOrigins
         self.madeAt = madeAt
+        self.revokedAt = revokedAt
+    }
+
+    func revoked(at moment: Instant) -> App {
+        App(
+            id: id, project: project, dialect: dialect, name: name, platform: platform, bundleID: bundleID,
+            publicID: publicID, secretHash: secretHash, webOrigins: webOrigins, madeAt: madeAt, revokedAt: moment)
     }
 }
 
@@ -171,6 +217,9 @@ package struct KeyHash: Hashable, Sendable {
 
     package var bytes: [UInt8] { first.bytes + second.bytes }
 
+    /// Enough of it to find something by.
+    var half: Hash128 { first }
+
     package func hash(into hasher: inout Hasher) { first.hash(into: &hasher) }
 }
 
@@ -207,6 +256,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case userLink = "user.link"
     case userRead = "user.read"
     case userDelete = "user.delete"
+    /// What an install may do by its own token.
+    case install
     case admin
 }
 
@@ -243,6 +294,12 @@ extension AccessKey: Equatable {
         one.id == other.id && one.project == other.project && one.app == other.app && one.kind == other.kind
             && one.name == other.name && one.hash == other.hash && one.scopes == other.scopes
             && one.madeAt == other.madeAt && one.expiresAt == other.expiresAt && one.revokedAt == other.revokedAt
+    }
+
+    func revoked(at moment: Instant) -> AccessKey {
+        AccessKey(
+            id: id, project: project, app: app, kind: kind, name: name, hash: hash, scopes: scopes, madeAt: madeAt,
+            expiresAt: expiresAt, revokedAt: moment)
     }
 
     /// Whether the key may be used at some moment.

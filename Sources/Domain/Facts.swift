@@ -6,6 +6,7 @@ package struct Facts: Sendable {
         package var lastSeen: Instant
         package var identities: [Held] = []
         package var rows: [StoredRow] = []
+        package var isErased = false
     }
 
     /// An identity that a person holds.
@@ -44,6 +45,19 @@ package struct Facts: Sendable {
         isPartial = true
     }
 
+    /// Lets go of the oldest rows of a kind from before some moment; true if there are more of them.
+    package mutating func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+        let old = people.values.flatMap(\.rows).filter {
+            $0.row.kind == kind && $0.row.at < moment && $0.number < lastRow
+        }
+        .sorted { ($0.row.at, $0.number) < ($1.row.at, $1.number) }
+        for row in old.prefix(limit) {
+            people[row.person]?.rows.removeAll { $0.number == row.number }
+            rowCounts[row.person]?[kind, default: 0] -= 1
+        }
+        return old.count >= limit
+    }
+
     // MARK: - Loading
 
     /// Takes in who holds an identity.
@@ -58,9 +72,22 @@ package struct Facts: Sendable {
     /// The part of these facts that a batch needs.
     package func loading(_ needs: Needs) -> Facts {
         var part = Facts(loadedWith: directory)
-        for person in needs.people { part.people[person] = people[person] }
-        for merge in merges where needs.merges.contains(merge.id) { part.people[merge.from] = people[merge.from] }
-        for identity in needs.identities {
+        for person in needs.people {
+            for member in members(of: person) {
+                part.people[member] = people[member]
+                // To erase somebody is to look at who else holds what they hold.
+                for held in people[member]?.identities ?? [] {
+                    part.load(held.key, holders: holders[held.key] ?? [])
+                }
+            }
+        }
+        for merge in merges where needs.merges.contains(merge.id) {
+            for member in members(of: merge.from) { part.people[member] = people[member] }
+        }
+        let named = needs.codes.compactMap { code in
+            documents[code.key].flatMap(LinkCode.init(packed:))?.external(code.seal)?.key
+        }
+        for identity in needs.identities + named {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)
             for person in holders {
@@ -107,10 +134,14 @@ package struct Facts: Sendable {
             rowCounts[person, default: [:]][row.kind, default: 0] += 1
             if let hash = row.recognition { rowHashes.insert(hash) }
         case .merged(let merge): merges.append(merge)
-        case .mergeUndone(let id): merges.removeAll { $0.id == id }
+        case .personErased(let person):
+            people[person]?.isErased = true
+            people[person]?.rows = []
+            rowCounts[person] = nil
+        case .mergeUndone(let merge): merges.removeAll { $0.id == merge.id }
         case .documentPut(let key, _, let body):
             documents[key] = body
-        case .projectMade, .appMade, .keyMade, .strategySet: break
+        case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
         }
     }
 
@@ -119,6 +150,9 @@ package struct Facts: Sendable {
         guard let known = people[person]?.lastSeen, known < moment else { return }
         people[person]?.lastSeen = moment
     }
+
+    /// Forgets the calls that came to some people, who were erased.
+    package mutating func forget(_ people: Set<PersonID>) { replays.forget(people) }
 
     /// Forgets the calls from before some moment.
     package mutating func forgetReplays(before moment: Instant) {
@@ -146,51 +180,33 @@ extension Facts: View {
     package func id(of person: PersonID) -> PersonID { person }
 
     package func person(_ id: PersonID, in project: ProjectID) -> PersonID? {
-        people[id]?.project == project ? id : nil
+        people[id]?.project == project && !isErased(id) ? id : nil
     }
+
+    package func isErased(_ id: PersonID) -> Bool { people[id]?.isErased == true }
 
     package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
 
     package func merge(_ id: MergeID) -> Merge? { merges.first { $0.id == id } }
 
-    package func merges(of person: PersonID) -> [Merge] {
-        let members = Set(members(of: person))
-        return merges.filter { members.contains($0.from) }.sorted { $0.id < $1.id }
-    }
+    package func merges(of person: PersonID) -> [Merge] { MergeGroup(of: person, merges).merges }
 
     package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
         rowCounts[person]?[kind] ?? 0
     }
 
-    package func person(_ id: PersonID) -> PersonID? { people[id] == nil ? nil : id }
+    package func person(_ id: PersonID) -> PersonID? { people[id] == nil || isErased(id) ? nil : id }
 
     package func members(of person: PersonID) -> [PersonID] {
-        if merges.isEmpty { return [person] }
-        var members: Set<PersonID> = [person]
-        var isGrowing = true
-        while isGrowing {
-            let before = members.count
-            for merge in merges where members.contains(merge.from) || members.contains(merge.into) {
-                members.formUnion([merge.from, merge.into])
-            }
-            isGrowing = members.count > before
-        }
-        return members.sorted()
+        merges.isEmpty ? [person] : MergeGroup(of: person, merges).members
     }
 
-    /// The root that the last merge of the group was made into, or the roots that those before it left.
-    package func root(of person: PersonID) -> PersonID {
-        var roots: [PersonID: PersonID] = [:]
-        func root(_ person: PersonID) -> PersonID {
-            var root = person
-            while let above = roots[root] { root = above }
-            return root
-        }
-        for merge in merges.sorted(by: { $0.id < $1.id }) { roots[root(merge.from)] = root(merge.into) }
-        return root(person)
-    }
+    package func root(of person: PersonID) -> PersonID { MergeGroup(of: person, merges).root }
 
-    package func document(_ key: DocumentKey) -> [UInt8]? { documents[key] }
+    package func document(_ key: DocumentKey) -> [UInt8]? {
+        // An empty one stands where there is none any more.
+        documents[key].flatMap { $0.isEmpty ? nil : $0 }
+    }
 
     package func knowsRow(_ hash: RowHash) -> Bool { rowHashes.contains(hash) }
 

@@ -114,13 +114,17 @@ extension Identify {
         let (matched, held) = lookUp.match(person, in: view)
         let id = view.id(of: person)
         let isKnown = !held.isDisjoint(with: strategy.login)
-        let lacking = identities.indices.filter { index in
-            matched & 1 << UInt64(index) == 0 && lookUp.reasonSetAside(index) == nil
-        }
         let unchanged = Decision(reply: reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
-        guard !lacking.isEmpty else { return unchanged }
+        // Most calls name what is there, and nothing else.
+        if matched == 1 << UInt64(identities.count) - 1 { return unchanged }
 
         var attaching = Attaching(person: id, lookUp)
+        if !strategy.guards.limits.isEmpty {
+            view.forEachIdentity(of: person) { type, _ in
+                attaching.held[type, default: 0] += 1
+                return true
+            }
+        }
         for index in identities.indices {
             let identity = identities[index]
             if matched & 1 << UInt64(index) != 0 {
@@ -133,7 +137,8 @@ extension Identify {
                 attaching.link(identity, in: view)
             }
         }
-        guard attaching.hasLinked else { return unchanged }
+        // A value that was refused is journalled, also where nothing changes.
+        guard attaching.hasLinked || attaching.hasRefused else { return unchanged }
         let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
         return Decision(
             reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind))
@@ -174,15 +179,20 @@ extension Identify.Occasion {
 private struct Attaching {
     let person: PersonID
     private let unique: IdentityTypeSet
+    private let limits: [IdentityType: Int]
+    /// How many values of a type that has a limit the person holds.
+    var held: [IdentityType: Int] = [:]
     var changes: [Change] = []
     private(set) var linked = IdentityTypeSet()
     private var inputs: [JournalEntry.Input] = []
 
     var hasLinked: Bool { !linked.isEmpty }
+    var hasRefused: Bool { inputs.contains(where: \.isRefused) }
 
     init(person: PersonID, _ lookUp: LookUp) {
         self.person = person
         unique = lookUp.strategy.unique
+        limits = lookUp.strategy.guards.limits
         changes.reserveCapacity(lookUp.count + 1)
     }
 
@@ -190,7 +200,10 @@ private struct Attaching {
     mutating func link<V: View>(_ identity: Identity, in view: V) {
         if unique.contains(identity.type), view.holderCount(of: identity.key) > 0 {
             leave(identity, .heldElsewhere)
+        } else if let limit = limits[identity.type], held[identity.type, default: 0] >= limit {
+            leave(identity, .tooMany)
         } else {
+            if !limits.isEmpty { held[identity.type, default: 0] += 1 }
             linked.insert(identity.type)
             changes.append(.linked(person, identity))
         }

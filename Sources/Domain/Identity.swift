@@ -15,6 +15,15 @@ package struct Identity: Hashable, Sendable {
         key = IdentityKey(type, value.utf8.span, in: project, hash: hash)
     }
 
+    private init(_ type: IdentityType, _ value: String, key: IdentityKey) {
+        self.type = type
+        self.value = value
+        self.key = key
+    }
+
+    /// The same, where what it is must no longer be known.
+    package var withoutValue: Identity { Identity(type, "", key: key) }
+
     package static func == (one: Identity, other: Identity) -> Bool { one.key == other.key }
     package func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }

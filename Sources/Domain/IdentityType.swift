@@ -44,8 +44,28 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     case claimAnonymousID = 35
     case claimNobody = 36
 
+    // Linking: what a back end calls its user, and what an install is called.
+    case linkingExternalID = 80
+    case linkingInstallID = 81
+
+    // Entitlements: what an install's user is called, and what an app calls whoever is signed in; in each world its own.
+    case accessUserID = 60
+    case accessIdentity = 61
+    case sandboxUserID = 62
+    case sandboxIdentity = 63
+
     /// The dialect whose clients use it.
-    package var dialect: Dialect { rawValue <= IdentityType.microsoftPublisherID.rawValue ? .idsync : .claim }
+    package var dialect: Dialect {
+        switch self {
+        case .claimUserID, .claimAnonymousID, .claimNobody: .claim
+        case .accessUserID, .accessIdentity, .sandboxUserID, .sandboxIdentity: .entitlements
+        case .linkingExternalID, .linkingInstallID: .linking
+        default: .idsync
+        }
+    }
+
+    /// Whether it stands for something that its dialect keeps beside it, so that nobody gives or takes it by hand.
+    package var isDialectsOwn: Bool { dialect == .entitlements || dialect == .linking }
 
     /// The types of IDSync.
     package static let idsync = allCases.filter { $0.dialect == .idsync }
@@ -89,6 +109,12 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         case .claimUserID: "claim_user_id"
         case .claimAnonymousID: "claim_anonymous_id"
         case .claimNobody: "claim_nobody"
+        case .accessUserID: "access_user_id"
+        case .accessIdentity: "access_identity"
+        case .sandboxUserID: "sandbox_user_id"
+        case .sandboxIdentity: "sandbox_identity"
+        case .linkingExternalID: "linking_external_id"
+        case .linkingInstallID: "linking_install_id"
         }
     }
 
@@ -123,7 +149,7 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
 
 /// A set of identity types.
 package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
-    private var bits: UInt64 = 0
+    private var bits: UInt128 = 0
 
     package init(_ types: some Sequence<IdentityType> = []) {
         for type in types { insert(type) }
@@ -136,9 +162,9 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// The types in it, in a fixed order.
     package var types: [IdentityType] { IdentityType.allCases.filter(contains) }
 
-    package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt64(type.rawValue) != 0 }
+    package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt128(type.rawValue) != 0 }
 
-    package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt64(type.rawValue) }
+    package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt128(type.rawValue) }
 
     package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }
 }

@@ -38,6 +38,15 @@ package struct Ingested: Equatable, Sendable {
 
 extension Ingest {
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        if let person, view.isErased(person) {
+            return Decision(reply: .ingested(Ingested(person: person, accepted: 0, repeated: 0)))
+        }
+        // Before anybody is made of what comes too late.
+        var late = LateRows()
+        let rows = late.filter(self.rows, by: identities.map(\.key), view)
+        if late.dropped > 0, !rows.contains(where: { $0.kind != .context }) {
+            return late.decision(.ingested(Ingested(person: PersonID(rawValue: 0), accepted: 0, repeated: 0)), .ingest)
+        }
         let (person, identified) = try findPerson(stamp, in: project, view)
         var changes = identified?.changes ?? []
         // What the events have in common is worth keeping with the first of them, and not by itself.
@@ -54,6 +63,7 @@ extension Ingest {
             added.append(.rowAdded(person, row))
         }
         if accepted > 0 { changes += added }
+        changes += late.changes
         if let document = attributesChanged(of: person, stamp, view) { changes.append(document) }
 
         let reply = Reply.ingested(Ingested(person: person, accepted: accepted, repeated: repeated))

@@ -33,7 +33,7 @@ struct LookUp {
         _ identity: Identity, _ strategy: Strategy, _ view: V
     ) -> JournalEntry.Input.Fate? {
         if strategy.blockedValues.contains(identity.value) { return .blocked }
-        return view.holderCount(of: identity.key) >= Strategy.holdersPerValue ? .tooCommon : nil
+        return view.holderCount(of: identity.key) >= strategy.guards.holders(of: identity.type) ? .tooCommon : nil
     }
 
     /// Why an identity was set aside; nil where it was not.

@@ -6,16 +6,22 @@ package struct Merge: Equatable, Sendable {
     package let rule: Rule
 
     /// Why they are one. The raw values are stored: they never change.
-    package enum Rule: UInt8, Sendable {
+    package enum Rule: UInt8, BitwiseCopyable, Sendable {
         /// A known user claimed an anonymous id.
         case claim = 1
         /// An administrator said so.
         case administrator = 2
+        /// They have the same user id in two dialects.
+        case sameUserID = 3
+        /// An install was linked to somebody who was known.
+        case linking = 50
 
         package var name: StaticString {
             switch self {
             case .claim: "claim"
             case .administrator: "administrator"
+            case .sameUserID: "same_user_id"
+            case .linking: "linking"
             }
         }
     }
@@ -40,10 +46,13 @@ package struct MergeID: Hashable, Comparable, Sendable {
 package struct MergePeople: Sendable {
     package let from: PersonID
     package let into: PersonID
+    /// Why, in the words of whoever says so.
+    package let reason: String?
 
-    package init(from: PersonID, into: PersonID) {
+    package init(from: PersonID, into: PersonID, reason: String? = nil) {
         self.from = from
         self.into = into
+        self.reason = reason
     }
 
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
@@ -51,22 +60,37 @@ package struct MergePeople: Sendable {
             throw .noSuchPerson
         }
         guard !view.members(of: from).contains(into) else { throw .oneAlready }
+        if let fault = view.reasonToKeepApart(from, into) { throw .linking(fault) }
         let merge = Merge(
             id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .administrator)
         return Decision(
-            reply: .merged(merge), outcome: Outcome(kind: .merge, person: into, changes: [.merged(merge)]))
+            reply: .merged(merge), outcome: Outcome(kind: .merge, person: into, changes: [.merged(merge)], note: reason)
+        )
     }
 }
 
 /// A call that takes a merge back.
 package struct UndoMerge: Sendable {
     package let merge: MergeID
-    package init(_ merge: MergeID) { self.merge = merge }
+    /// Why, in the words of whoever takes it back.
+    package let reason: String?
 
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package init(_ merge: MergeID, reason: String? = nil) {
+        self.merge = merge
+        self.reason = reason
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         guard let merge = view.merge(merge), view.person(merge.from, in: project) != nil else { throw .noSuchMerge }
+        // What was joined by itself shall not join itself again.
+        let parted: [Change] =
+            merge.rule == .sameUserID ? [.documentPut(SameUserID.parted(merge.from, merge.into), merge.from, [1])] : []
+        var installs = InstallChanges(at: stamp.at)
+        installs.part(merge, view)
         return Decision(
             reply: .mergeUndone(merge.id),
-            outcome: Outcome(kind: .undoMerge, person: merge.into, changes: [.mergeUndone(merge.id)]))
+            outcome: Outcome(
+                kind: .undoMerge, person: merge.into, changes: [.mergeUndone(merge)] + parted + installs.changes,
+                note: reason))
     }
 }

@@ -73,10 +73,19 @@ extension Modify {
                 throw .immutableIdentity(item.type)
             }
             if let old = item.old { modifying.remove(old) }
-            if let new = item.new { modifying.add(new, strategy, view) }
+            if let new = item.new {
+                let takesFromOthers = strategy.unique.contains(item.type)
+                if strategy.immutable.contains(item.type), takesFromOthers, modifying.isHeldElsewhere(new, view) {
+                    throw .immutableIdentity(item.type)
+                }
+                modifying.add(new, strategy, view)
+            }
         }
         let reply = Reply.modified(Modified(person: person, touched: modifying.touched))
-        guard !modifying.changes.isEmpty else { return Decision(reply: reply) }
+        // A value that was refused is journalled, also where nothing changes.
+        guard !modifying.changes.isEmpty || modifying.inputs.contains(where: \.isRefused) else {
+            return Decision(reply: reply)
+        }
         return Decision(
             reply: reply,
             outcome: Outcome(kind: .modify, person: person, inputs: modifying.inputs, changes: modifying.changes))
@@ -101,6 +110,13 @@ private struct Modifying {
         if let old = item.old, held[old.key] != nil { return true }
         guard let new = item.new, held[new.key] == nil else { return false }
         return LookUp.reasonToSetAside(new, strategy, view) == nil
+    }
+
+    /// Whether another person holds a value, who would lose it.
+    func isHeldElsewhere<V: View>(_ identity: Identity, _ view: V) -> Bool {
+        var isHeld = false
+        view.forEachHolder(of: identity.key) { isHeld = isHeld || view.id(of: $0) != person }
+        return isHeld
     }
 
     mutating func remove(_ identity: Identity) {

@@ -126,6 +126,18 @@ extension Reply {
         case .mergeUndone(let merge):
             packer.add(JournalEntry.Kind.undoMerge.rawValue)
             packer.add(UInt64(bitPattern: merge.rawValue))
+        case .erased(let erased):
+            packer.add(JournalEntry.Kind.erase.rawValue)
+            erased.pack(into: &packer)
+        case .joined(let count):
+            packer.add(JournalEntry.Kind.joinSameUserIDs.rawValue)
+            packer.add(UInt64(count))
+        case .deviceReleased(let count):
+            packer.add(JournalEntry.Kind.releaseDevice.rawValue)
+            packer.add(UInt64(count))
+        case .identityAttached: packer.add(JournalEntry.Kind.attachIdentity.rawValue)
+        case .identityDetached: packer.add(JournalEntry.Kind.detachIdentity.rawValue)
+        case .tombstoneReleased: packer.add(JournalEntry.Kind.releaseTombstone.rawValue)
         case .refused(let refusal):
             packer.add(JournalEntry.Kind.refused.rawValue)
             packer.add(refusal.code)
@@ -144,6 +156,56 @@ extension Reply {
             packer.add(JournalEntry.Kind.setStrategy.rawValue)
             packer.add(UInt64(version))
             strategy.pack(into: &packer)
+        case .defined: packer.add(JournalEntry.Kind.define.rawValue)
+        case .feedbackSent(let sent):
+            packer.add(JournalEntry.Kind.sendFeedback.rawValue)
+            packer.add(UInt64(bitPattern: sent.id.rawValue))
+            packer.add(sent.at)
+        case .feedbackDeleted(let feedback):
+            packer.add(JournalEntry.Kind.deleteFeedback.rawValue)
+            packer.add(UInt64(bitPattern: feedback.rawValue))
+        case .questionnaireSet(let questionnaire):
+            packer.add(JournalEntry.Kind.setQuestionnaire.rawValue)
+            packer.add(UInt64(bitPattern: questionnaire.id.rawValue))
+            packer.add(questionnaire.packed)
+        case .answered(let answered):
+            packer.add(JournalEntry.Kind.answer.rawValue)
+            packer.add(UInt64(bitPattern: answered.id.rawValue))
+            packer.add(answered.at)
+            packer.add(answered.isFirst ? 1 : 0 as UInt8)
+            packer.add(answered.wasSubmitted ? 1 : 0 as UInt8)
+        case .attachment(let attachment):
+            let kind: JournalEntry.Kind =
+                switch attachment.state {
+                case .reserved: .reserveAttachment
+                case .stored, .tooShort, .tooLong, .wrongDigest: .storeAttachment
+                case .deleted: .deleteAttachment
+                }
+            packer.add(kind.rawValue)
+            packer.add(attachment.packed)
+        case .access(let reply):
+            packer.add(JournalEntry.Kind.accessUser.rawValue)
+            reply.pack(into: &packer)
+        case .linking(let linking):
+            packer.add(JournalEntry.Kind.linkInstall.rawValue)
+            linking.pack(into: &packer)
+        case .administered(let done):
+            packer.add(done.kind.rawValue)
+            done.pack(into: &packer)
+        case .webhookMade(let id, let at):
+            packer.add(JournalEntry.Kind.makeWebhook.rawValue)
+            packer.add(UInt64(bitPattern: id))
+            packer.add(at)
+        case .webhookRemoved(let id):
+            packer.add(JournalEntry.Kind.removeWebhook.rawValue)
+            packer.add(UInt64(bitPattern: id))
+        case .signingKeyMade(let key):
+            packer.add(JournalEntry.Kind.makeSigningKey.rawValue)
+            packer.add(SigningKey.pack([key]))
+        case .signingKeyRetired(let key):
+            packer.add(JournalEntry.Kind.retireSigningKey.rawValue)
+            packer.add(SigningKey.pack([key]))
+        case .noted: packer.add(JournalEntry.Kind.noteKeyUse.rawValue)
         case .identified(let identified), .found(let identified): packer.add(identified)
         case .inspected(let inspected): packer.add(inspected.identified)
         }
@@ -157,7 +219,19 @@ extension Reply {
         switch kind {
         case .setUp:
             self = .setUp
-        case .login, .logout, .refused: return nil
+        case .login, .logout, .refused, .unproven: return nil
+        case .accessIdentity, .grantAccess, .revokeAccess, .recordPurchase, .restorePurchases, .undoTransfer,
+            .accessProperties, .editCatalog:
+            return nil
+        case .accessUser:
+            guard let reply = AccessReply(unpacking: &unpacker) else { return nil }
+            self = .access(reply)
+        case .linkInstall:
+            guard let linking = LinkingReply(unpacking: &unpacker) else { return nil }
+            self = .linking(linking)
+        case .makeInstall, .issueCode, .redeemCode, .refreshTokens, .changeInstall, .submitRows, .resetInstall,
+            .linkingSettings:
+            return nil
         case .ingest:
             guard let person = unpacker.person(), let accepted = unpacker.integer(), let repeated = unpacker.integer()
             else { return nil }
@@ -192,6 +266,18 @@ extension Reply {
         case .undoMerge:
             guard let id = unpacker.integer() else { return nil }
             self = .mergeUndone(MergeID(rawValue: Int64(bitPattern: id)))
+        case .erase:
+            guard let erased = Erased(unpacking: &unpacker) else { return nil }
+            self = .erased(erased)
+        case .releaseTombstone: self = .tombstoneReleased
+        case .joinSameUserIDs:
+            guard let count = unpacker.integer() else { return nil }
+            self = .joined(Int(count))
+        case .releaseDevice:
+            guard let count = unpacker.integer() else { return nil }
+            self = .deviceReleased(Int(count))
+        case .attachIdentity: self = .identityAttached
+        case .detachIdentity: self = .identityDetached
         case .undoAlias:
             guard let id = unpacker.integer() else { return nil }
             self = .aliasUndone(AliasID(rawValue: Int64(bitPattern: id)))
@@ -209,6 +295,43 @@ extension Reply {
                 touched.append(Modified.Touch(person, type))
             }
             self = .modified(Modified(person: person, touched: touched))
+        case .define: self = .defined
+        case .sendFeedback:
+            guard let id = unpacker.integer(), let at = unpacker.instant() else { return nil }
+            self = .feedbackSent(SentFeedback(id: FeedbackID(rawValue: Int64(bitPattern: id)), at: at))
+        case .deleteFeedback:
+            guard let id = unpacker.integer() else { return nil }
+            self = .feedbackDeleted(FeedbackID(rawValue: Int64(bitPattern: id)))
+        case .setQuestionnaire:
+            guard let id = unpacker.integer(), let packed = unpacker.bytes(),
+                let questionnaire = Questionnaire(
+                    id: QuestionnaireID(rawValue: Int64(bitPattern: id)), packed: packed)
+            else { return nil }
+            self = .questionnaireSet(questionnaire)
+        case .answer:
+            guard let id = unpacker.integer(), let at = unpacker.instant(), let isFirst = unpacker.byte(),
+                let wasSubmitted = unpacker.byte()
+            else { return nil }
+            self = .answered(
+                Answered(
+                    id: ResponseID(rawValue: Int64(bitPattern: id)), at: at, isFirst: isFirst == 1,
+                    wasSubmitted: wasSubmitted == 1))
+        case .reserveAttachment, .storeAttachment, .deleteAttachment:
+            guard let attachment = unpacker.bytes().flatMap(Attachment.init(packed:)) else { return nil }
+            self = .attachment(attachment)
+        case .makeProject, .makeApp, .makeKey, .revoke:
+            guard let done = Administered(kind, unpacking: &unpacker) else { return nil }
+            self = .administered(done)
+        case .makeWebhook:
+            guard let id = unpacker.integer(), let at = unpacker.instant() else { return nil }
+            self = .webhookMade(Int64(bitPattern: id), at: at)
+        case .removeWebhook:
+            guard let id = unpacker.integer() else { return nil }
+            self = .webhookRemoved(Int64(bitPattern: id))
+        case .makeSigningKey, .retireSigningKey:
+            guard let key = unpacker.bytes().flatMap(SigningKey.unpack)?.first else { return nil }
+            self = kind == .makeSigningKey ? .signingKeyMade(key) : .signingKeyRetired(key)
+        case .noteKeyUse, .noteDeliveries, .replayDelivery: self = .noted
         case .identify:
             guard let person = unpacker.person(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
             else { return nil }

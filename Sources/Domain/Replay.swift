@@ -18,6 +18,11 @@ package struct ReplayKey: Hashable, Sendable {
         case uploadID = 3
     }
 
+    /// The key of the same name as somebody's own.
+    package func of(_ owner: UInt64) -> ReplayKey {
+        ReplayKey(hash: Hash128(high: hash.high, low: hash.low ^ owner &* 0x9E37_79B9_7F4A_7C15), name: name)
+    }
+
     /// The key of one of several commands that came under one key.
     package func at(_ place: Int) -> ReplayKey {
         ReplayKey(hash: Hash128(high: hash.high, low: hash.low &+ UInt64(place) &* 0x9E37_79B9_7F4A_7C15), name: name)
@@ -76,6 +81,14 @@ package struct Replays: Sendable {
         var some = Replays()
         for key in keys { some.byKey[key] = byKey[key] }
         return some
+    }
+
+    /// Forgets the calls that came to some people.
+    mutating func forget(_ people: Set<PersonID>) {
+        byKey = byKey.compactMapValues { calls in
+            let kept = calls.filter { call in call.reply.seen.map { !people.contains($0) } ?? true }
+            return kept.isEmpty ? nil : kept
+        }
     }
 
     /// Forgets the calls from before some moment.

@@ -7,6 +7,24 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     case metric = 3
     /// A step of a funnel that an event tells of.
     case step = 4
+    /// What a user has to say.
+    case feedback = 6
+    /// That a user has answered a questionnaire.
+    case answer = 7
+    /// That an issue arose in a session.
+    case occurrence = 8
+    /// That a file was announced.
+    case attachment = 9
+    /// Access that a person got, by a purchase or by hand.
+    case accessGranted = 20
+    /// Access that was taken back.
+    case accessLost = 21
+    /// A purchase that went over from some to others.
+    case accessTransferred = 22
+    /// Properties that were told of a user, for those who count.
+    case accessProperties = 23
+    /// That an install became active, or is so no longer.
+    case install = 30
 
     /// The kind's name in every document.
     package var name: StaticString {
@@ -15,6 +33,23 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
         case .context: "context"
         case .metric: "metric"
         case .step: "step"
+        case .feedback: "feedback"
+        case .answer: "answer"
+        case .occurrence: "occurrence"
+        case .attachment: "attachment"
+        case .accessGranted: "entitlement_granted"
+        case .accessLost: "entitlement_lost"
+        case .accessTransferred: "entitlement_transferred"
+        case .accessProperties: "properties_changed"
+        case .install: "install"
+        }
+    }
+
+    /// Whether who follows what happens is told what such a row says. No value of an identity or a property may be in it.
+    package var isTold: Bool {
+        switch self {
+        case .accessGranted, .accessLost, .accessTransferred: true
+        default: false
         }
     }
 
@@ -58,6 +93,10 @@ package struct RowHash: Hashable, Sendable {
     package enum Subject: UInt8, Sendable {
         case event = 1
         case device = 2
+        /// An issue in a session.
+        case occurrence = 8
+        /// A session of an app.
+        case session = 9
     }
 
     package init(_ subject: Subject, _ text: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {
@@ -65,6 +104,11 @@ package struct RowHash: Hashable, Sendable {
         let tag = 3 << 62 | UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(subject.rawValue)
         rawValue = hash.hash(tag: tag, text).low
     }
+}
+
+extension RowHash {
+    /// The hash of the same thing as somebody's own: what another calls by the same name is another thing.
+    package func of(_ owner: UInt64) -> RowHash { RowHash(rawValue: rawValue ^ owner &* 0x9E37_79B9_7F4A_7C15) }
 }
 
 /// A row's place among all rows: those that came in later have larger ones.

@@ -17,6 +17,14 @@ package struct StrategyEdit: Equatable, Sendable {
     package var onLogout: Strategy.OnLogout?
     package var lowercasesEmail: Bool?
     package var blockedValues: BlockedValues?
+    package var restoreInProduction: RestoreStrategy?
+    package var restoreInSandbox: RestoreStrategy?
+    package var activation: ActivationPolicy?
+    package var limits: [IdentityType: Int]?
+    package var sharedDevicePeople: Int?
+    package var joinsSameUserIDs: Bool?
+    /// By dialect; what is not here stays.
+    package var signing: [Dialect: Guards.Signing]?
 
     package init() {}
 }
@@ -35,17 +43,11 @@ package enum StrategyFault: Equatable, Sendable {
 
 extension SetStrategy {
     func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
-        let history = view.strategies(of: project)
+        // Whatever is set says who may be active.
+        let former = LinkingSettings(document: view.document(LinkingSettings.key(of: project))).formerPolicy
+        let history = view.strategies(of: project).activating(former)
         let current = history.current
-        let strategy: Strategy
-        switch self {
-        case .edit(let edit):
-            strategy = edit.applied(to: current.strategy)
-            if let fault = strategy.fault { throw .badStrategy(fault) }
-        case .rollback(let number):
-            guard let version = history[number] else { throw .noSuchStrategyVersion }
-            strategy = version.strategy
-        }
+        let strategy = try strategy(after: history)
         guard strategy != current.strategy else {
             return Decision(reply: .strategySet(version: current.number, strategy))
         }
@@ -57,21 +59,49 @@ extension SetStrategy {
     }
 }
 
+extension SetStrategy {
+    /// What the rules of a project become.
+    package func strategy(after history: StrategyHistory) throws(Refusal) -> Strategy {
+        switch self {
+        case .edit(let edit):
+            let strategy = edit.applied(to: history.current.strategy)
+            if let fault = strategy.fault { throw .badStrategy(fault) }
+            return strategy
+        case .rollback(let number):
+            guard let version = history[number] else { throw .noSuchStrategyVersion }
+            return version.strategy
+        }
+    }
+}
+
 extension StrategyEdit {
     /// What a strategy becomes.
     func applied(to current: Strategy) -> Strategy {
         let base = preset?.strategy ?? current
+        // Nor of who may be taken for whom.
+        var guards = current.guards
+        if let limits { guards.limits = limits }
+        if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
+        if let joinsSameUserIDs { guards.joinsSameUserIDs = joinsSameUserIDs }
+        if let signing { guards.signing = guards.signing.merging(signing) { $1 }.filter { $0.value != .off } }
+        // No preset has anything to say of purchases, nor of installs.
+        var restore = current.restore
+        if let restoreInProduction { restore.production = restoreInProduction }
+        if let restoreInSandbox { restore.sandbox = restoreInSandbox }
         func named(_ preset: StrategyPreset) -> Strategy {
             Strategy(
                 preset, hierarchy: hierarchy ?? base.hierarchy, unique: unique ?? base.unique,
                 login: login ?? base.login, immutable: immutable ?? base.immutable,
                 onNewKnown: onNewKnown ?? base.onNewKnown, onLogout: onLogout ?? base.onLogout,
                 lowercasesEmail: lowercasesEmail ?? base.lowercasesEmail,
-                blockedValues: blockedValues ?? base.blockedValues)
+                blockedValues: blockedValues ?? base.blockedValues, restore: restore,
+                activation: activation ?? current.activation, guards: guards)
         }
         // Whoever asks for a preset by its name may look people up by other types and keep the name, but not the rules.
         if let preset, let model = preset.strategy, named(preset).hasRules(of: model) { return named(preset) }
-        return StrategyPreset.allCases.lazy.map(named).first { $0 == $0.preset.strategy } ?? named(.custom)
+        return StrategyPreset.allCases.lazy.map(named).first { named in
+            named.preset.strategy.map(named.findsPeople) ?? false
+        } ?? named(.custom)
     }
 
     /// What the edit carries, roughly, in bytes.

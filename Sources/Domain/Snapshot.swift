@@ -25,6 +25,12 @@ package protocol Snapshot {
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow]
 
+    /// A row by its number.
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow?
+
+    /// Whose a row is that came in lately, by what it is recognized by; only the last ``RowsByTime/lately`` are looked at.
+    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID?
+
     /// Rows of a kind of all people of a project, by when they happened, from some place on.
     func rows(
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
@@ -35,6 +41,20 @@ package protocol Snapshot {
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)]
+
+    /// Calls of all projects after one of them, in the order of the journal.
+    func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
+
+    /// The calls that came to a person or touched it, the last first, from before one of them on.
+    func calls(
+        of person: PersonID, before: JournalSequence?, limit: Int
+    ) throws(StoreFault) -> [RecordedCall]
+
+    /// The call that made a merge.
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall?
+
+    /// The calls that would have come to something else without a merge, in the order of the journal.
+    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall]
 
     var hash: KeyedHash { get }
 }
@@ -59,6 +79,9 @@ package struct RowsByTime: Sendable {
     package var limit = 200
 
     package init() {}
+
+    /// How many rows are looked at for one that came in lately.
+    package static let lately = 50_000
 }
 
 /// What is known of a person at a glance.
@@ -80,14 +103,18 @@ package struct HeldIdentity: Equatable, Sendable {
     package let type: IdentityType
     package let value: String
     package let since: Instant
-    /// The key of the call that linked it.
+    /// The call that linked it, and the key that it was made with.
+    package let call: JournalSequence
     package let key: KeyID?
     package let requestID: String
 
-    package init(type: IdentityType, value: String, since: Instant, key: KeyID?, requestID: String) {
+    package init(
+        type: IdentityType, value: String, since: Instant, call: JournalSequence, key: KeyID?, requestID: String
+    ) {
         self.type = type
         self.value = value
         self.since = since
+        self.call = call
         self.key = key
         self.requestID = requestID
     }
@@ -111,7 +138,10 @@ package struct Profile: Sendable {
     package let members: [PersonSummary]
     package let merges: [Merge]
     package let identities: [(holder: PersonID, identity: HeldIdentity)]
-    package let attributes: FoldedAttributes
+    /// What is known of them, by the dialect that was told of it.
+    package let properties: [(dialect: Dialect, folded: FoldedAttributes)]
+    /// What each of the members has.
+    package let belongings: [PersonID: Belongings]
     package let aliases: [Alias]
     package let firstSeen: Instant
     package let lastSeen: Instant
@@ -128,21 +158,38 @@ package struct Profile: Sendable {
         self.members = members
         var identities: [(holder: PersonID, identity: HeldIdentity)] = []
         var aliases: [Alias] = []
+        var belongings: [PersonID: Belongings] = [:]
         for member in members {
-            identities += try snapshot.identities(of: member.id).map { (member.id, $0) }
+            let held = try snapshot.identities(of: member.id)
+            identities += held.map { (member.id, $0) }
+            belongings[member.id] = try Belongings(of: member.id, identities: held, in: project, snapshot)
             for alias in try snapshot.aliases(of: member.id) where !aliases.contains(alias) { aliases.append(alias) }
         }
         self.identities = identities
         self.aliases = aliases
-        attributes = try FoldedAttributes(root: root, merges) { person throws(StoreFault) in
-            try snapshot.document(DocumentKey(.attributes, of: person))
+        self.belongings = belongings
+        var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
+        for (dialect, kind) in Belongings.propertyKinds {
+            let folded = try FoldedAttributes(root: root, merges) { person throws(StoreFault) in
+                try snapshot.document(DocumentKey(kind, of: person))
+            }
+            properties.append((dialect, folded))
         }
+        self.properties = properties
         // Whoever another person was aliased to is as old as that one.
         let ids = Set(members.map(\.id))
         let sources = aliases.filter { ids.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
         firstSeen = (members.map(\.id) + sources).map(\.madeAt).min() ?? person.madeAt
         lastSeen = members.map(\.lastSeen).max() ?? person.madeAt
         counts = members.reduce(into: [:]) { $0.merge($1.counts, uniquingKeysWith: +) }
+    }
+}
+
+extension Profile {
+    /// What they have bought, each once.
+    package var purchases: [(purchase: Purchase, world: AccessWorld)] {
+        var seen: Set<PurchaseID> = []
+        return members.flatMap { belongings[$0.id]?.purchases ?? [] }.filter { seen.insert($0.purchase.id).inserted }
     }
 }
 

@@ -8,27 +8,39 @@
 /// - What is committed is what later batches and peeks see, and nothing else is.
 /// - A repeated call is recognized after a restart, for at least ``Replay/memoryMilliseconds``.
 /// - Opening rebuilds exactly the facts that were committed.
+/// - What is seen at a glance is what is read.
+/// - A reading sees what was committed at one moment. What takes long may see what comes later as it is then.
+/// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
 ///
-/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)`` and ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(_:)``,
+/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``letGo(_:before:limit:)``, ``sweep()``, ``compact()`` and
+/// ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(_:)``, ``glance(_:)``,
 /// ``counts`` and ``directory`` may be called from any.
 package protocol Store: AnyObject, Sendable {
     /// The hash that this store knows identities by.
     var hash: KeyedHash { get }
 
     /// Decides a call over the committed facts, if that can be done at once and without the writer: it changes
-    /// nothing, and it repeats no call that did.
+    /// nothing, and it repeats no call that did. A store that has nothing in memory leaves every call to the writer.
     func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek
 
     /// Opens a workspace with all that a batch needs, and has the batch decided in it. Nobody else sees the store's facts
     /// until that is done, so it must not take long.
+    ///
+    /// A store that finds out only then what else the batch looks at has it decided again, from the beginning; what the last
+    /// time came to is what holds.
     func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault)
 
     /// Makes durable what the batch in the last workspace changed, all of it or nothing. After a fault nobody knows
     /// which, until ``recover()`` has returned.
     func commit(_ entries: [JournalEntry]) throws(StoreFault)
 
-    /// Lends what is committed to somebody who reads. It may read the disk, so it is for threads that may wait.
+    /// Lends what is committed to somebody who reads. It may read the disk, so it is for threads that may wait. What came to
+    /// be committed meanwhile may have it read again, from the beginning.
     func read<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) throws(StoreFault) -> Result
+
+    /// Lends what is committed to somebody who must not wait; nil where what that asks for is not in memory, or is too much
+    /// to be looked at in passing.
+    func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result?
 
     /// Has later decisions know when people were last seen, which ``fold(_:)`` will keep.
     func see(_ sightings: [PersonID: Instant])
@@ -36,6 +48,18 @@ package protocol Store: AnyObject, Sendable {
     /// Keeps when people were last seen, as they were shown before, and what else can be found out again after a crash, a
     /// little at a time; true while there is more of that. Losing when people were seen in a crash is allowed.
     func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool
+
+    /// Lets go of the oldest rows of a kind from before some moment, so many at most; true while there may be more of them. The last
+    /// row of all stays.
+    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
+
+    /// Takes a little of what was stored under people who were erased out of the store; true while there is more of it. On
+    /// from ``commit(_:)`` nobody can read it.
+    func sweep() throws(StoreFault) -> Bool
+
+    /// Gives a little of the room back that nothing needs any more, and at last has no file hold a byte of what was taken
+    /// out.
+    func compact() throws(StoreFault) -> Compaction
 
     /// Opens the store anew after a fault, and finds out whether the last commit stands.
     func recover() throws(StoreFault)
@@ -48,12 +72,39 @@ package protocol Store: AnyObject, Sendable {
 
     var counts: StoreCounts { get }
     var directory: Directory { get }
+
+    /// Why it can be neither read nor written at the moment, as far as it has noticed without being asked to.
+    var trouble: StoreFault? { get }
+
+    /// Whether this process is the one of those that have the store which does what only one may do.
+    var leads: Bool { get }
+}
+
+extension Store {
+    /// A store in this process is there.
+    package var trouble: StoreFault? { nil }
+    /// A store that one process has is led by it.
+    package var leads: Bool { true }
 }
 
 /// Where a batch is decided: it sees the committed facts, and what was changed in it before.
 package protocol Workspace: AnyObject {
     /// Decides a call, to which no earlier one is the same.
     func decide(_ command: Command, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision
+
+    /// Why a call may not be made, by what it names; nil where its caller may speak for all of them.
+    func refusal(of command: Command, by proof: IdentityProof, in project: ProjectID) -> Refusal?
+
+    /// Why a call may not come to what was decided; nil where it may.
+    func refusal(of decision: Decision, by proof: IdentityProof, in project: ProjectID) -> Refusal?
+
+    /// The merges that follow from what a call has linked, where equal user ids are one human.
+    func merges(_ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID) -> [Change]
+
+    /// The merges without which a call would have come to something else than it did.
+    func dependencies(
+        of command: Command, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision, Refusal>
+    ) -> [MergeID]
 
     /// What became of the earlier call that a claim is a repetition of; where there is none, of the last under its key.
     func earlier(_ claim: ReplayClaim) -> Replay?
@@ -73,20 +124,38 @@ package enum Peek: Equatable, Sendable {
     case needsWriter
 
     /// Decides a call that is known to repeat none, over committed facts.
-    package init<V: View>(_ command: Command, _ stamp: Stamp, _ project: ProjectID, in view: V) {
+    package init<V: View>(_ command: Command, _ stamp: Stamp, _ call: Call, in view: V) {
+        let project = call.project
         guard command.mayPeek else {
             self = .needsWriter
             return
         }
         do throws(Refusal) {
+            // What is not proven is journalled, whether it is taken or not.
+            let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
+            if proof?.refusal(of: command, in: project, view) != nil {
+                self = .needsWriter
+                return
+            }
             let decision = try command.decide(stamp, project: project, in: view)
-            let isSettled = decision.outcome == nil && !decision.restsOnSightings
+            let isSettled =
+                decision.outcome == nil && !decision.restsOnSightings
+                && proof?.refusal(of: decision, in: project, view) == nil
             self = isSettled ? .reply(decision.reply) : .needsWriter
         } catch {
             // What is kept in the journal goes there first.
             self = error.isJournalled ? .needsWriter : .refusal(error)
         }
     }
+}
+
+/// What a step of making a store smaller came to.
+package enum Compaction: Equatable, Sendable {
+    /// Some pages were given back, and there may be more.
+    case step(pages: Int)
+    /// Somebody who reads is in the way for the moment.
+    case held
+    case done
 }
 
 /// How much a store holds.
@@ -117,6 +186,10 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
         case corrupt
         /// The system failed to read or write.
         case inputOutput
+        /// The server that keeps the store cannot be reached, or serves nobody.
+        case away
+        /// Nothing of the batch was kept, and it may be decided again at once.
+        case interrupted
     }
 
     package let kind: Kind
@@ -131,7 +204,7 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// Whether trying again may help, without anybody doing anything.
     package var mayPass: Bool {
         switch kind {
-        case .locked, .diskFull, .inputOutput, .readOnly: true
+        case .locked, .diskFull, .inputOutput, .readOnly, .away, .interrupted: true
         case .notAStore, .newerSchema, .notFound, .corrupt: false
         }
     }

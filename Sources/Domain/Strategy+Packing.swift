@@ -11,6 +11,10 @@ extension Strategy {
         packer.add(lowercasesEmail ? 1 : 0 as UInt8)
         packer.add(UInt64(blockedValues.values.count))
         for value in blockedValues.values { packer.add(value) }
+        packer.add(restore.production.rawValue)
+        packer.add(restore.sandbox.rawValue)
+        guards.pack(into: &packer)
+        if let activation { packer.add(activation) }
     }
 
     /// Reads what ``pack(into:)`` wrote; nil where it is none.
@@ -21,10 +25,29 @@ extension Strategy {
             let onLogout = unpacker.byte().flatMap(OnLogout.init), let lowercasesEmail = unpacker.byte(),
             let blockedValues = unpacker.texts()
         else { return nil }
+        // Before there were purchases nothing was said of them.
+        var restore = RestoreStrategies()
+        if !unpacker.isAtEnd {
+            guard let production = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
+                let sandbox = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:))
+            else { return nil }
+            (restore.production, restore.sandbox) = (production, sandbox)
+        }
+        var guards = Guards()
+        if !unpacker.isAtEnd {
+            guard let known = Guards(unpacking: &unpacker) else { return nil }
+            guards = known
+        }
+        var activation: ActivationPolicy?
+        if !unpacker.isAtEnd {
+            guard let known = unpacker.policy() else { return nil }
+            activation = known
+        }
         self.init(
             preset, hierarchy: hierarchy, unique: IdentityTypeSet(unique), login: IdentityTypeSet(login),
             immutable: IdentityTypeSet(immutable), onNewKnown: onNewKnown, onLogout: onLogout,
-            lowercasesEmail: lowercasesEmail == 1, blockedValues: BlockedValues(blockedValues))
+            lowercasesEmail: lowercasesEmail == 1, blockedValues: BlockedValues(blockedValues), restore: restore,
+            activation: activation, guards: guards)
     }
 
     /// The strategy as stores keep it.

@@ -31,11 +31,18 @@ package final class Strategy: Sendable {
     /// Whether e-mail addresses are taken in small letters, however they are written.
     package let lowercasesEmail: Bool
     package let blockedValues: BlockedValues
+    /// What becomes of purchases that somebody else restores.
+    package let restore: RestoreStrategies
+    /// Which installs of a person may be active; nil where nobody has said so since it is a rule: then what the settings of
+    /// linking said before holds.
+    package let activation: ActivationPolicy?
+    package let guards: Guards
 
     package init(
         _ preset: StrategyPreset = .custom, hierarchy: [IdentityType], unique: IdentityTypeSet,
         login: IdentityTypeSet, immutable: IdentityTypeSet = [], onNewKnown: OnNewKnown = .keep,
-        onLogout: OnLogout = .create, lowercasesEmail: Bool = false, blockedValues: BlockedValues = .standard
+        onLogout: OnLogout = .create, lowercasesEmail: Bool = false, blockedValues: BlockedValues = .standard,
+        restore: RestoreStrategies = RestoreStrategies(), activation: ActivationPolicy? = nil, guards: Guards = Guards()
     ) {
         self.preset = preset
         self.hierarchy = hierarchy
@@ -46,6 +53,18 @@ package final class Strategy: Sendable {
         self.onLogout = onLogout
         self.lowercasesEmail = lowercasesEmail
         self.blockedValues = blockedValues
+        self.restore = restore
+        self.activation = activation
+        self.guards = guards
+    }
+
+    /// The same, with a policy where it names none.
+    package func activating(_ policy: ActivationPolicy) -> Strategy {
+        if activation != nil { return self }
+        return Strategy(
+            preset, hierarchy: hierarchy, unique: unique, login: login, immutable: immutable, onNewKnown: onNewKnown,
+            onLogout: onLogout, lowercasesEmail: lowercasesEmail, blockedValues: blockedValues, restore: restore,
+            activation: policy, guards: guards)
     }
 
     /// Whether people may be aliased: not where a device goes back to its own anonymous person, nor where nobody is ever
@@ -59,8 +78,14 @@ package final class Strategy: Sendable {
 
 extension Strategy: Equatable {
     package static func == (one: Strategy, other: Strategy) -> Bool {
-        one.preset == other.preset && one.hasRules(of: other) && one.hierarchy == other.hierarchy
-            && one.lowercasesEmail == other.lowercasesEmail && one.blockedValues == other.blockedValues
+        one.findsPeople(like: other) && one.restore == other.restore && one.guards == other.guards
+            && one.activation ?? ActivationPolicy() == other.activation ?? ActivationPolicy()
+    }
+
+    /// Whether people are found, known, kept and left like under another strategy of that name.
+    func findsPeople(like other: Strategy) -> Bool {
+        preset == other.preset && hasRules(of: other) && hierarchy == other.hierarchy
+            && lowercasesEmail == other.lowercasesEmail && blockedValues == other.blockedValues
     }
 
     /// Whether people are known, kept and left by the same rules as under another strategy, whatever they are looked up

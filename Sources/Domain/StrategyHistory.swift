@@ -20,6 +20,14 @@ package struct StrategyHistory: Equatable, Sendable {
         ([current] + earlier).first { $0.number == number }
     }
 
+    /// The same, with a policy in each version that names none.
+    package func activating(_ policy: ActivationPolicy) -> StrategyHistory {
+        var history = self
+        history.current = current.activating(policy)
+        history.earlier = earlier.map { $0.activating(policy) }
+        return history
+    }
+
     /// Makes a strategy the current one.
     package mutating func add(_ strategy: Strategy, at moment: Instant, by key: KeyID?) {
         earlier.append(current)
@@ -36,4 +44,8 @@ package struct StrategyVersion: Equatable, Sendable {
     package let at: Instant?
     /// The key that it was set with; nil for the command line.
     package let key: KeyID?
+
+    fileprivate func activating(_ policy: ActivationPolicy) -> StrategyVersion {
+        StrategyVersion(number: number, strategy: strategy.activating(policy), at: at, key: key)
+    }
 }

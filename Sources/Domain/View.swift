@@ -1,8 +1,14 @@
+/// Where documents are to be found, for decisions that need nothing else.
+package protocol DocumentView {
+    /// The document under a key.
+    func document(_ key: DocumentKey) -> [UInt8]?
+}
+
 /// What a decision can see of the facts.
 ///
 /// A view answers about single people, as if nobody had ever been merged: decisions are made on members (DESIGN 1).
 /// The order in which it goes through things means nothing, so no decision may depend on it.
-package protocol View {
+package protocol View: DocumentView {
     /// How this view points at a person.
     associatedtype Person: Equatable
 
@@ -19,6 +25,9 @@ package protocol View {
 
     /// The person with an id, if that is one of the project.
     func person(_ id: PersonID, in project: ProjectID) -> Person?
+
+    /// Whether there was a person with an id, who was erased.
+    func isErased(_ id: PersonID) -> Bool
 
     /// When something was last heard of a person.
     func lastSeen(of person: Person) -> Instant
@@ -41,11 +50,11 @@ package protocol View {
     /// The person with an id, whatever its project.
     func person(_ id: PersonID) -> Person?
 
-    /// The document under a key.
-    func document(_ key: DocumentKey) -> [UInt8]?
-
     /// Whether a row with a hash is there already.
     func knowsRow(_ hash: RowHash) -> Bool
+
+    /// Who may call, and with which apps.
+    var directory: Directory { get }
 
     /// The rules of a project.
     func strategy(of project: ProjectID) -> Strategy

@@ -7,6 +7,8 @@ package protocol EngineObserver: AnyObject, Sendable {
     func committed(calls: Int, nanoseconds: UInt64)
     func faulted(_ fault: StoreFault)
     func recovered()
+    /// Calls were taken that have named a known user and shown no token for it.
+    func tookUnproven(_ dialect: Dialect, calls: Int)
 }
 
 /// The writer's thread and its queue. Calls gather while a batch is on its way to the disk, so that the next batch is
@@ -25,6 +27,10 @@ package final class Engine: Sendable {
         package var foldMilliseconds: Int64 = 60_000
         /// How many people that is at a time, so that no batch has to wait for long.
         package var foldPeople = 128
+        /// How often room is given back that nothing needs any more.
+        package var compactMilliseconds: Int64 = 24 * 3600 * 1000
+        /// For how long rows are kept.
+        package var retention = Retention()
         /// People that may have been seen since, per lane; more are let go.
         package var sightings = 65_536
 
@@ -48,6 +54,7 @@ package final class Engine: Sendable {
     private let queue = Monitor(Queue())
     private let sightings: [Sightings]
     private let healthy = Atomic(true)
+    private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
 
     /// People seen on one lane. A class, because a lock has to stay where it is.
@@ -78,6 +85,50 @@ package final class Engine: Sendable {
 
     /// Whether the store takes commits.
     package var isHealthy: Bool { healthy.load(ordering: .relaxed) }
+
+    // MARK: - Room
+
+    /// How far giving back the room that nothing needs has come.
+    package struct CompactionStatus: Equatable, Sendable {
+        package var isRunning = false
+        /// Somebody reads who still sees what was taken out; it goes on when they are done.
+        package var isHeld = false
+        /// What was given back since it was last begun.
+        package var pages = 0
+        /// When it was last done.
+        package var doneAt: Instant?
+
+        package init() {}
+    }
+
+    package var compactionStatus: CompactionStatus { compaction.withLock { $0 } }
+
+    /// Has the room that nothing needs any more be given back soon, a little at a time.
+    package func requestCompaction() {
+        compaction.withLock { status in
+            if status.isRunning { return }
+            status.isRunning = true
+            status.pages = 0
+        }
+        // Whoever waits for calls has something else to do.
+        queue.change { _ in }
+    }
+
+    /// Gives a little room back; answers how long to wait until there may be more.
+    private func compact(_ writer: Writer, at now: Instant) -> Int64 {
+        guard compaction.withLock({ $0.isRunning }) else { return Int64(Engine.foldPauseMilliseconds) }
+        let step = writer.compact()
+        compaction.withLock { status in
+            status.isHeld = step == .held
+            switch step {
+            case .step(let pages): status.pages += pages
+            case .held, nil: break
+            case .done: (status.isRunning, status.doneAt) = (false, now)
+            }
+        }
+        // Each time it waits a little for whoever is in the way, and calls wait with it: not all the time.
+        return step == .held ? Engine.heldPauseMilliseconds : Int64(Engine.foldPauseMilliseconds)
+    }
 
     /// Calls that wait for the writer.
     package var queueDepth: Int { queue.withLock { $0.jobs.count } }
@@ -123,9 +174,15 @@ package final class Engine: Sendable {
         let writer = Writer(store: store) { generator.next() }
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
         // Many people are folded in a little at a time, with room for batches in between.
-        var (isFolding, stepAt) = (false, foldAt)
+        var (isFolding, stepAt) = (false, clock())
+        var (pass, isLettingGo) = (RetentionPass(limits.retention, monotonic: monotonic), false)
+        // A server that ended half way goes on.
+        var (isSweeping, hasSwept, compactAt) = (
+            true, false, clock().advanced(byMilliseconds: limits.compactMilliseconds)
+        )
         while true {
-            let wait = isFolding ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
+            let isBusy = isFolding || isLettingGo || isSweeping || compaction.withLock { $0.isRunning }
+            let wait = isBusy ? Engine.foldPauseMilliseconds : Engine.idleMilliseconds
             let batch = queue.wait(milliseconds: wait) { queue in
                 !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
             }
@@ -134,19 +191,44 @@ package final class Engine: Sendable {
             if let batch {
                 if batch.isEmpty { break }
                 process(batch, writer)
+                if batch.contains(where: { $0.job.command.erases }) { isSweeping = true }
             }
             let now = clock()
             if now >= foldAt {
                 isFolding = true
+                isLettingGo = true
+                pass.begin()
                 foldAt = now.advanced(byMilliseconds: limits.foldMilliseconds)
             }
-            if isFolding, now >= stepAt {
-                isFolding = writer.fold(limit: limits.foldPeople)
-                stepAt = now.advanced(byMilliseconds: Int64(Engine.foldPauseMilliseconds))
+            if now >= compactAt {
+                compactAt = now.advanced(byMilliseconds: limits.compactMilliseconds)
+                requestCompaction()
+            }
+            if isBusy || isSweeping || isFolding, now >= stepAt {
+                var pause = Int64(Engine.foldPauseMilliseconds)
+                // One after the other, so that a step is never more than one of them.
+                if isFolding {
+                    isFolding = writer.fold(limit: limits.foldPeople)
+                } else if isLettingGo {
+                    isLettingGo = pass.step(writer, at: now)
+                } else if isSweeping {
+                    isSweeping = writer.sweep()
+                    if isSweeping { hasSwept = true }
+                    // What was taken out shall be gone from the files, too.
+                    if !isSweeping, hasSwept {
+                        hasSwept = false
+                        requestCompaction()
+                    }
+                } else {
+                    pause = compact(writer, at: now)
+                }
+                stepAt = now.advanced(byMilliseconds: pause)
             }
             if writer.needsRecovery {
                 healthy.store(false, ordering: .relaxed)
                 recover(writer)
+                // It may have been what failed.
+                isSweeping = true
             }
         }
         writer.note(takeSightings())
@@ -181,6 +263,7 @@ package final class Engine: Sendable {
             observer.faulted(fault)
         } else {
             observer.committed(calls: batch.count, nanoseconds: monotonic() &- start)
+            for (dialect, calls) in writer.takeUnproven() { observer.tookUnproven(dialect, calls: calls) }
         }
         answer(batch, answers)
     }
@@ -233,6 +316,7 @@ package final class Engine: Sendable {
 
     private static let idleMilliseconds = 1000
     private static let foldPauseMilliseconds = 10
+    private static let heldPauseMilliseconds: Int64 = 1000
     private static let recoveryMilliseconds = 50...2000
 }
 

@@ -14,7 +14,11 @@ package final class Writer {
     /// Whether the store has to be recovered before the next batch.
     package private(set) var needsRecovery = false
     /// People that were seen since their sightings were last folded in; the store knows, and has not kept it yet.
-    private var sightings: [PersonID: Instant] = [:]
+    private var sightings = PeopleMap<Instant>()
+
+    /// What was journalled today for want of a token, each key and person once: whoever calls in a loop is not to fill the
+    /// journal.
+    private var unproven = UnprovenCalls()
 
     /// People that a batch saw whose commit failed.
     private var seenBeforeFault: [PersonID: Instant] = [:]
@@ -32,46 +36,119 @@ package final class Writer {
     /// fails them all, and then ``recover()`` is due.
     package func process(_ jobs: [Job], at moment: Instant) -> [Answer] {
         precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
+        // One for each call, whichever time it is decided.
+        let chances = jobs.map { _ in chance() }
+        for _ in 1..<Writer.attempts {
+            if let answers = attempt(jobs, chances, at: moment, isLast: false) { return answers }
+        }
+        return attempt(jobs, chances, at: moment, isLast: true) ?? []
+    }
+
+    /// How often a batch is decided of which nothing was kept.
+    private static let attempts = 4
+
+    /// Decides a batch and commits it; nil where nothing of it was kept and it may be tried again at once.
+    private func attempt(_ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool) -> [Answer]? {
         // Seen is seen, even if the commit fails.
         var seen: [PersonID: Instant] = [:]
+        let noted = unproven
         do throws(StoreFault) {
             var needs = Needs()
-            for job in jobs { needs.add(job.call, job.command) }
+            // Asked for before the batch is decided: whoever decides has the store to itself.
+            let directory = store.directory
+            var userIDs: [Int: SameUserID] = [:]
+            for (index, job) in jobs.enumerated() {
+                needs.add(job.call, job.command)
+                guard let names = names(of: job, directory) else { continue }
+                for name in names.names.values {
+                    for other in name.others { needs.add(other) }
+                }
+                userIDs[index] = names
+            }
             var answers: [Answer] = []
             answers.reserveCapacity(jobs.count)
             var entries: [JournalEntry] = []
             entries.reserveCapacity(jobs.count)
+            let (person, stamp) = (lastPerson, lastStamp)
             try store.decide(needs) { workspace in
-                for job in jobs { answers.append(decide(job, at: moment, workspace, &entries, &seen)) }
+                // It may be that it is not decided for the first time, and that others have written since the last batch.
+                (answers, entries, seen, unproven) = ([], [], [:], noted)
+                lastPerson = Writer.later(person, store.lastPerson)
+                lastStamp = Writer.later(stamp, store.lastMoment)
+                for (index, job) in jobs.enumerated() {
+                    let stamp = self.stamp(at: moment, chances[index])
+                    answers.append(decide(job, userIDs[index], stamp, workspace, &entries, &seen))
+                }
             }
             if !entries.isEmpty { try store.commit(entries) }
             note(seen)
             return answers
         } catch {
             needsRecovery = true
+            unproven = noted
+            if error.kind == .interrupted, !isLast, recover() == nil { return nil }
             seenBeforeFault = seen
             return jobs.map { _ in .failure(.fault(error)) }
         }
     }
 
+    private static func later<Value: Comparable>(_ one: Value?, _ other: Value?) -> Value? {
+        guard let one, let other else { return one ?? other }
+        return max(one, other)
+    }
+
     private func decide(
-        _ job: Job, at moment: Instant, _ workspace: any Workspace, _ entries: inout [JournalEntry],
+        _ job: Job, _ names: SameUserID?, _ stamp: Stamp, _ workspace: any Workspace,
+        _ entries: inout [JournalEntry],
         _ seen: inout [PersonID: Instant]
     ) -> Answer {
-        let (call, stamp) = (job.call, stamp(at: moment))
+        let call = job.call
+        func keep(_ entry: JournalEntry) {
+            workspace.apply(entry)
+            entries.append(entry)
+        }
         do throws(Refusal) {
+            // Before repetitions are known: an answer is for whoever may have it.
+            let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
+            var refusal = proof.flatMap { workspace.refusal(of: job.command, by: $0, in: call.project) }
+            if let refusal, proof?.mode == .require { throw refusal }
             if let claim = call.replay, let earlier = try workspace.earlier(claim)?.decision(for: claim) {
+                if let proof, proof.mode == .require,
+                    let refusal = workspace.refusal(of: earlier, by: proof, in: call.project)
+                {
+                    throw refusal
+                }
                 return .success(earlier.reply)
             }
             let decision = try workspace.decide(job.command, stamp, in: call.project)
-            if let outcome = decision.outcome {
-                let entry = JournalEntry(call, stamp, outcome, decision.reply)
-                workspace.apply(entry)
-                entries.append(entry)
+            if let proof, refusal == nil {
+                refusal = workspace.refusal(of: decision, by: proof, in: call.project)
+                if let refusal, proof.mode == .require { throw refusal }
+            }
+            if var outcome = decision.outcome {
+                if let names {
+                    outcome.changes += workspace.merges(names, after: outcome.changes, stamp, in: call.project)
+                }
+                keep(
+                    JournalEntry(
+                        call, stamp, outcome, decision.reply,
+                        dependsOn: dependencies(of: job, stamp, .success(decision), workspace)))
                 // The id is used up, whatever it was used for.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
-                for case .personMade(let person, _) in outcome.changes {
-                    lastPerson = max(lastPerson ?? person, person)
+                for change in outcome.changes {
+                    switch change {
+                    case .personMade(let person, _): lastPerson = max(lastPerson ?? person, person)
+                    case .merged(let merge):
+                        let id = PersonID(rawValue: merge.id.rawValue)
+                        lastPerson = max(lastPerson ?? id, id)
+                    default: break
+                    }
+                }
+            }
+            if let refusal, let proof {
+                unproven.count(proof.dialect)
+                if unproven.note(refusal, call, at: stamp.at) {
+                    keep(JournalEntry(call, stamp, refusal, person: refusal.person, kind: .unproven))
                 }
             }
             if let person = decision.reply.seen {
@@ -80,16 +157,47 @@ package final class Writer {
             }
             return .success(decision.reply)
         } catch {
-            if error.isJournalled { entries.append(JournalEntry(call, stamp, error, person: job.command.person)) }
+            if case .unproven = error {
+                if case .noteUnproven(_, _, let dialect) = job.command { unproven.count(dialect) }
+                if unproven.note(error, call, at: stamp.at) {
+                    var kind = JournalEntry.Kind.refused
+                    if case .noteUnproven = job.command { kind = .unproven }
+                    keep(JournalEntry(call, stamp, error, person: error.person, kind: kind))
+                }
+            } else if error.isJournalled {
+                let merges = dependencies(of: job, stamp, .failure(error), workspace)
+                keep(
+                    JournalEntry(
+                        call, stamp, error, person: job.command.person ?? error.person, dependsOn: merges))
+            }
             return .failure(.refused(error))
         }
     }
 
+    /// The user ids that a call names and that may be those of somebody in another dialect; nil where that is nothing to the
+    /// project.
+    private func names(of job: Job, _ directory: Directory) -> SameUserID? {
+        guard directory.strategy(of: job.call.project).guards.joinsSameUserIDs else { return nil }
+        var identities = job.command.userIDs
+        // Whoever may not speak for a user in one dialect is not to be made one with that user by another.
+        if let proof = job.call.proof, directory.strategy(of: job.call.project).guards.requiresProof {
+            identities.removeAll { !proof.proves($0.key) }
+        }
+        return identities.isEmpty ? nil : SameUserID(identities, in: job.call.project, hash: store.hash)
+    }
+
+    private func dependencies(
+        of job: Job, _ stamp: Stamp, _ result: Result<Decision, Refusal>, _ workspace: any Workspace
+    ) -> [MergeID] {
+        guard job.command.looksAtMerges else { return [] }
+        return workspace.dependencies(of: job.command, stamp, in: job.call.project, result)
+    }
+
     /// Time never goes back from one call to the next, whatever the clock does; ids of people only grow.
-    private func stamp(at moment: Instant) -> Stamp {
+    private func stamp(at moment: Instant, _ chance: UInt64) -> Stamp {
         let at = max(moment, lastStamp ?? moment)
         lastStamp = at
-        var person = PersonID(at: at, chance: chance())
+        var person = PersonID(at: at, chance: chance)
         if let lastPerson, person <= lastPerson { person = lastPerson.next }
         return Stamp(at: at, person: person)
     }
@@ -98,7 +206,7 @@ package final class Writer {
     package func note(_ seen: [PersonID: Instant]) {
         if seen.isEmpty { return }
         store.see(seen)
-        sightings.merge(seen) { max($0, $1) }
+        for (person, moment) in seen { sightings[person] = max(sightings[person] ?? moment, moment) }
     }
 
     /// Has the store keep when some of the people that were seen were last seen; true while there are more of them.
@@ -109,6 +217,42 @@ package final class Writer {
         do throws(StoreFault) {
             let isMore = try store.fold(part)
             return isMore || !sightings.isEmpty
+        } catch {
+            needsRecovery = true
+            return false
+        }
+    }
+
+    /// Has the store take out a little of what was stored under people who were erased; true while there is more of it.
+    package func sweep() -> Bool {
+        guard !needsRecovery else { return false }
+        do throws(StoreFault) {
+            return try store.sweep()
+        } catch {
+            needsRecovery = true
+            return false
+        }
+    }
+
+    /// How many calls were taken, by dialect, that have named a known user and shown no token; each is told once.
+    func takeUnproven() -> [Dialect: Int] { unproven.takeCounts() }
+
+    /// Has the store give a little room back; nil after a fault.
+    package func compact() -> Compaction? {
+        guard !needsRecovery else { return nil }
+        do throws(StoreFault) {
+            return try store.compact()
+        } catch {
+            needsRecovery = true
+            return nil
+        }
+    }
+
+    /// Has the store let go of some old rows of a kind; true while there may be more of them.
+    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+        guard !needsRecovery else { return false }
+        do throws(StoreFault) {
+            return try store.letGo(kind, before: moment, limit: limit)
         } catch {
             needsRecovery = true
             return false
@@ -127,6 +271,39 @@ package final class Writer {
         } catch {
             return error
         }
+    }
+}
+
+/// Calls that were journalled because they showed no token for a known user.
+private struct UnprovenCalls {
+    private struct Call: Hashable {
+        let key: KeyID?
+        let person: PersonID?
+        let code: String
+    }
+
+    private var noted: Set<Call> = []
+    private var day: Int64 = 0
+    /// How many were taken, of which there is not always a line.
+    private var taken: [Dialect: Int] = [:]
+
+    private static let notedAtMost = 65_536
+    private static let dayMilliseconds: Int64 = 86_400_000
+
+    mutating func count(_ dialect: Dialect) { taken[dialect, default: 0] += 1 }
+
+    /// How many were taken since this was last asked.
+    mutating func takeCounts() -> [Dialect: Int] {
+        defer { taken = [:] }
+        return taken
+    }
+
+    /// Whether a call is worth a line: the first of a day with its key, about its person, for its reason.
+    mutating func note(_ refusal: Refusal, _ call: Domain.Call, at moment: Instant) -> Bool {
+        let today = moment.milliseconds / UnprovenCalls.dayMilliseconds
+        if today != day { (day, noted) = (today, []) }
+        guard noted.count < UnprovenCalls.notedAtMost else { return false }
+        return noted.insert(Call(key: call.key, person: refusal.person, code: refusal.code)).inserted
     }
 }
 

@@ -1,3 +1,5 @@
+package import ContentFiles
+import Crypto
 package import Domain
 package import Engine
 import HTTPMessage
@@ -13,10 +15,16 @@ package final class Gateway: Sendable {
     private let desks: [Desk]
     private let store: any Store
     private let readers: Readers
+    private let watchers: Watchers
     private let outbound: OutboundClient?
+    private let contents: ContentFolder?
+    private let contentSweep: ContentSweep?
+    private let identityTokens: IdentityTokens?
 
     /// The most characters of an Idempotency-Key.
     package static let idempotencyKeyCharacters = 255
+    /// What keys of the sandbox are told apart by; no request has as many commands.
+    private static let sandboxPlace = 1 << 20
     /// For how long a client should wait while the store cannot be written.
     package static let retryAfterSeconds = 1
 
@@ -45,17 +53,24 @@ package final class Gateway: Sendable {
 
     /// - Parameters:
     ///   - outbound: asks other servers; nil where no surface does.
+    ///   - contents: keeps the bodies that are kept as they are; nil where no surface has such.
+    ///   - identityTokens: reads what clients show of whom they may speak for; nil where no surface has clients.
     ///   - lanes: the lanes of the engine that belong to the loops, in their order.
     package init(
         surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
-        lanes: Range<Int>, limits: RateLimits, clock: @escaping @Sendable () -> Instant
+        contents: ContentFolder? = nil, identityTokens: IdentityTokens? = nil, lanes: Range<Int>, limits: RateLimits,
+        clock: @escaping @Sendable () -> Instant, monotonic: @escaping @Sendable () -> UInt64
     ) {
         self.engine = engine
         limiter = RateLimiter(limits)
         self.surfaces = surfaces
         self.store = store
         self.readers = readers
+        watchers = Watchers(store: store, readers: readers, monotonic: monotonic)
         self.outbound = outbound
+        self.contents = contents
+        self.identityTokens = identityTokens
+        contentSweep = contents.map { ContentSweep(store, $0) }
         desks = lanes.map { lane in
             let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
             return Desk(lane: lane, tools: LoopTools(hash: store.hash, look: look))
@@ -68,6 +83,7 @@ package final class Gateway: Sendable {
             let usage = UsageFields(surface.usageField)
             return RouteGroup(
                 name: surface.name, cors: surface.cors, traceField: surface.traceField,
+                alternative: surface.alternative,
                 routes: surface.routes.map { route(for: $0, of: surface, usage) },
                 refuse: { refusal, id in surface.refuse(.http(refusal), id) })
         }
@@ -85,120 +101,154 @@ package final class Gateway: Sendable {
     private func route(for route: SurfaceRoute, of surface: Surface, _ usage: UsageFields) -> Route {
         switch route.action {
         case .answer(let answer):
-            return Route(
-                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    guard route.scope != nil else { return .answer(answer(request, nil, desk.tools)) }
-                    let caller = try caller(of: request, route, surface, desk)
-                    let used = try count(caller, [], request.id, route, desk, surface)
-                    var response = answer(request, caller, desk.tools)
-                    usage.add(used, to: &response)
-                    return .answer(response)
-                } catch {
-                    return .answer(error.response)
-                }
+            return served(route) { [self] request, exchange, desk throws(Rejection) in
+                guard route.scope != nil else { return .answer(answer(request, nil, desk.tools)) }
+                let caller = try caller(of: request, route, surface, desk)
+                let used = try count(caller, [], request.id, route, desk, surface)
+                var response = answer(request, caller, desk.tools)
+                usage.add(used, to: &response)
+                return .answer(response)
             }
         case .query(let decode):
-            return Route(
-                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    let caller = try caller(of: request, route, surface, desk)
-                    let query = try decode(request, caller, desk.tools)
-                    _ = try count(caller, [], request.id, route, desk, surface)
-                    return try ask(query, request.id, exchange, surface)
-                } catch {
-                    return .answer(error.response)
-                }
+            return served(route) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                _ = try count(caller, [], request.id, route, desk, surface)
+                let query = try decode(request, caller, desk.tools)
+                return try ask(query, request.id, exchange, surface)
             }
-        case .collect(let body, let decode):
+        case .glance(let decode):
+            return served(route) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                let query = try decode(request, caller, desk.tools)
+                _ = try count(caller, [], request.id, route, desk, surface)
+                if let response = store.glance(query) { return .answer(response) }
+                return try ask(query, request.id, exchange, surface)
+            }
+        case .watch(let decode):
+            return served(route) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                let watch = try decode(request, caller, desk.tools)
+                _ = try count(caller, [], request.id, route, desk, surface)
+                return try wait(watch, request.id, exchange, surface)
+            }
+        case .upload(let limit, let seconds, let decode):
             return Route(
                 route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
-                body: .buffered(body)
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    try surface.checkBody?(request, desk.tools)
-                    let caller = try caller(of: request, route, surface, desk)
-                    let used = try count(caller, [], request.id, route, desk, surface)
-                    let decoded = try decode(request, caller, desk.tools)
-                    return try handle(
-                        DecodedCommand(decoded.command), request, exchange, caller, desk, surface
-                    ) { reply, _, _ in
-                        var response = decoded.encode(reply)
-                        usage.add(used, to: &response)
-                        return response
-                    }
-                } catch {
-                    return .answer(error.response)
+                body: .streamed(limit: limit, seconds: seconds) { [self] request, exchange in
+                    upload(request, exchange, route, surface, decode)
+                }
+            ) { request, _ in
+                // Only a call without a body comes here, and nobody has looked at it.
+                .answer(surface.refuse(.http(.lengthRequired), request.id))
+            }
+        case .download(let decode):
+            return served(route) { [self] request, exchange, desk throws(Rejection) in
+                var caller: Caller?
+                if route.scope != nil {
+                    let known = try self.caller(of: request, route, surface, desk)
+                    _ = try count(known, [], request.id, route, desk, surface)
+                    caller = known
+                }
+                return try send(try decode(request, caller, desk.tools), request.id, exchange, surface)
+            }
+        case .collect(let body, let decode):
+            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                let used = try count(caller, [], request.id, route, desk, surface)
+                let decoded = try decode(request, caller, desk.tools)
+                var command = DecodedCommand(decoded.command)
+                command.isRemembered = decoded.isRemembered
+                return try handle(
+                    command, request, exchange, caller, desk, surface
+                ) { reply, _, _ in
+                    var response = decoded.encode(reply)
+                    usage.add(used, to: &response)
+                    return response
                 }
             }
         case .commands(let body, let decode, let encode):
-            return Route(
-                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
-                body: .buffered(body)
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    try surface.checkBody?(request, desk.tools)
-                    let caller = try caller(of: request, route, surface, desk)
-                    let decoded = try decode(request, caller, desk.tools)
-                    let used = try count(caller, [], request.id, route, desk, surface)
-                    return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
-                        var response = encode(results, id)
-                        usage.add(used, to: &response)
-                        return response
-                    }
-                } catch {
-                    return .answer(error.response)
+            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                let decoded = try decode(request, caller, desk.tools)
+                let used = try count(caller, [], request.id, route, desk, surface)
+                return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
+                    var response = encode(results, id)
+                    usage.add(used, to: &response)
+                    return response
                 }
             }
         case .steps(let body, let decode):
-            return Route(
-                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
-                body: .buffered(body)
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    try surface.checkBody?(request, desk.tools)
-                    let caller = try caller(of: request, route, surface, desk)
-                    let first = try decode(request, caller, desk.tools)
-                    let used = try count(caller, [], request.id, route, desk, surface)
-                    let errand = Errand(
-                        id: request.id, project: caller.project, key: caller.key?.id,
-                        idempotencyKey: try idempotencyKey(of: request, caller.project, desk.tools, surface),
-                        body: Gateway.hash(request, desk.tools.hash), surface: surface)
-                    return go(on: first, errand, exchange) { response in
-                        var response = response
-                        usage.add(used, to: &response)
-                        return response
-                    }
-                } catch {
-                    return .answer(error.response)
+            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                // This limit is before anything that the call says.
+                let isCounted = route.limit == .claim
+                if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
+                let first = try decode(request, caller, desk.tools)
+                let used = isCounted ? nil : try count(caller, [], request.id, route, desk, surface)
+                let errand = Errand(
+                    id: request.id, project: caller.project, key: caller.key?.id, proof: caller.proof,
+                    idempotencyKey: try idempotencyKey(of: request, caller, desk.tools, surface),
+                    body: Gateway.hash(request, desk.tools.hash), surface: surface)
+                return go(on: first, errand, exchange) { response in
+                    var response = response
+                    usage.add(used, to: &response)
+                    return response
                 }
             }
         case .command(let body, let decode, let encode):
-            return Route(
-                route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase,
-                body: .buffered(body)
-            ) { [self] request, exchange in
-                do throws(Rejection) {
-                    let desk = desks[exchange.loopIndex]
-                    try surface.checkBody?(request, desk.tools)
-                    let caller = try caller(of: request, route, surface, desk)
-                    let decoded = try decode(request, caller, desk.tools)
-                    let used = try count(caller, decoded.command.identities, request.id, route, desk, surface)
-                    return try handle(decoded, request, exchange, caller, desk, surface) { reply, command, id in
-                        var response = encode(reply, command, id)
-                        usage.add(used, to: &response)
-                        return response
+            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
+                let caller = try caller(of: request, route, surface, desk)
+                // This limit is before anything that the body says.
+                let isCounted = route.limit == .claim
+                if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
+                let decoded = try decode(request, caller, desk.tools)
+                let used =
+                    isCounted
+                    ? nil : try count(caller, decoded.command.identities, request.id, route, desk, surface)
+                return try handle(decoded, request, exchange, caller, desk, surface) { [self] reply, command, id in
+                    if case .attachment(let gone) = reply, gone.state == .deleted,
+                        let digest = Digest(gone.description.digest)
+                    {
+                        removeIfUnused(digest)
                     }
-                } catch {
-                    return .answer(error.response)
+                    var response = encode(reply, command, id)
+                    usage.add(used, to: &response)
+                    return response
                 }
+            }
+        }
+    }
+
+    /// A route whose calls may be turned away at any point.
+    private func served(
+        _ route: SurfaceRoute,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+    ) -> Route {
+        served(route, .none, handle)
+    }
+
+    /// The same for calls with a body, which the dialect may look at first.
+    private func served(
+        _ route: SurfaceRoute, _ body: BufferedBody, of surface: Surface,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+    ) -> Route {
+        served(route, .buffered(body)) { request, exchange, desk throws(Rejection) in
+            try surface.checkBody?(request, desk.tools)
+            return try handle(request, exchange, desk)
+        }
+    }
+
+    private func served(
+        _ route: SurfaceRoute, _ body: Route.Body,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+    ) -> Route {
+        Route(
+            route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase, body: body
+        ) { [self] request, exchange in
+            do throws(Rejection) {
+                return try handle(request, exchange, desks[exchange.loopIndex])
+            } catch {
+                return .answer(error.response)
             }
         }
     }
@@ -207,9 +257,28 @@ package final class Gateway: Sendable {
         of request: borrowing Request, _ route: SurfaceRoute, _ surface: Surface, _ desk: Desk
     ) throws(Rejection) -> Caller {
         let tools = desk.tools
-        let caller = try surface.authenticate(request, route, tools.directory, tools.now, tools)
+        var caller = try surface.authenticate(request, route, tools.directory, tools.now, tools)
+        caller.proof = identityTokens?.proof(request, caller, tools)
+        if caller.proof != nil { caller.strategy = tools.directory.strategy(of: caller.project) }
+        if let proof = caller.proof, proof.mode == .log {
+            var call = Call(project: caller.project, key: caller.key?.id)
+            call.requestID = request.id.text
+            // A question may be looked up more than once, and is one call.
+            let isNoted = Atomic(false)
+            caller.note = { [engine, call, lane = desk.lane] fault, person in
+                guard !isNoted.exchange(true, ordering: .relaxed) else { return }
+                let note = Command.noteUnproven(fault, about: person, by: proof.dialect)
+                // Where there is no room for it, it is the least that is missed.
+                _ = engine.submit([Job(call: call, command: note)], lane: lane)
+            }
+        }
         if let scope = route.scope, !caller.scopes.contains(scope) {
             throw Rejection(surface.refuse(.forbidden(scope), request.id))
+        }
+        if request.hasField("origin"), let app = caller.key?.app.flatMap({ tools.directory.apps[$0] }),
+            !app.webOrigins.isEmpty, !app.webOrigins.contains(request.field("origin")?.lowercased() ?? "")
+        {
+            throw Rejection(surface.refuse(.foreignOrigin, request.id))
         }
         return caller
     }
@@ -223,6 +292,10 @@ package final class Gateway: Sendable {
         do throws(RateLimiter.Exceeded) {
             let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) -> Int? in
                 let bucket = bucket(of: key.id, desk)
+                if bucket.use(at: now) {
+                    let call = Call(project: key.project, key: nil)
+                    desk.jobs.append(Job(call: call, command: .noteKeyUse(NoteKeyUse(key.id, at: now))))
+                }
                 switch route.limit {
                 case .standard: return try limiter.count(bucket, at: now)
                 case .claim:
@@ -231,6 +304,8 @@ package final class Gateway: Sendable {
                 case .none: return nil
                 }
             }
+            // An install has no key of its own; it is known by its name.
+            if let install = caller.install { try limiter.count([install.name], at: now) }
             try limiter.count(identities, at: now)
             return used
         } catch {
@@ -238,6 +313,9 @@ package final class Gateway: Sendable {
                 surface.refuse(.rateLimited(error.scope, retryAfterSeconds: error.retryAfterSeconds), id))
         }
     }
+
+    /// When a key was last used since the server started.
+    package func lastUse(of key: KeyID) -> Instant? { limiter.bucket(of: key).lastUse }
 
     private func bucket(of key: KeyID, _ desk: Desk) -> RateLimiter.KeyBucket {
         if let bucket = desk.buckets[key] { return bucket }
@@ -266,9 +344,10 @@ package final class Gateway: Sendable {
     ) throws(Rejection) -> Handling {
         let (id, command) = (request.id, decoded.command)
         let project = caller.project
-        let key = try replayKey(decoded, request, project, desk.tools, surface)
+        let key = try replayKey(decoded, request, caller, desk.tools, surface)
 
         var call = Call(project: project, key: caller.key?.id, replayKey: key)
+        call.proof = caller.proof
         switch engine.peek(call, command, lane: desk.lane, at: desk.tools.now) {
         case .reply(let reply): return .answer(encode(reply, command, id))
         case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
@@ -293,12 +372,13 @@ package final class Gateway: Sendable {
         if decoded.isEmpty { return .answer(encode([], id)) }
         let project = caller.project
         // One key for several commands: each is recognized by its place as well.
-        let given = try idempotencyKey(of: request, project, desk.tools, surface)
+        let given = try idempotencyKey(of: request, caller, desk.tools, surface)
         let body = Gateway.hash(request, desk.tools.hash)
         let answers = Answers(count: decoded.count)
         for (place, decoded) in decoded.enumerated() {
             let key = given.map { $0.at(place) } ?? decoded.replayKey
             var call = Call(project: project, key: caller.key?.id, replayKey: key)
+            call.proof = caller.proof
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
             desk.jobs.append(
@@ -350,6 +430,7 @@ package final class Gateway: Sendable {
         let id: RequestID
         let project: ProjectID
         let key: KeyID?
+        let proof: IdentityProof?
         let idempotencyKey: ReplayKey?
         let body: Hash128
         let surface: Surface
@@ -364,14 +445,56 @@ package final class Gateway: Sendable {
         case .command(let decoded, let encode):
             let key = errand.idempotencyKey ?? decoded.replayKey
             var call = Call(project: errand.project, key: errand.key, replayKey: key)
+            call.proof = errand.proof
             call.requestID = errand.id.text
             if let key { call.replay = ReplayClaim(key: key, body: errand.body) }
             desks[exchange.loopIndex].jobs.append(
-                Job(call: call, command: decoded.command) { answer in
+                Job(call: call, command: decoded.command) { [self] answer in
                     let response = Gateway.response(to: answer, decoded.command, errand.id, errand.surface, encode)
+                    if case .success(.erased) = answer { removeUnusedContents() }
                     exchange.answer(finish(response))
                 })
             return .later
+        case .decide(let decoded, let then):
+            var call = Call(project: errand.project, key: errand.key, replayKey: decoded.replayKey)
+            call.proof = errand.proof
+            call.requestID = errand.id.text
+            desks[exchange.loopIndex].jobs.append(
+                Job(call: call, command: decoded.command) { [self] answer in
+                    let result: Result<Reply, Refusal>
+                    switch answer {
+                    case .success(let reply): result = .success(reply)
+                    case .failure(.refused(let refusal)): result = .failure(refusal)
+                    case .failure(.fault), .failure(.overloaded):
+                        exchange.answer(
+                            Gateway.response(to: answer, decoded.command, errand.id, errand.surface) { _, _, _ in
+                                preconditionFailure("A fault is no reply.")
+                            })
+                        return
+                    }
+                    let next = then(result, desks[exchange.loopIndex].tools)
+                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                        exchange.answer(response)
+                    }
+                })
+            return .later
+        case .read(let look):
+            let isTaken = readers.submit { [self] in
+                let next: Step
+                do throws(StoreFault) {
+                    next = try store.read(look)
+                } catch {
+                    next = .answer(
+                        errand.surface.refuse(
+                            .unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), errand.id))
+                }
+                exchange.post { [self] in
+                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                        exchange.answer(response)
+                    }
+                }
+            }
+            return isTaken ? .later : .answer(errand.surface.refuse(.http(.overloaded), errand.id))
         case .ask(let call, let then):
             guard let outbound else {
                 preconditionFailure("A surface asks other servers, and nobody is there to do it.")
@@ -388,9 +511,97 @@ package final class Gateway: Sendable {
         }
     }
 
+    /// Takes a body into a file, has decided what it comes to, and lets go of it again if it came to nothing.
+    private func upload(
+        _ request: borrowing Request, _ exchange: Exchange, _ route: SurfaceRoute, _ surface: Surface,
+        _ decode: (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload
+    ) -> any BodySink {
+        guard let contents else { preconditionFailure("A surface takes files, and there is no folder for them.") }
+        let (desk, id) = (desks[exchange.loopIndex], request.id)
+        func refusing(_ response: Response) -> ContentSink {
+            let sink = ContentSink(contents, exchange, readers: readers.submit) { outcome in
+                if case .response(let response) = outcome { exchange.answer(response) }
+            }
+            sink.refuse(response)
+            return sink
+        }
+        do throws(Rejection) {
+            let caller = try caller(of: request, route, surface, desk)
+            _ = try count(caller, [], id, route, desk, surface)
+            let upload = try decode(request, caller, desk.tools)
+            let sink = ContentSink(contents, exchange, readers: readers.submit) { [self] outcome in
+                switch outcome {
+                case .response(let response): exchange.answer(response)
+                case .fault:
+                    exchange.answer(
+                        surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id))
+                case .kept(let byteCount, let digest, let first):
+                    var call = Call(project: caller.project, key: caller.key?.id)
+                    call.proof = caller.proof
+                    call.requestID = id.text
+                    if let first { desk.jobs.append(Job(call: call, command: first) { _ in }) }
+                    let command = upload.command(byteCount, digest)
+                    desk.jobs.append(
+                        Job(call: call, command: command) { [self] answer in
+                            exchange.answer(
+                                Gateway.response(to: answer, command, id, surface) { reply, _, _ in
+                                    upload.encode(reply)
+                                })
+                            contents.release(digest)
+                            removeIfUnused(digest)
+                        })
+                }
+            }
+            sink.begin { [store] () throws(StoreFault) in try store.read(upload.check) }
+            return sink
+        } catch {
+            return refusing(error.response)
+        }
+    }
+
+    /// Removes a content that nothing has any more. What a crash leaves behind is removed when the server starts.
+    private func removeIfUnused(_ digest: Digest) {
+        guard let contentSweep else { return }
+        _ = readers.submit { contentSweep.remove(digest) }
+    }
+
+    /// Removes the contents that nothing has: a crash may have left some, and who was erased. One after the other, while
+    /// calls are answered.
+    package func removeUnusedContents() { contentSweep?.request() }
+
+    /// Answers with a file, or with what there is to say instead.
+    private func send(
+        _ query: @escaping @Sendable (any Snapshot) throws(StoreFault) -> ContentAnswer, _ id: RequestID,
+        _ exchange: Exchange, _ surface: Surface
+    ) throws(Rejection) -> Handling {
+        guard let contents else { preconditionFailure("A surface has files, and there is no folder for them.") }
+        let isTaken = readers.submit { [store, readers] in
+            do throws(StoreFault) {
+                switch try store.read(query) {
+                case .response(let response): exchange.post { exchange.answer(response) }
+                case .content(let digest, let head, let none):
+                    guard let content = contents.open(digest) else {
+                        exchange.post { exchange.answer(none) }
+                        return
+                    }
+                    let source = ContentSource(content, exchange, readers: readers.submit)
+                    exchange.post {
+                        exchange.answer(head, length: content.byteCount) { source.askForMore() }
+                    }
+                }
+            } catch {
+                let response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
+                exchange.post { exchange.answer(response) }
+            }
+        }
+        guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
+        return .later
+    }
+
     /// Has a question answered by a thread that may wait for the disk.
     private func ask(
-        _ query: @escaping SurfaceRoute.SurfaceQuery, _ id: RequestID, _ exchange: Exchange, _ surface: Surface
+        _ query: @escaping SurfaceRoute.SurfaceQuery, _ id: RequestID, _ exchange: Exchange, _ surface: Surface,
+        finish: @escaping @Sendable (Response) -> Response = { $0 }
     ) throws(Rejection) -> Handling {
         let isTaken = readers.submit { [store] in
             let response: Response
@@ -399,7 +610,7 @@ package final class Gateway: Sendable {
             } catch {
                 response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
             }
-            exchange.post { exchange.answer(response) }
+            exchange.post { exchange.answer(finish(response)) }
         }
         guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
         return .later
@@ -417,20 +628,49 @@ package final class Gateway: Sendable {
         }
     }
 
+    /// Has a question asked until it is answered.
+    private func wait(
+        _ watch: SurfaceRoute.SurfaceWatch, _ id: RequestID, _ exchange: Exchange, _ surface: Surface
+    ) throws(Rejection) -> Handling {
+        let isTaken = watchers.watch(milliseconds: watch.waitMilliseconds) { [store] isLast in
+            var response: Response?
+            do throws(StoreFault) {
+                response = try store.read { snapshot throws(StoreFault) in try watch.look(snapshot, isLast) }
+            } catch {
+                response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
+            }
+            guard let answer = response else { return false }
+            exchange.post { exchange.answer(answer) }
+            return true
+        }
+        guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
+        return .later
+    }
+
+    /// Answers whoever still waits for something to happen. The readers have to be there still.
+    package func stop() {
+        watchers.stop()
+        contentSweep?.stop()
+    }
+
     /// What a repetition of the call would be recognized by: its Idempotency-Key before the dialect's own id.
     private func replayKey(
-        _ decoded: DecodedCommand, _ request: borrowing Request, _ project: ProjectID, _ tools: LoopTools,
+        _ decoded: DecodedCommand, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools,
         _ surface: Surface
     ) throws(Rejection) -> ReplayKey? {
-        try idempotencyKey(of: request, project, tools, surface) ?? decoded.replayKey
+        let key = try idempotencyKey(of: request, caller, tools, surface)
+        return decoded.isRemembered ? key ?? decoded.replayKey : nil
     }
 
     private func idempotencyKey(
-        of request: borrowing Request, _ project: ProjectID, _ tools: LoopTools, _ surface: Surface
+        of request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ surface: Surface
     ) throws(Rejection) -> ReplayKey? {
         let given = request.withField("idempotency-key") { text -> ReplayKey? in
             guard (1...Gateway.idempotencyKeyCharacters).contains(text.count) else { return nil }
-            return ReplayKey(.idempotencyKey, text, in: project, hash: tools.hash)
+            // Two callers may hit upon the same text; neither is to be given what the other was.
+            let key = ReplayKey(.idempotencyKey, text, in: caller.project, hash: tools.hash).of(caller.replayOwner)
+            // What was answered in one world is no answer in the other.
+            return caller.world == .production ? key : key.at(Gateway.sandboxPlace)
         }
         guard let given else { return nil }
         guard let key = given else { throw Rejection(surface.refuse(.badIdempotencyKey, request.id)) }

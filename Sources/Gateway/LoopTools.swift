@@ -15,6 +15,9 @@ package final class LoopTools {
     /// more of them than the directory has keys.
     private var knownKeys: [Hash128: AccessKey] = [:]
     private var knownIn: Directory?
+    /// What tokens say whose signatures hold, under the keys of a directory.
+    var knownStatements: [Hash128: IdentityTokens.Statement] = [:]
+    private var statementsReadIn: Directory?
 
     /// What holds for all requests of a round.
     package struct Round: Sendable {
@@ -58,6 +61,15 @@ package final class LoopTools {
         knownKeys[quick] = key
         return key
     }
+
+    func forgetStatements(unlessReadIn directory: Directory) {
+        if statementsReadIn === directory { return }
+        knownStatements = [:]
+        statementsReadIn = directory
+    }
+
+    static let statementsAtMost = 4096
+    static let tokenTag: UInt64 = 0xFFFF_FFFD_0000_0000
 
     /// Unlike the tag of anything else that is hashed with the same key.
     private static let keyTag: UInt64 = 0xFFFF_FFFF_FFFF_FFFF

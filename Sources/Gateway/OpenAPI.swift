@@ -176,6 +176,7 @@ package enum OpenAPI {
                     }
                 }
             case .integer(let description): write(type: "integer", description, &json)
+            case .number(let description): write(type: "number", description, &json)
             case .boolean(let description): write(type: "boolean", description, &json)
             case .null: write(type: "null", nil, &json)
             case .array(let element):

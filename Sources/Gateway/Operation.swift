@@ -62,6 +62,7 @@ package struct SecurityScheme: Sendable {
 package indirect enum Schema: Sendable {
     case string(_ description: String? = nil, oneOf: [String] = [])
     case integer(_ description: String? = nil)
+    case number(_ description: String? = nil)
     case boolean(_ description: String? = nil)
     case null
     case array(Schema)

@@ -14,6 +14,29 @@ package final class RateLimiter: Sendable {
     package final class KeyBucket: Sendable {
         fileprivate let slot = Atomic<UInt64>(0)
         fileprivate let claimSlot = Atomic<UInt64>(0)
+        /// When the key was last used, and when that was last to be kept, in milliseconds since 1970.
+        private let usedAt = Atomic<Int64>(0)
+        private let notedAt = Atomic<Int64>(0)
+
+        /// When the key was last used, to the second; nil where it has not been since the server started.
+        package var lastUse: Instant? {
+            let moment = usedAt.load(ordering: .relaxed)
+            return moment == 0 ? nil : Instant(milliseconds: moment)
+        }
+
+        /// Takes note of a use. True once an hour: then it should be kept.
+        package func use(at now: Instant) -> Bool {
+            let (now, before) = (now.milliseconds, usedAt.load(ordering: .relaxed))
+            // Mostly nothing is written, so that loops do not take this line of the cache from each other.
+            if now - before < 1000 { return false }
+            usedAt.store(now, ordering: .relaxed)
+            let noted = notedAt.load(ordering: .relaxed)
+            if noted != 0, now - noted < KeyBucket.noteMilliseconds { return false }
+            let (isMine, _) = notedAt.compareExchange(expected: noted, desired: now, ordering: .relaxed)
+            return isMine && noted != 0
+        }
+
+        private static let noteMilliseconds: Int64 = 3_600_000
     }
 
     /// A limit that a call has run into, and when to come again.

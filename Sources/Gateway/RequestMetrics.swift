@@ -13,6 +13,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let commits = Histogram(smallest: 64_000, buckets: 18)
     private let connections = Counters(count: Connection.allCases.count)
     private let faults = Counters(count: 1)
+    private let unproven = Counters(count: Dialect.allCases.count)
     private let logger: Logger
 
     private enum Connection: Int, CaseIterable { case opened, closed, refused }
@@ -68,6 +69,11 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         logger.log(.info, "The store is open again.")
     }
 
+    package func tookUnproven(_ dialect: Dialect, calls: Int) {
+        guard let place = Dialect.allCases.firstIndex(of: dialect) else { return }
+        unproven.add(UInt64(calls), at: place)
+    }
+
     // MARK: - Telling
 
     package func write(store: StoreCounts, queueDepth: Int, memoryBytes: Int?, to text: inout MetricsText) {
@@ -100,6 +106,12 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
         text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
         text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
+        text.begin(
+            "onym_unproven_calls_total", .counter,
+            help: "Calls that were taken though they showed no token for the known user they named, by dialect.")
+        for (place, dialect) in Dialect.allCases.enumerated() where dialect != .native && dialect != .linking {
+            text.sample("onym_unproven_calls_total", labels: [("dialect", dialect.rawValue)], unproven[place])
+        }
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
         text.gauge("onym_people", help: "People ever made.", store.people)
         text.gauge("onym_identities", help: "Identities that somebody holds or held.", store.identities)

@@ -11,6 +11,10 @@ package enum Step: Sendable {
     case answer(Response)
     /// It has a command decided, says what came of it, and is over.
     case command(DecodedCommand, encode: @Sendable (Reply, Command, RequestID) -> Response)
+    /// It has a command decided, and goes on by what comes of it, on its loop.
+    case decide(DecodedCommand, then: @Sendable (Result<Reply, Refusal>, LoopTools) -> Step)
+    /// It looks at what is committed, on a thread that may wait for the disk, and goes on by what is there.
+    case read(@Sendable (any Snapshot) throws(StoreFault) -> Step)
     /// It asks another server, and goes on by what comes of it.
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
 }

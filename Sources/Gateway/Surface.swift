@@ -22,6 +22,8 @@ package struct Surface: Sendable {
         @Sendable (borrowing Request, SurfaceRoute, Directory, Instant, LoopTools) throws(Rejection) -> Caller
     /// Looks at a body before it is known who calls, in a dialect that does so.
     package let checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)?
+    /// How the dialect says no to whoever asks for it in another form.
+    package let alternative: AlternativeForm?
     /// Says no in the dialect's own words.
     package let refuse: @Sendable (Problem, RequestID) -> Response
 
@@ -34,8 +36,9 @@ package struct Surface: Sendable {
                 borrowing Request, SurfaceRoute, Directory, Instant, LoopTools
             ) throws(Rejection) -> Caller,
         checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)? = nil,
-        refuse: @escaping @Sendable (Problem, RequestID) -> Response
+        alternative: AlternativeForm? = nil, refuse: @escaping @Sendable (Problem, RequestID) -> Response
     ) {
+        self.alternative = alternative
         self.name = name
         self.description = description
         self.cors = cors
@@ -95,8 +98,37 @@ package struct SurfaceRoute: Sendable {
         case steps(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Step)
+        /// Takes a body as it is, into a file, however long it is.
+        case upload(
+            limit: Int, seconds: Int,
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload)
+        /// Like a query; the answer may be a file that is kept.
+        case download(
+            @Sendable (borrowing Request, Caller?, LoopTools) throws(Rejection) ->
+                @Sendable (
+                    any Snapshot
+                ) throws(StoreFault) -> ContentAnswer)
         /// Reads a question, and has it answered from what is committed, on a thread that may wait for the disk.
         case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
+        /// Like a query that looks at so little that it is answered at once where all of that is in memory.
+        case glance(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
+        /// Reads a question that may wait for its answer.
+        case watch(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceWatch)
+    }
+
+    /// A question that is asked again each time that something was committed, until it has an answer.
+    package struct SurfaceWatch: Sendable {
+        package let waitMilliseconds: Int
+        /// Answers, if there is anything to say; the last time there always is.
+        package let look: @Sendable (any Snapshot, _ isLast: Bool) throws(StoreFault) -> Response?
+
+        package init(
+            waitMilliseconds: Int,
+            look: @escaping @Sendable (any Snapshot, _ isLast: Bool) throws(StoreFault) -> Response?
+        ) {
+            self.waitMilliseconds = waitMilliseconds
+            self.look = look
+        }
     }
 
     /// A question about what is committed, which answers itself.
@@ -121,10 +153,15 @@ package struct SurfaceRoute: Sendable {
 /// What a request asks for, read, and how the answer to it is put.
 package struct CollectedCommand: Sendable {
     package let command: Command
+    /// Whether a repetition is given the same answer. What is answered with a secret that nobody keeps has another.
+    package let isRemembered: Bool
     package let encode: @Sendable (Reply) -> Response
 
-    package init(_ command: Command, encode: @escaping @Sendable (Reply) -> Response) {
+    package init(
+        _ command: Command, isRemembered: Bool = true, encode: @escaping @Sendable (Reply) -> Response
+    ) {
         self.command = command
+        self.isRemembered = isRemembered
         self.encode = encode
     }
 }
@@ -132,6 +169,7 @@ package struct CollectedCommand: Sendable {
 /// What a request asks for, read.
 package struct DecodedCommand: Sendable {
     package let command: Command
+    package var isRemembered = true
     /// What the dialect itself recognizes a repetition by; an Idempotency-Key goes before it.
     package let replayKey: ReplayKey?
 
@@ -147,12 +185,24 @@ package struct Caller: Sendable {
     package let scopes: ScopeSet
     /// The key that the call is made with; nil for whoever runs the server.
     package let key: AccessKey?
+    /// The install that makes the call, where one does.
+    package let install: LinkingCaller?
     /// When the call came in.
     package let now: Instant
+    /// In which of the two worlds of access the call is.
+    package let world: AccessWorld
+    /// For which known users a client may speak; nil where nobody asks.
+    package internal(set) var proof: IdentityProof?
+    /// The project's rules, where somebody asks.
+    var strategy: Strategy?
+    /// Has something written down that is only watched.
+    var note: (@Sendable (IdentityTokenFault, PersonID?) -> Void)?
 
-    package init(key: AccessKey, at now: Instant) {
+    package init(key: AccessKey, at now: Instant, in world: AccessWorld = .production) {
         self.key = key
+        install = nil
         self.now = now
+        self.world = world
         project = key.project
         scopes = key.scopes
     }
@@ -161,8 +211,26 @@ package struct Caller: Sendable {
     package init(operatorOf project: ProjectID, at now: Instant) {
         self.project = project
         self.now = now
+        world = .production
         scopes = ScopeSet(Scope.allCases)
         key = nil
+        install = nil
+    }
+
+    /// Somebody with no key of a project's: an install, or somebody who is about to be one.
+    package init(_ install: LinkingCaller? = nil, of project: ProjectID, scopes: ScopeSet = [], at now: Instant) {
+        self.install = install
+        self.project = project
+        self.scopes = scopes
+        self.now = now
+        world = .production
+        key = nil
+    }
+
+    /// Whose an Idempotency-Key is: that of an API key or of an install, each with a number of its own.
+    var replayOwner: UInt64 {
+        if let install { return UInt64(bitPattern: install.install.rawValue) << 1 | 1 }
+        return key.map { UInt64(bitPattern: $0.id.rawValue) << 1 } ?? 0
     }
 }
 
@@ -178,6 +246,8 @@ package enum Problem: Equatable, Sendable {
     case refused(Refusal)
     /// The key may not do this.
     case forbidden(Scope)
+    /// A browser calls from an origin that the key's app does not name.
+    case foreignOrigin
     /// The Idempotency-Key is empty, or too long.
     case badIdempotencyKey
     /// Too many calls came, with one key or for one identity; try again after some seconds.
@@ -189,7 +259,7 @@ package enum Problem: Equatable, Sendable {
         switch self {
         case .http(let refusal): refusal.status
         case .refused(let refusal): refusal.status
-        case .forbidden: .forbidden
+        case .forbidden, .foreignOrigin: .forbidden
         case .badIdempotencyKey: .badRequest
         case .rateLimited: .tooManyRequests
         case .unavailable: .serviceUnavailable
@@ -207,6 +277,7 @@ package enum Problem: Equatable, Sendable {
         case .http(let refusal): refusal.code
         case .refused(let refusal): refusal.code
         case .forbidden: "forbidden"
+        case .foreignOrigin: "foreign_origin"
         case .badIdempotencyKey: "bad_idempotency_key"
         case .rateLimited: "rate_limited"
         case .unavailable: "unavailable"
@@ -219,6 +290,7 @@ package enum Problem: Equatable, Sendable {
         case .http(let refusal): refusal.message
         case .refused(let refusal): refusal.message
         case .forbidden(let scope): "This key may not do that; it lacks the scope \(scope.rawValue)."
+        case .foreignOrigin: "This key's app names the web origins that may call with it, and yours is not among them."
         case .badIdempotencyKey:
             "Idempotency-Key must have 1 to \(Gateway.idempotencyKeyCharacters) visible characters."
         case .rateLimited(.key, let seconds): "Too many calls come with this key; try again in \(seconds) s."
@@ -243,10 +315,30 @@ extension Refusal {
         switch self {
         case .idempotencyMismatch: .unprocessableContent
         case .noLoginIdentity: .badRequest
-        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchStrategyVersion: .notFound
-        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties: .badRequest
-        case .claimedByAnother, .oneAlready: .conflict
+        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchTombstone, .noSuchIdentity,
+            .noSuchStrategyVersion:
+            .notFound
+        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties,
+            .tooManyDefinitions:
+            .badRequest
+        case .claimedByAnother, .oneAlready, .identityHeld: .conflict
+        case .blockedIdentity, .tooManyIdentities: .badRequest
         case .aliasesNotAllowed: .forbidden
+        case .noSuchFeedback, .noSuchQuestionnaire: .notFound
+        case .tooManyQuestionnaires, .badAnswer: .badRequest
+        case .notEligible: .conflict
+        case .attachment(.unknown): .notFound
+        case .attachment(.userQuota), .attachment(.projectQuota): .contentTooLarge
+        case .attachment(.otherApp): .forbidden
+        case .attachment(.storedAlready): .conflict
+        case .attachment(.gone): .gone
+        case .access(let refusal): refusal.status
+        case .linking(let fault): fault.status
+        case .noSuch: .notFound
+        case .tooMany: .conflict
+        case .appOfOtherDialect: .badRequest
+        case .signingKeyExists: .conflict
+        case .unproven: .forbidden
         }
     }
 
@@ -260,6 +352,14 @@ extension Refusal {
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
         case .oneAlready: "The two people are one already."
+        case .tooManyDefinitions:
+            "A project may define \(Definitions.limit) funnels and as many metrics; take one away first."
+        case .noSuchIdentity: "The person holds no such identity."
+        case .blockedIdentity: "This value is blocked: it would make one person of strangers."
+        case .identityHeld(let holder):
+            "Person \(holder.rawValue) holds this identity, and one alone may. Detach it there first."
+        case .tooManyIdentities: "The person holds as many values of this type as the strategy allows."
+        case .noSuchTombstone: "There is no tombstone with this id, or it was released."
         case .noSuchMerge: "There is no merge with this id, or it was undone."
         case .noSuchAlias: "There is no alias with this id."
         case .aliasesNotAllowed: "This project's strategy has no use for aliases."
@@ -269,9 +369,53 @@ extension Refusal {
         case .invalidAlias(.noSource): "The source does not exist."
         case .invalidAlias(.noDestination): "The destination does not exist."
         case .tooManyAliases: "A person can be part of at most \(Alias.aliasesPerPerson) aliases."
+        case .immutableIdentity(let type) where type.isDialectsOwn:
+            "The calls of its dialect alone give and take \(type.name), and keep it in step with what else they know."
         case .immutableIdentity(let type): "The value of \(type.name) never changes by this project's strategy."
         case .badStrategy(let fault): fault.message
         case .noSuchStrategyVersion: "The project has had no strategy of this version."
+        case .access(let refusal): refusal.message
+        case .noSuchFeedback: "Feedback not found"
+        case .noSuchQuestionnaire: "Questionnaire not found"
+        case .tooManyQuestionnaires:
+            "A project can have at most \(Questionnaire.countPerProject) questionnaires."
+        case .noSuch(let noun): "There is no \(noun.rawValue) with this id."
+        case .tooMany(let noun): "There are as many \(noun.rawValue)s as there may be."
+        case .appOfOtherDialect(let dialect):
+            "app: the app speaks \(dialect.rawValue), and a key of this kind does not."
+        case .notEligible(.inactive): "Questionnaire is inactive"
+        case .notEligible(.globallyDismissed): "Questionnaires were dismissed"
+        case .notEligible(.alreadyResponded): "Already responded"
+        case .badAnswer(let fault): fault.message
+        case .attachment(.unknown): "There is no attachment with this id."
+        case .attachment(.userQuota(let bytes, let used)):
+            "The user's attachments may have \(bytes) bytes in all, and have \(used)."
+        case .attachment(.projectQuota(let bytes, let used)):
+            "The project's attachments may have \(bytes) bytes in all, and have \(used)."
+        case .attachment(.otherApp): "The attachment was announced by another app."
+        case .attachment(.storedAlready): "The attachment is there already."
+        case .attachment(.gone): "The attachment was deleted, or did not come in time; announce it anew."
+        case .linking(let fault): fault.message
+        case .signingKeyExists: "A signing key of this project has or had this kid; give the new one another."
+        case .unproven(let fault, _):
+            "A client key may not speak for a known user without a token: send Onym-Identity-Token with a JWT that your "
+                + "back end has signed for the user. \(fault.message)"
+        }
+    }
+}
+
+extension AnswerFault {
+    /// As clients of the Claim dialect read it.
+    package var message: String {
+        switch self {
+        case .unknownQuestion(let id): "unknown question id \"\(id.prefix(100))\""
+        case .isRequired(let id): "\"\(id)\" is required"
+        case .mustBeText(let id): "\"\(id)\" must be a string"
+        case .tooLong(let id): "\"\(id)\" must be at most \(Questionnaire.Question.textUnits) characters"
+        case .mustBeOption(let id): "\"\(id)\" must be one of the options"
+        case .mustBeOptions(let id): "\"\(id)\" must be an array of different options"
+        case .mustBeInteger(let id, let range):
+            "\"\(id)\" must be an integer \(range.lowerBound)-\(range.upperBound)"
         }
     }
 }

@@ -48,14 +48,17 @@ package struct ResponseFraming: Equatable, Sendable {
 
 extension Response {
     /// Appends the answer as it goes over the wire, with the fields that the connection adds to it.
+    ///
+    /// - Parameter length: how long the body is, where it is sent later, piece by piece.
     package func write(
-        to output: inout [UInt8], framing: ResponseFraming, addFields: (inout [UInt8]) -> Void = { _ in }
+        to output: inout [UInt8], framing: ResponseFraming, length: Int? = nil,
+        addFields: (inout [UInt8]) -> Void = { _ in }
     ) {
         output.append(copying: status.line.span)
         if let contentType { output.append(copying: contentType.field.line.span) }
         if !status.forbidsBody {
             output.append("Content-Length: ")
-            output.append(decimal: body.count)
+            output.append(decimal: length ?? body.count)
             output.append("\r\n")
         }
         for field in fields { output.append(copying: field.line.span) }

@@ -27,6 +27,15 @@ final class Connection: StreamOwner {
         let context: AnswerContext
         /// The answer as it goes over the wire, once it is there.
         var bytes: [UInt8]?
+        /// What follows it piece by piece, if anything does.
+        var rest: Rest?
+    }
+
+    /// The part of an answer's body that has not come yet.
+    private struct Rest {
+        var length: Int
+        let askForMore: @Sendable () -> Void
+        var isAskedFor = false
     }
 
     let id: ConnectionID
@@ -102,7 +111,8 @@ final class Connection: StreamOwner {
 
     /// Reads on in what came in before.
     private func processInput() {
-        guard stage == .open, !input.isEmpty else { return }
+        // A body may have come whole while nobody took it: then its end is due, and no more bytes come before it.
+        guard stage == .open, !input.isEmpty || incoming != nil else { return }
         // Taken out while it is read, so that nothing is copied when the rest is put back.
         var bytes = input
         input = []
@@ -149,7 +159,7 @@ final class Connection: StreamOwner {
         parser.bodyLimit = limit
         self.incoming = incoming
         if announced > limit {
-            refuse(.bodyTooLarge(limit: limit))
+            refuse(incoming.isGzip ? .compressedBodyTooLarge(limit: limit) : .bodyTooLarge(limit: limit))
             return
         }
         if announced != 0 {
@@ -252,10 +262,13 @@ final class Connection: StreamOwner {
         }
     }
 
-    private func write(_ response: Response, _ context: AnswerContext, to output: inout [UInt8]) {
+    private func write(
+        _ response: Response, _ context: AnswerContext, length: Int? = nil, to output: inout [UInt8]
+    ) {
+        let response = response.status.rawValue >= 400 ? context.rewrite?(response) ?? response : response
         var framing = context.framing
         if loop.isDraining { framing.keepsAlive = false }
-        response.write(to: &output, framing: framing) { output in
+        response.write(to: &output, framing: framing, length: length) { output in
             context.addFields(date: loop.date, to: &output)
         }
         if !framing.keepsAlive, stage == .open { stage = .finishing }
@@ -273,17 +286,65 @@ final class Connection: StreamOwner {
             let context = waiting.removeFirst().context
             firstOrdinal += 1
             write(response, context, to: &output)
-            while let bytes = waiting.first?.bytes {
-                output.append(contentsOf: bytes)
-                waiting.removeFirst()
-                firstOrdinal += 1
-            }
+            goOn()
         } else {
             var bytes: [UInt8] = []
             write(response, waiting[index].context, to: &bytes)
             waiting[index].bytes = bytes
         }
         if !isProcessing { loop.settleLater(self) }
+    }
+
+    /// Takes the answers that are there into the output, up to one that is waited for.
+    private func goOn() {
+        while let bytes = waiting.first?.bytes {
+            output.append(contentsOf: bytes)
+            if waiting[0].rest != nil {
+                waiting[0].bytes = nil
+                return
+            }
+            waiting.removeFirst()
+            firstOrdinal += 1
+        }
+    }
+
+    /// The head of an answer has come, and its body comes in pieces.
+    func begin(
+        _ ordinal: UInt64, with head: Response, length: Int, askForMore: @escaping @Sendable () -> Void
+    ) {
+        guard stage != .closed, ordinal >= firstOrdinal, ordinal - firstOrdinal < UInt64(waiting.count) else { return }
+        let index = Int(ordinal - firstOrdinal)
+        let context = waiting[index].context
+        var bytes: [UInt8] = []
+        write(head, context, length: length, to: &bytes)
+        waiting[index].bytes = bytes
+        if length > 0, !context.framing.omitsBody { waiting[index].rest = Rest(length: length, askForMore: askForMore) }
+        if index == 0 { goOn() }
+        if !isProcessing { loop.settleLater(self) }
+    }
+
+    /// A piece of the answer that is being sent has come.
+    func send(_ piece: [UInt8], of ordinal: UInt64) {
+        guard stage != .closed, ordinal == firstOrdinal, let rest = waiting.first?.rest else { return }
+        precondition(piece.count <= rest.length, "An answer is longer than was said.")
+        output.append(contentsOf: piece)
+        waiting[0].rest?.length -= piece.count
+        waiting[0].rest?.isAskedFor = false
+        if piece.count == rest.length {
+            waiting.removeFirst()
+            firstOrdinal += 1
+            goOn()
+        }
+        loop.settleLater(self)
+    }
+
+    /// Asks for the next piece of the answer that is being sent, if there is room for it.
+    private func askForMore() {
+        guard stage != .closed, let rest = waiting.first?.rest, waiting[0].bytes == nil, !rest.isAskedFor,
+            stream.queuedBytes + output.count <= loop.limits.outputBytes / 2
+        else { return }
+        waiting[0].rest?.isAskedFor = true
+        rest.askForMore()
     }
 
     /// Refuses the message that is being read, and reads no more.
@@ -319,6 +380,7 @@ final class Connection: StreamOwner {
             flush()
             if stage == .open, !isFull { processInput() }
         } while !output.isEmpty
+        askForMore()
         if stage == .open { pauseOrResume() }
         updateDeadline()
     }

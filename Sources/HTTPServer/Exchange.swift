@@ -28,6 +28,22 @@ package struct Exchange: Sendable {
         loop.connection(connection)?.complete(ordinal, with: response)
     }
 
+    /// Sends an answer whose body comes in pieces, each asked for when there is room for it: ``send(_:)`` is due each time,
+    /// or ``fail()``. On the loop's thread, once.
+    package func answer(_ head: Response, length: Int, askForMore: @escaping @Sendable () -> Void) {
+        loop.connection(connection)?.begin(ordinal, with: head, length: length, askForMore: askForMore)
+    }
+
+    /// Sends the piece that was asked for. On the loop's thread.
+    package func send(_ piece: [UInt8]) {
+        loop.connection(connection)?.send(piece, of: ordinal)
+    }
+
+    /// Ends the connection, because the rest of a body cannot be had. On the loop's thread.
+    package func fail() {
+        loop.connection(connection)?.close()
+    }
+
     /// Asks for more of a streamed body. On the loop's thread.
     package func resume() {
         loop.connection(connection)?.resumeBody()

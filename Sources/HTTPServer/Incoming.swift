@@ -40,6 +40,11 @@ final class Incoming {
         let group = loop.router.groups[any.group]
         self.group = group
         context.traceField = group.traceField
+        if let alternative = group.alternative, let accept = head.value(of: "accept", in: bytes),
+            String(copying: bytes.extracting(accept)).lowercased().contains(alternative.mediaType)
+        {
+            context.rewrite = alternative.rewrite
+        }
         let origin = head.value(of: "origin", in: bytes).map { String(copying: bytes.extracting($0)) }
         if let cors = group.cors, let origin, cors.allowsOrigin(origin) {
             context.corsFields = Incoming.corsFields(origin, cors)
@@ -49,7 +54,10 @@ final class Incoming {
             return
         }
         guard let target = match.targets[head.method] ?? (head.method == .head ? match.targets[.get] : nil) else {
-            refusal = refuse(.methodNotAllowed(allowed: Incoming.allowed(match.targets.methods)))
+            refusal = refuse(
+                .methodNotAllowed(
+                    method: Incoming.method(bytes), path: String(copying: bytes.extracting(path)),
+                    allowed: Incoming.allowed(match.targets.methods)))
             return
         }
         let route = loop.router[target]
@@ -129,7 +137,7 @@ final class Incoming {
     /// Puts a refusal into the envelope of the route's group.
     func refuse(_ refusal: HTTPRefusal) -> Response {
         var response = (group?.refuse ?? fallback)(refusal, context.id)
-        if case .methodNotAllowed(let allowed) = refusal {
+        if case .methodNotAllowed(_, _, let allowed) = refusal {
             response.fields.append(.init("Allow", Incoming.list(allowed)))
         }
         if refusal == .overloaded { response.fields.append(.init("Retry-After", "1")) }
@@ -194,6 +202,8 @@ struct AnswerContext {
     var traceField: StaticString?
     /// What a browser that called from another origin is told, as lines of the head.
     var corsFields: [UInt8] = []
+    /// Puts what is refused into the form that was asked for.
+    var rewrite: (@Sendable (Response) -> Response)?
 
     /// Appends the fields that every answer has. The date comes as a line of its own.
     func addFields(date: [UInt8], to output: inout [UInt8]) {

@@ -54,6 +54,13 @@ package struct BufferedBody: Equatable, Sendable {
 
     package init() {}
 
+    /// Takes JSON that calls itself plain text as well: pages send it so, because then no browser asks first.
+    package static var plainTextToo: BufferedBody {
+        var body = BufferedBody()
+        body.mediaTypes.append("text/plain")
+        return body
+    }
+
     /// Takes a request with no body as well.
     package static var optional: BufferedBody {
         var body = BufferedBody()
@@ -80,19 +87,34 @@ package final class RouteGroup: Sendable {
     package let cors: CORSPolicy?
     /// A field in which 32 hexadecimal digits that stand for the request are answered.
     package let traceField: StaticString?
+    /// How this group says no to whoever asks for it in another form.
+    package let alternative: AlternativeForm?
     package let routes: [Route]
     /// Puts what HTTP itself refuses into the envelope that this group's clients read.
     package let refuse: @Sendable (HTTPRefusal, RequestID) -> Response
 
     package init(
-        name: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil, routes: [Route],
+        name: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil,
+        alternative: AlternativeForm? = nil, routes: [Route],
         refuse: @escaping @Sendable (HTTPRefusal, RequestID) -> Response
     ) {
+        self.alternative = alternative
         self.name = name
         self.cors = cors
         self.traceField = traceField
         self.routes = routes
         self.refuse = refuse
+    }
+}
+
+/// Another form of what a group refuses, for clients whose `Accept` names it.
+package struct AlternativeForm: Sendable {
+    package let mediaType: String
+    package let rewrite: @Sendable (Response) -> Response
+
+    package init(_ mediaType: String, rewrite: @escaping @Sendable (Response) -> Response) {
+        self.mediaType = mediaType
+        self.rewrite = rewrite
     }
 }
 
@@ -119,10 +141,12 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
     /// An escape in the path or the query is malformed, or hides a NUL or bytes that are not UTF-8.
     case malformedTarget
     case notFound(method: String, path: String)
-    case methodNotAllowed(allowed: [Method])
+    case methodNotAllowed(method: String, path: String, allowed: [Method])
     case requestTimeout
     case lengthRequired
     case bodyTooLarge(limit: Int)
+    /// The body is longer than the limit even before it is inflated.
+    case compressedBodyTooLarge(limit: Int)
     /// The body inflates to more than the limit.
     case inflatedBodyTooLarge(limit: Int)
     case unsupportedMediaType(String)
@@ -141,7 +165,7 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
         case .methodNotAllowed: .methodNotAllowed
         case .requestTimeout: .requestTimeout
         case .lengthRequired: .lengthRequired
-        case .bodyTooLarge, .inflatedBodyTooLarge: .contentTooLarge
+        case .bodyTooLarge, .compressedBodyTooLarge, .inflatedBodyTooLarge: .contentTooLarge
         case .unsupportedMediaType, .unsupportedContentEncoding: .unsupportedMediaType
         case .overloaded: .serviceUnavailable
         case .internalFault: .internalServerError
@@ -154,7 +178,7 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
         case .message(.malformed): "malformed_request"
         case .message(.targetTooLong): "target_too_long"
         case .message(.headTooLarge): "head_too_large"
-        case .message(.bodyTooLarge), .bodyTooLarge, .inflatedBodyTooLarge: "body_too_large"
+        case .message(.bodyTooLarge), .bodyTooLarge, .compressedBodyTooLarge, .inflatedBodyTooLarge: "body_too_large"
         case .message(.unsupportedVersion): "unsupported_version"
         case .message(.unsupportedTransferCoding): "unsupported_transfer_coding"
         case .message(.unsupportedExpectation): "unsupported_expectation"
@@ -177,11 +201,12 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
         case .message(let fault): fault.message
         case .malformedTarget: "The path or the query has a malformed escape; encode it as UTF-8, each byte as %XX."
         case .notFound(let method, let path): "There is no \(method) \(path)."
-        case .methodNotAllowed(let allowed):
+        case .methodNotAllowed(_, _, let allowed):
             "This path takes only \(allowed.map { String(describing: $0.name) }.joined(separator: ", "))."
         case .requestTimeout: "The request did not arrive in time."
         case .lengthRequired: "This call needs a body; send one, with its Content-Length."
-        case .bodyTooLarge(let limit): "The body is longer than the \(limit) bytes that this call takes."
+        case .bodyTooLarge(let limit), .compressedBodyTooLarge(let limit):
+            "The body is longer than the \(limit) bytes that this call takes."
         case .inflatedBodyTooLarge(let limit): "The body inflates to more than the \(limit) bytes that this call takes."
         case .unsupportedMediaType(let type): "The media type \"\(type)\" is not taken here; send application/json."
         case .unsupportedContentEncoding(let coding):

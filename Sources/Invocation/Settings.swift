@@ -7,19 +7,23 @@ package struct SettingDefinition: Sendable {
     package let standard: String?
     /// Whether the value is a secret: then it has no flag, and is never shown.
     package let isSecret: Bool
+    /// Whether a part of the value may be a secret: then it is never shown.
+    package let mayHoldSecret: Bool
     /// Whether it may stand in the settings file.
     package let isInFile: Bool
     /// Says what a value has to be; nil where this one is right.
     package let demand: @Sendable (String) -> String?
 
     package init(
-        _ name: String, _ summary: String, standard: String? = nil, isSecret: Bool = false, isInFile: Bool = true,
+        _ name: String, _ summary: String, standard: String? = nil, isSecret: Bool = false,
+        mayHoldSecret: Bool = false, isInFile: Bool = true,
         demand: @escaping @Sendable (String) -> String? = { _ in nil }
     ) {
         self.name = name
         self.summary = summary
         self.standard = standard
         self.isSecret = isSecret
+        self.mayHoldSecret = isSecret || mayHoldSecret
         self.isInFile = isInFile
         self.demand = demand
     }
@@ -80,7 +84,7 @@ package struct Settings: Sendable {
                 }
             if let value = entry.value, let demand = definition.demand(value) {
                 throw UsageFault(
-                    "\(Settings.place(entry, file?.path)) must be \(demand), not \"\(definition.isSecret ? "…" : value)\"."
+                    "\(Settings.place(entry, file?.path)) must be \(demand), not \"\(definition.mayHoldSecret ? "…" : value)\"."
                 )
             }
             entries.append(entry)

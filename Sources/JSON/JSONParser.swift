@@ -21,8 +21,10 @@ package final class JSONParser {
     deinit { unsafe onym_json_parser_free(handle) }
 
     /// Reads a document and lends its root; values are good until the body returns.
+    ///
+    /// - Parameter mends: takes halves of characters, too, and has U+FFFD in their place.
     package func read<Result>(
-        _ bytes: [UInt8], _ body: (JSONValue) throws(JSONFault) -> Result
+        _ bytes: [UInt8], mends: Bool = false, _ body: (JSONValue) throws(JSONFault) -> Result
     ) throws(JSONFault) -> Result {
         var root = unsafe onym_json_value()
         let code = unsafe bytes.withUnsafeBufferPointer { bytes in
@@ -35,7 +37,9 @@ package final class JSONParser {
         case ONYM_JSON_TOO_DEEP: throw JSONFault(.tooDeep)
         case ONYM_JSON_BAD_NUMBER: throw JSONFault(.badNumber)
         case ONYM_JSON_NO_MEMORY: throw JSONFault(.tooLarge)
-        default: throw JSONFault(.malformed)
+        default:
+            guard mends, let mended = LoneSurrogates.replaced(in: bytes) else { throw JSONFault(.malformed) }
+            return try read(mended, body)
         }
     }
 }

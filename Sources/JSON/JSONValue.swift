@@ -122,7 +122,7 @@ package struct JSONValue {
 
 /// A text of the document that a parser holds: a key, mostly. It must not outlive the call that lent it.
 @safe
-package struct JSONText {
+package struct JSONText: Equatable {
     private let text: onym_json_text
 
     init(_ text: onym_json_text) { unsafe self.text = text }
@@ -148,6 +148,19 @@ package struct JSONText {
     /// Lends the bytes.
     package func withBytes<Result>(_ body: (borrowing Span<UInt8>) -> Result) -> Result {
         body(unsafe Span(_unsafeElements: bytes))
+    }
+
+    package static func == (one: JSONText, other: JSONText) -> Bool {
+        one.withBytes { unsafe $0.equals(Span(_unsafeElements: other.bytes)) }
+    }
+
+    package func equals(_ other: String) -> Bool {
+        withBytes { $0.equals(other.utf8.span) }
+    }
+
+    package func hasPrefix(_ literal: StaticString) -> Bool {
+        let count = literal.utf8CodeUnitCount
+        return withBytes { $0.count >= count && $0.extracting(first: count).equals(literal) }
     }
 
     /// Matches a literal, for `switch key { case "email": … }`.

@@ -67,6 +67,18 @@ package struct JSONWriter: Sendable {
         needsComma = true
     }
 
+    /// Writes a text that was read.
+    package mutating func string(_ text: JSONText) {
+        text.withBytes { write(quoted: $0, colon: false) }
+        needsComma = true
+    }
+
+    /// Writes a word of ours, of letters that need no escape.
+    package mutating func word(_ word: StaticString) {
+        bytes.append(quoted: word, comma: needsComma, colon: false)
+        needsComma = true
+    }
+
     /// Writes a string of ASCII that needs no escape: digits, dates, words of ours.
     package mutating func plainString(_ value: some Collection<UInt8>) {
         separate()
@@ -92,8 +104,7 @@ package struct JSONWriter: Sendable {
             separate()
             value.appendNumber(to: &bytes)
         case .string:
-            value.anyText.withBytes { write(quoted: $0, colon: false) }
-            needsComma = true
+            string(value.anyText)
         case .array:
             beginArray()
             try? value.forEachElement(at: "") { copy($0) }

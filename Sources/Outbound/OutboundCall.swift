@@ -4,14 +4,30 @@ import CCurl
 package struct OutboundCall: Equatable, Sendable {
     package let url: OutboundURL
     package let method: Method
+    package let fields: [Field]
+
+    package struct Field: Equatable, Sendable {
+        package let name: String
+        package let value: String
+    }
 
     package enum Method: Equatable, Sendable {
         case get
         case post([UInt8], contentType: String)
     }
 
-    /// - Precondition: a content type is one line of visible ASCII.
-    package init(_ method: Method, _ url: OutboundURL) {
+    /// - Parameter bearer: what is sent as `Authorization: Bearer …`; nil for calls that need none.
+    /// - Precondition: a content type, a bearer and a field are one line of visible ASCII each.
+    package init(
+        _ method: Method, _ url: OutboundURL, bearer: String? = nil, fields: [(name: String, value: String)] = []
+    ) {
+        var all = fields.map { Field(name: $0.name, value: $0.value) }
+        if let bearer { all.append(Field(name: "Authorization", value: "Bearer \(bearer)")) }
+        for field in all {
+            precondition(
+                "\(field.name)\(field.value)".utf8.allSatisfy { (0x20..<0x7F).contains($0) }, "A field has one line.")
+        }
+        self.fields = all
         if case .post(_, let contentType) = method {
             precondition(contentType.utf8.allSatisfy { (0x20..<0x7F).contains($0) }, "A field has one line.")
         }
@@ -55,6 +71,8 @@ package enum OutboundFault: Error, Equatable, Sendable {
     /// The name has no address.
     case notResolved
     case notConnected
+    /// The address is one of a private network, or of this machine, which this client does not call.
+    case notAllowed
     /// The certificate is not one that is trusted here, or TLS failed otherwise.
     case notTrusted
     case timedOut
@@ -84,6 +102,7 @@ package enum OutboundFault: Error, Equatable, Sendable {
         switch self {
         case .notResolved: "The server's name has no address."
         case .notConnected: "The server cannot be reached."
+        case .notAllowed: "The server's address is private; see webhook_private_addresses in the settings."
         case .notTrusted: "The server's certificate is not trusted."
         case .timedOut: "The server did not answer in time."
         case .answerTooLarge: "The server's answer is too large."
@@ -106,6 +125,8 @@ package struct OutboundLimits: Equatable, Sendable {
     package var callsAtOnce = 64
     /// Calls that wait for others to end.
     package var callsWaiting = 1_024
+    /// Whether addresses of private networks and of this machine are called.
+    package var allowsPrivateAddresses = true
 
     package init() {}
 }

@@ -146,6 +146,7 @@ private final class Transfer {
     private let done: @Sendable (OutboundClient.Result) -> Void
     private var body: [UInt8] = []
     private var isTooLarge = false
+    private var isNotAllowed = false
 
     init(
         _ call: OutboundCall, _ limits: OutboundLimits, milliseconds: Int, authorities: String?,
@@ -157,11 +158,9 @@ private final class Transfer {
         unsafe self.handle = handle
         self.limit = limits.answerBytes
         self.done = done
-        if case .post(_, let contentType) = call.method {
-            unsafe fields = curl_slist_append(nil, "Content-Type: \(contentType)")
-        } else {
-            unsafe fields = nil
-        }
+        var lines = call.fields.map { "\($0.name): \($0.value)" }
+        if case .post(_, let contentType) = call.method { lines.append("Content-Type: \(contentType)") }
+        unsafe fields = lines.reduce(nil) { unsafe curl_slist_append($0, $1) }
         set(CURLOPT_URL, call.url.description)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_PROXY, "")
@@ -179,8 +178,9 @@ private final class Transfer {
         if case .post(let bytes, _) = call.method {
             codes.append(
                 unsafe bytes.withUnsafeBytes { unsafe onym_curl_set_body(handle, $0.baseAddress, $0.count) })
-            codes.append(unsafe onym_curl_set_fields(handle, fields))
         }
+        codes.append(unsafe onym_curl_set_fields(handle, fields))
+        if !limits.allowsPrivateAddresses { codes.append(refusePrivateAddresses()) }
         codes.append(
             unsafe onym_curl_set_writer(
                 handle,
@@ -191,6 +191,30 @@ private final class Transfer {
                     return unsafe transfer.take(piece) ? piece.count : 0
                 }, Unmanaged.passUnretained(self).toOpaque()))
         precondition(codes.allSatisfy { $0 == CURLE_OK }, "libcurl does not take what a call needs.")
+    }
+
+    /// Looks at each address when it is connected to, so no name can stand for one address when it is looked at and for
+    /// another when it is called.
+    private func refusePrivateAddresses() -> CURLcode {
+        unsafe onym_curl_set_opener(
+            handle,
+            { context, _, address in
+                guard let context = unsafe context, let address = unsafe address else { return -1 }
+                let transfer = unsafe Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                // The structure ends in a sockaddr, which is as long as its family needs it to be.
+                let start = unsafe UnsafeRawPointer(address) + Transfer.addressOffset
+                let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(address.pointee.addrlen))
+                guard unsafe transfer.mayCall(address.pointee.family, Array(bytes)) else { return -1 }
+                let type = unsafe address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
+                return unsafe socket(address.pointee.family, type, address.pointee.protocol)
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private static let addressOffset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0
+
+    private func mayCall(_ family: CInt, _ address: [UInt8]) -> Bool {
+        isNotAllowed = !PublicAddress.includes(family: family, sockaddr: address)
+        return !isNotAllowed
     }
 
     deinit {
@@ -219,7 +243,7 @@ private final class Transfer {
         if code == CURLE_OK {
             done(.success(OutboundAnswer(status: unsafe onym_curl_status(handle), body: body)))
         } else {
-            done(.failure(isTooLarge ? .answerTooLarge : OutboundFault(code)))
+            done(.failure(isTooLarge ? .answerTooLarge : isNotAllowed ? .notAllowed : OutboundFault(code)))
         }
     }
 

@@ -1,4 +1,5 @@
 import Invocation
+import StorePostgres
 
 /// A command of the program.
 protocol ProgramCommand: SendableMetatype {
@@ -8,6 +9,8 @@ protocol ProgramCommand: SendableMetatype {
     /// The flags that it has besides settings, as its help shows them.
     static var usage: String { get }
     static var valuedFlags: [String] { get }
+    /// The words that it needs behind its name, in their order.
+    static var operands: [String] { get }
     static var switches: [String] { get }
 
     /// Does it. Answers the exit code.
@@ -16,6 +19,7 @@ protocol ProgramCommand: SendableMetatype {
 
 extension ProgramCommand {
     static var valuedFlags: [String] { [] }
+    static var operands: [String] { [] }
     static var switches: [String] { ["json"] }
 
     static var words: [String] { name.split(separator: " ").map(String.init) }
@@ -31,6 +35,21 @@ struct CommandContext {
     var isForPrograms: Bool { arguments.has("json") }
 
     var dataFolder: DataFolder { DataFolder(path: settings["data"] ?? "data") }
+
+    /// The database that the store is in; nil where it is a file in the data folder.
+    var database: PostgresSettings? {
+        settings["store"].flatMap(database(at:))
+    }
+
+    /// A database, as the settings want it used.
+    func database(at address: String) -> PostgresSettings? {
+        guard var database = PostgresSettings(address: address, schema: settings["store_schema"] ?? "onym") else {
+            return nil
+        }
+        database.preparesStatements = settings["store_prepared"] != "off"
+        database.partitionRows = settings["store_partition_rows"].flatMap(Int64.init) ?? database.partitionRows
+        return database
+    }
 }
 
 /// Why a command did not do what it was told.

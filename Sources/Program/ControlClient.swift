@@ -1,18 +1,20 @@
+import DialectIDSync
 import DialectNative
 import Engine
 import EventLoop
+import Gateway
 import Glibc
 import HTTPServer
 import Invocation
 import JSON
-import StoreSQLite
 
 /// Makes the calls of the command line: to the server that runs, else to one in this process, for the one call.
 struct ControlClient {
     let folder: DataFolder
     /// The project that is meant; nil where there is only one.
     let project: String?
-    let terminal: Terminal
+    /// Opens the store for a call, where nobody serves it from this folder.
+    let openStore: () throws(CommandFault) -> OpenedStore
 
     struct Answer: Equatable {
         let status: Int
@@ -28,12 +30,29 @@ struct ControlClient {
 
     /// Makes one call.
     func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
-        let request = request(method, path, body)
-        if let descriptor = try connect() { return try exchange(request, descriptor) }
-        return try servingAlone { () throws(CommandFault) in
-            guard let descriptor = try connect() else { throw .failed("\(folder.control.path) is gone.") }
-            return try exchange(request, descriptor)
+        try session { session throws(CommandFault) in try session.call(method, path, body: body) }
+    }
+
+    /// Several calls to one server: the one that runs, or one in this process that serves until the last.
+    struct Session {
+        fileprivate let client: ControlClient
+        /// Whether nobody else serves the store.
+        let isAlone: Bool
+
+        func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
+            guard let descriptor = try client.connect() else {
+                throw .failed("\(client.folder.control.path) is gone: the server has stopped.")
+            }
+            return try client.exchange(client.request(method, path, body), descriptor)
         }
+    }
+
+    func session<Result>(_ body: (Session) throws(CommandFault) -> Result) throws(CommandFault) -> Result {
+        if let descriptor = try connect() {
+            close(descriptor)
+            return try body(Session(client: self, isAlone: false))
+        }
+        return try servingAlone { () throws(CommandFault) in try body(Session(client: self, isAlone: true)) }
     }
 
     /// Connects to whoever serves the store; nil where nobody does.
@@ -47,9 +66,12 @@ struct ControlClient {
     }
 
     /// Serves a store that nobody serves for as long as a body takes.
-    private func servingAlone(_ body: () throws(CommandFault) -> Answer) throws(CommandFault) -> Answer {
-        let store = try folder.openStore(terminal)
-        defer { store.close() }
+    private func servingAlone<Result>(
+        _ body: () throws(CommandFault) -> Result
+    ) throws(CommandFault) -> Result {
+        let opened = try openStore()
+        defer { opened.close() }
+        let (store, master) = (opened.store, opened.master)
         let lanes = Lanes()
         let engine = Engine(
             store: store, lanes: 1, clock: SystemClock.now, monotonic: MonotonicClock.nanoseconds,
@@ -57,10 +79,14 @@ struct ControlClient {
         defer { engine.stop() }
         let readers = Readers(threads: 1)
         defer { readers.stop() }
+        let inspection = Inspection(secrets: IDSyncSecrets(master: master), TestReceipts(master: master))
+        let rehearsals = Rehearsals(store: store, clock: SystemClock.now)
+        defer { rehearsals.stop() }
+        inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [])
         let server: ControlServer
         do throws(SystemFault) {
             server = try ControlServer(
-                Inspection().sources, engine, readers, store, lane: 0, clock: SystemClock.now, at: folder.control)
+                inspection.sources, engine, readers, store, lane: 0, clock: SystemClock.now, at: folder.control)
         } catch {
             throw CommandFault(error)
         }
@@ -109,15 +135,36 @@ struct ControlClient {
 }
 
 extension CommandContext {
-    /// Makes a call, and answers what is no problem.
-    func control(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
+    /// What makes calls for this command.
+    func controlClient() throws(CommandFault) -> ControlClient {
         let project = arguments["project"]
         guard project.map({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) ?? true else {
             throw .usage("--project must be the id of a project, which is a number.")
         }
-        let client = ControlClient(folder: dataFolder, project: project, terminal: terminal)
-        let answer = try client.call(method, path, body: body)
-        guard answer.status == 200 else { throw .failed(answer.problem) }
+        return ControlClient(
+            folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() })
+    }
+
+    /// Makes a call, and answers what is no problem.
+    func control(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
+        try controlClient().session { session throws(CommandFault) in
+            try session.done(method, path, body: body)
+        }
+    }
+
+    /// Makes a call, and prints what it came to.
+    func show(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Int32 {
+        let answer = try control(method, path, body: body)
+        terminal.result(isForPrograms ? answer.text : try Readable.text(answer))
+        return 0
+    }
+}
+
+extension ControlClient.Session {
+    /// Makes a call, and answers what is no problem.
+    func done(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
+        let answer = try call(method, path, body: body)
+        guard (200..<300).contains(answer.status) else { throw .failed(answer.problem) }
         return answer
     }
 }

@@ -11,6 +11,7 @@ import HTTPServer
 /// Whoever can open the socket can open the store beside it, so no key is asked for.
 final class ControlServer: Sendable {
     private let server: Server
+    private let gateway: Gateway
     private let file: SocketFile
 
     /// Serves a store that this process has open, on one lane of its engine.
@@ -20,7 +21,8 @@ final class ControlServer: Sendable {
     ) throws(SystemFault) {
         let gateway = Gateway(
             surfaces: [Native.surface(sources, door: .control)], engine: engine, store: store, readers: readers,
-            lanes: lane..<lane + 1, limits: .off, clock: clock)
+            lanes: lane..<lane + 1, limits: .off, clock: clock, monotonic: MonotonicClock.nanoseconds)
+        self.gateway = gateway
         var http = Server.Configuration(
             groups: gateway.groups, loops: 1, refuse: { refusal, id in Native.problem(.http(refusal), id) })
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
@@ -33,6 +35,7 @@ final class ControlServer: Sendable {
 
     /// Finishes what is in flight, and removes the socket.
     func stop() {
+        gateway.stop()
         server.stop()
         file.remove()
     }
@@ -47,4 +50,5 @@ final class Unobserved: ServerObserver, EngineObserver {
     func committed(calls: Int, nanoseconds: UInt64) {}
     func faulted(_ fault: StoreFault) {}
     func recovered() {}
+    func tookUnproven(_ dialect: Dialect, calls: Int) {}
 }

@@ -13,6 +13,8 @@ struct DataFolder: Equatable, Sendable {
     var masterKeyPath: String { "\(path)/master.key" }
     /// The socket that the command line reaches a running server by.
     var control: SocketFile { SocketFile(folder: path, name: "onym.sock") }
+    /// The folder of the files that came with events.
+    var attachments: String { "\(path)/attachments" }
     var settingsPath: String { "\(path)/onym.toml" }
 
     /// What the settings file says; nil where there is none.
@@ -90,6 +92,10 @@ struct MasterKey: Equatable, Sendable {
     }
 
     var text: String { Hexadecimal.encode(bytes) }
+
+    /// By which servers of one store find out that they have the same key; it tells nothing of it.
+    var mark: [UInt8] { HMAC(key: bytes).authenticate(Array("onym master key".utf8)).bytes }
+    static let markName = "master_key_mark"
 }
 
 /// The few things that are done with small files.
@@ -110,13 +116,21 @@ enum Files {
     }
 
     static func read(_ path: String, orElse message: String) throws(CommandFault) -> String {
+        String(decoding: try bytes(path, orElse: message), as: UTF8.self)
+    }
+
+    static func bytes(_ path: String, orElse message: String) throws(CommandFault) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .failed("\(message): \(unsafe String(cString: strerror(errno))).") }
         defer { close(descriptor) }
-        return try read(descriptor, orElse: message)
+        return try bytes(descriptor, orElse: message)
     }
 
     static func read(_ descriptor: CInt, orElse message: String) throws(CommandFault) -> String {
+        String(decoding: try bytes(descriptor, orElse: message), as: UTF8.self)
+    }
+
+    private static func bytes(_ descriptor: CInt, orElse message: String) throws(CommandFault) -> [UInt8] {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 4096)
         while bytes.count < 1 << 20 {
@@ -125,7 +139,7 @@ enum Files {
             if count == 0 { break }
             bytes += piece[..<count]
         }
-        return String(decoding: bytes, as: UTF8.self)
+        return bytes
     }
 
     /// Whether nobody but its owner may read or write a file.

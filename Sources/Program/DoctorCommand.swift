@@ -1,5 +1,6 @@
 import Domain
 import JSON
+import StorePostgres
 import StoreSQLite
 
 /// `onym doctor`: checks what must always be true of a store.
@@ -9,10 +10,14 @@ enum DoctorCommand: ProgramCommand {
     static let usage = "onym doctor [--data DIR] [--json]"
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let findings: [Doctor.Finding]
+        let progress: (String) -> Void = { what in context.terminal.note("Checking the \(what).") }
+        let findings: [Finding]
         do throws(StoreFault) {
-            let doctor = try Doctor(context.dataFolder.store) { what in context.terminal.note("Checking the \(what).") }
-            findings = try doctor.examine()
+            if let database = context.database {
+                findings = try PostgresDoctor(database, progress: progress).examine()
+            } else {
+                findings = try Doctor(context.dataFolder.store, progress: progress).examine()
+            }
         } catch {
             throw CommandFault(error)
         }

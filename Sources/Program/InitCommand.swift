@@ -14,9 +14,20 @@ enum InitCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let credentials = try make(
-            in: context.dataFolder, project: context.arguments["project"] ?? "Demo",
-            masterKey: context.settings["master_key"])
+        let name = context.arguments["project"] ?? "Demo"
+        let credentials: ProjectPlan.Credentials
+        if let database = context.database {
+            try check(name)
+            let opened = try OpenedStore(in: database, context.dataFolder, masterKey: context.settings["master_key"])
+            defer { opened.close() }
+            guard opened.store.directory.projects.isEmpty, let made = try opened.makeProject(name) else {
+                throw .failed("There is a project in that schema of the database already; nothing was changed.")
+            }
+            credentials = made
+        } else {
+            credentials = try make(
+                in: context.dataFolder, project: name, masterKey: context.settings["master_key"])
+        }
         context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
         return 0
     }
@@ -25,9 +36,7 @@ enum InitCommand: ProgramCommand {
     static func make(
         in folder: DataFolder, project name: String, masterKey: String?
     ) throws(CommandFault) -> ProjectPlan.Credentials {
-        guard !name.isEmpty, name.utf8.count <= 255 else {
-            throw .usage("A project's name has 1 to 255 bytes.")
-        }
+        try check(name)
         guard !folder.store.exists else {
             throw .failed("There is a store in \(folder.path) already; nothing was changed.")
         }
@@ -37,17 +46,18 @@ enum InitCommand: ProgramCommand {
         do throws(StoreFault) {
             try SQLiteStore.make(folder.store, hashKey: Hash128(random: SecureRandom.bytes(16))) {
                 store throws(StoreFault) in
-                var call = Call(project: plan.setUp.project.id, key: nil)
-                call.requestID = "init"
-                let writer = Writer(store: store, chance: { 0 })
-                let job = Job(call: call, command: .setUp(plan.setUp))
-                let answers = writer.process([job], at: SystemClock.now())
-                if case .failure(.fault(let fault)) = answers[0] { throw fault }
+                try plan.fill(store)
             }
         } catch {
             throw CommandFault(error)
         }
         return plan.credentials
+    }
+
+    private static func check(_ name: String) throws(CommandFault) {
+        guard !name.isEmpty, name.utf8.count <= 255 else {
+            throw .usage("A project's name has 1 to 255 bytes.")
+        }
     }
 }
 

@@ -11,6 +11,9 @@ final class Lanes: Sendable {
     /// Has each lane's work go somewhere.
     func open(_ posts: [Post]) { self.posts.withLock { $0 = posts } }
 
+    /// Has all further work go nowhere.
+    func close() { open([]) }
+
     var deliver: @Sendable (Int, @escaping Work) -> Void {
         { [self] lane, work in
             let post = posts.withLock { $0.indices.contains(lane) ? $0[lane] : nil }

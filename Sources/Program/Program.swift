@@ -6,7 +6,17 @@ package enum Program {
 
     private static let commands: [any ProgramCommand.Type] = [
         InitCommand.self, ServeCommand.self, StrategyShowCommand.self, StrategySetCommand.self,
-        StrategyVersionsCommand.self, StrategyRollbackCommand.self, DoctorCommand.self, SettingsCommand.self,
+        StrategyVersionsCommand.self, StrategyDryRunCommand.self, StrategyRollbackCommand.self,
+        ProductsListCommand.self, ProductsSetCommand.self,
+        ProductsRemoveCommand.self, EntitlementsListCommand.self, EntitlementsSetCommand.self,
+        EntitlementsRemoveCommand.self, ReceiptCommand.self,
+        ProjectsListCommand.self,
+        ProjectsCreateCommand.self,
+        ProjectsRevokeCommand.self, AppsListCommand.self, AppsCreateCommand.self, AppsRevokeCommand.self,
+        KeysListCommand.self, KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
+        SigningKeysAddCommand.self, SigningKeysRetireCommand.self, StatsCommand.self, PersonCommand.self,
+        ExplainCommand.self, JournalCommand.self, MergeCommand.self, UndoCommand.self, EraseCommand.self,
+        CompactCommand.self, MigrateCommand.self, ChangesCommand.self, DoctorCommand.self, SettingsCommand.self,
     ]
 
     /// Runs a command line without the program's own name; answers the exit code.
@@ -90,7 +100,12 @@ package enum Program {
             let arguments = try Arguments(
                 words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
                 switches: command.switches)
-            if let word = arguments.words.first { throw UsageFault("\"\(word)\" is one word too many.") }
+            if arguments.words.count > command.operands.count {
+                throw UsageFault("\"\(arguments.words[command.operands.count])\" is one word too many.")
+            }
+            if arguments.words.count < command.operands.count {
+                throw UsageFault("\(command.operands[arguments.words.count]) is missing.")
+            }
             return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))
         }
         // The folder has to be known before the file in it can be read.

@@ -12,24 +12,21 @@ package struct ProjectPlan {
 
     /// What is printed when a project is made (spec/native.md).
     package struct Credentials: Equatable, Sendable {
-        package let projectID: String
+        package internal(set) var projectID: String
         package let projectName: String
-        package let adminKey = "onym_admin_" + SecureRandom.text(48, from: hexadecimal)
-        package let idsyncKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
-        package let idsyncWebKey = "us1-" + SecureRandom.text(32, from: hexadecimal)
+        package let adminKey = AccessKey.Kind.admin.newText
+        package let idsyncKey = AccessKey.Kind.idsync.newText
+        package let idsyncWebKey = AccessKey.Kind.idsyncWeb.newText
         package let idsyncSecret: String
-        package let claimClientKey = "owl_client_" + SecureRandom.text(48, from: hexadecimal)
-        package let claimAgentKey = "owl_agent_" + SecureRandom.text(48, from: hexadecimal)
-        package let claimImportKey = "owl_import_" + SecureRandom.text(48, from: hexadecimal)
+        package let claimClientKey = AccessKey.Kind.claimClient.newText
+        package let claimAgentKey = AccessKey.Kind.claimAgent.newText
+        package let claimImportKey = AccessKey.Kind.claimImport.newText
         package let claimBundleID = "com.example.demo"
-        package let entitlementsProjectKey = SecureRandom.text(32, from: letters)
-        package let entitlementsSecretKey = "sk_" + SecureRandom.text(32, from: letters)
-        package let linkingAppID = SecureRandom.text(24, from: hexadecimal)
-        package let linkingAppSecret = SecureRandom.text(64, from: hexadecimal)
-        package let linkingKey = SecureRandom.text(15, from: hexadecimal) + "." + SecureRandom.text(48, from: letters)
-
-        private static let hexadecimal: StaticString = "0123456789abcdef"
-        private static let letters: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+        package let entitlementsProjectKey = AccessKey.Kind.entitlementsProject.newText
+        package let entitlementsSecretKey = AccessKey.Kind.entitlementsSecret.newText
+        package let linkingAppID = ProjectPlan.newLinkingApp.id
+        package let linkingAppSecret = ProjectPlan.newLinkingApp.secret
+        package let linkingKey = AccessKey.Kind.linking.newText
 
         fileprivate init(projectID: String, projectName: String, secrets: IDSyncSecrets) {
             self.projectID = projectID
@@ -59,40 +56,27 @@ package struct ProjectPlan {
             4, .linking, .any, publicID: credentials.linkingAppID, secret: credentials.linkingAppSecret)
 
         var keys: [AccessKey] = []
-        func add(_ text: String, _ kind: AccessKey.Kind, _ name: String, _ app: App?, _ scopes: ScopeSet) {
+        func add(_ text: String, _ kind: AccessKey.Kind, _ name: String, _ app: App?) {
             keys.append(
                 AccessKey(
                     id: KeyID(rawValue: Int64(keys.count + 1)), project: project.id, app: app?.id, kind: kind,
-                    name: name, hash: ProjectPlan.hash(text), scopes: scopes, madeAt: now,
+                    name: name, hash: ProjectPlan.hash(text), scopes: kind.scopes, madeAt: now,
                     // Keys for linking last a year (spec/linking.md 1.2).
                     expiresAt: kind == .linking ? now.advanced(byMilliseconds: 365 * 86_400_000) : nil))
         }
-        add(credentials.adminKey, .admin, "Administration", nil, ScopeSet(Scope.allCases))
-        add(credentials.idsyncKey, .idsync, "IDSync", idsync, [.identityRead, .identityWrite, .eventsWrite])
-        add(credentials.idsyncWebKey, .idsyncWeb, "IDSync for the web", idsync, [.identityWrite, .eventsWrite])
-        add(credentials.claimClientKey, .claimClient, "\(name) Client Key", claim, [.eventsWrite, .usersWrite])
-        add(credentials.claimAgentKey, .claimAgent, "Agent", nil, ProjectPlan.agentScopes)
-        add(credentials.claimImportKey, .claimImport, "Import", claim, [.eventsWrite, .usersWrite])
-        add(
-            credentials.entitlementsProjectKey, .entitlementsProject, "Entitlements", entitlements,
-            [.accessRead, .usersWrite])
-        add(
-            credentials.entitlementsSecretKey, .entitlementsSecret, "Entitlements, secret", entitlements,
-            [.accessRead, .accessWrite, .usersWrite])
-        add(credentials.linkingKey, .linking, "Linking", linking, [.userLink, .userRead, .userDelete])
+        add(credentials.adminKey, .admin, "Administration", nil)
+        add(credentials.idsyncKey, .idsync, "IDSync", idsync)
+        add(credentials.idsyncWebKey, .idsyncWeb, "IDSync for the web", idsync)
+        add(credentials.claimClientKey, .claimClient, "\(name) Client Key", claim)
+        add(credentials.claimAgentKey, .claimAgent, "Agent", nil)
+        add(credentials.claimImportKey, .claimImport, "Import", claim)
+        add(credentials.entitlementsProjectKey, .entitlementsProject, "Entitlements", entitlements)
+        add(credentials.entitlementsSecretKey, .entitlementsSecret, "Entitlements, secret", entitlements)
+        add(credentials.linkingKey, .linking, "Linking", linking)
         setUp = SetUp(project: project, apps: [idsync, claim, entitlements, linking], keys: keys)
     }
 
-    /// All that spec/claim.md 1.2 lets an agent hold: everything but `events:write`.
-    private static let agentScopes: ScopeSet = [
-        .eventsRead, .funnelsRead, .funnelsWrite, .appsRead, .appsWrite, .projectsRead, .projectsWrite, .metricsRead,
-        .metricsWrite, .auditLogsRead, .usersWrite, .integrationsRead, .integrationsWrite, .jobsRead, .jobsWrite,
-        .issuesRead, .issuesWrite, .feedbackRead, .feedbackWrite, .questionnairesRead, .questionnairesWrite,
-        .reviewsRead,
-        .reviewsWrite,
-    ]
-
-    private static func hash(_ text: String) -> KeyHash { SHA256.digest(of: Array(text.utf8)).keyHash }
+    static func hash(_ text: String) -> KeyHash { SHA256.digest(of: Array(text.utf8)).keyHash }
 }
 
 extension ProjectPlan.Credentials {

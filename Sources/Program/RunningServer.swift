@@ -1,8 +1,13 @@
+import ContentFiles
+import Crypto
+import Delivery
 package import DialectClaim
+package import DialectEntitlements
 package import DialectIDSync
+import DialectLinking
 import DialectNative
 package import Domain
-import Engine
+package import Engine
 package import EventLoop
 package import Gateway
 import Glibc
@@ -28,10 +33,24 @@ package final class RunningServer: Sendable {
         package var signedDateWindowMinutes = 0
         /// Who is asked where users of the Claim dialect came from.
         package var attribution = AdServices()
+        /// Who vouches for purchases besides the receipts that this server makes itself.
+        package var stores = StoreSettings()
+        /// The folder of attachments.
+        package var attachments: String
+        /// For how long rows are kept.
+        package var retention = Retention()
+        package var attachmentQuotas = AttachmentQuotas()
+        /// Where clients reach the server; nil takes the host that a call names.
+        package var publicURL: String?
+        /// For how long a key signs the tokens of installs.
+        package var signingKeyDays = LinkingTokens.rotationDays
+        /// Whether webhooks may have addresses of private networks and of this machine.
+        package var callsPrivateAddresses = false
         package var clock: @Sendable () -> Instant = SystemClock.now
 
-        package init(address: ListeningAddress, loops: Int, logger: Logger) {
+        package init(address: ListeningAddress, loops: Int, attachments: String, logger: Logger) {
             self.address = address
+            self.attachments = attachments
             self.loops = loops
             self.logger = logger
         }
@@ -39,8 +58,14 @@ package final class RunningServer: Sendable {
 
     package let address: ListeningAddress
     private let engine: Engine
+    private let gateway: Gateway
+    private let lanes = Lanes()
+    private let inspection: Inspection
+    private let rehearsals: Rehearsals
     private let readers: Readers
     private let outbound: OutboundClient
+    private let dispatcher: Dispatcher
+    private let webhookClient: OutboundClient
     private let server: Server
     private let metricsServer: Server?
     private let control: ControlServer?
@@ -49,30 +74,64 @@ package final class RunningServer: Sendable {
     package var metricsAddress: ListeningAddress? { metricsServer?.address }
 
     /// Starts to serve a store that is open, and stays so until the server has stopped.
-    package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets) throws(SystemFault) {
-        let lanes = Lanes()
+    package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets, receipts: TestReceipts)
+        throws(SystemFault)
+    {
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
-        let inspection = Inspection()
+        let inspection = Inspection(secrets: secrets, receipts)
+        self.inspection = inspection
+        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
+        links.quotas = configuration.attachmentQuotas
+        links.publicURL = configuration.publicURL
+        links.scheme = configuration.tls == nil ? "http" : "https"
+        var stores = StoreValidators(tests: receipts)
+        stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
+        stores.appStore = configuration.stores.appStore
+        stores.stripe = configuration.stores.stripe
         let surfaces = [
-            Native.surface(inspection.sources), idsync, ClaimDialect.surface(attribution: configuration.attribution),
+            Native.surface(inspection.sources), idsync,
+            ClaimDialect.surface(
+                attribution: configuration.attribution, attachments: links,
+                retentionDays: configuration.retention.days),
+            Entitlements.surface(stores: stores), Entitlements.legacySurface(stores: stores),
+            Linking.surface(
+                Linking.Tools(
+                    tokens: LinkingTokens(
+                        master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
+                    proofs: ProofChecker(now: configuration.clock()))),
         ]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
+        var limits = Engine.Limits()
+        limits.retention = configuration.retention
         engine = Engine(
-            store: store, lanes: configuration.loops + 1, clock: configuration.clock,
+            store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
+        rehearsals = Rehearsals(store: store, clock: configuration.clock)
         inspection.begin(
-            store: store, engine: engine, metrics: metrics,
+            store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version))
 
         readers = Readers(threads: configuration.loops)
         outbound = OutboundClient()
+        // Of its own: a connection that is open was allowed to whoever opened it.
+        var webhookLimits = OutboundLimits()
+        webhookLimits.allowsPrivateAddresses = configuration.callsPrivateAddresses
+        webhookClient = OutboundClient(limits: webhookLimits)
         let gateway = Gateway(
             surfaces: surfaces, engine: engine, store: store, readers: readers, outbound: outbound,
-            lanes: 0..<configuration.loops, limits: configuration.rates, clock: configuration.clock)
+            contents: ContentFolder(path: configuration.attachments),
+            identityTokens: IdentityTokens(secret: { Array(secrets.identitySecret($0).utf8) }),
+            lanes: 0..<configuration.loops,
+            limits: configuration.rates, clock: configuration.clock, monotonic: MonotonicClock.nanoseconds)
+        self.gateway = gateway
+        inspection.countUse(in: gateway)
         var http = Server.Configuration(
             groups: gateway.groups, loops: configuration.loops,
-            refuse: { refusal, id in Native.problem(.http(refusal), id) })
+            refuse: { refusal, id in
+                RunningServer.surface(of: refusal, surfaces)?.refuse(.http(refusal), id)
+                    ?? Native.problem(.http(refusal), id)
+            })
         http.limits = configuration.limits
         http.tls = configuration.tls
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
@@ -89,6 +148,8 @@ package final class RunningServer: Sendable {
             other?.stop()
             control?.stop()
             outbound.stop()
+            webhookClient.stop()
+            gateway.stop()
             readers.stop()
             engine.stop()
             throw error
@@ -96,20 +157,57 @@ package final class RunningServer: Sendable {
         metricsServer = other
         self.control = control
         var posts: [Lanes.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) } }
-        if let control { posts.append { control.post($0) } }
+        // Where there is no control server its lane stays unused.
+        if let control { posts.append { control.post($0) } } else { posts.append { $0() } }
+        posts.append { $0() }
         lanes.open(posts)
         address = server.address
+        gateway.removeUnusedContents()
+        dispatcher = Dispatcher(
+            Dispatcher.Parts(
+                store: store, engine: engine, lane: configuration.loops + 1, client: webhookClient,
+                clock: configuration.clock,
+                signature: { webhook, content in
+                    HMAC(key: secrets.webhookKey(webhook)).authenticate(content).bytes
+                },
+                payload: ChangeCalls.payload))
+    }
+
+    /// The dialect that a path which is not served looks like: the one of the calls that begin most like it, if they are one
+    /// dialect's, and by two parts at least.
+    private static func surface(of refusal: HTTPRefusal, _ surfaces: [Surface]) -> Surface? {
+        guard case .notFound(_, let path) = refusal else { return nil }
+        if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        var (alike, most): ([Surface], Int) = ([], 3)
+        for surface in surfaces {
+            let likeness =
+                surface.routes.map { route in
+                    zip(parts, route.path.split(separator: "/", omittingEmptySubsequences: false)).prefix { $0 == $1 }
+                        .count
+                }.max() ?? 0
+            if likeness > most { (alike, most) = ([], likeness) }
+            if likeness == most { alike.append(surface) }
+        }
+        return alike.count == 1 ? alike[0] : nil
     }
 
     /// Finishes what is in flight, has everything reach the store, and returns.
     package func stop() {
+        gateway.stop()
         server.stop()
         metricsServer?.stop()
         control?.stop()
         // What another server still owes after that nobody waits for.
         outbound.stop()
+        dispatcher.stop()
+        webhookClient.stop()
+        rehearsals.stop()
         readers.stop()
         engine.stop()
+        // These two know of the parts, which know of them: all would keep each other for ever.
+        lanes.close()
+        inspection.end()
     }
 
     /// Serves the command line. A server does without that rather than not serve.
@@ -143,36 +241,78 @@ package final class RunningServer: Sendable {
     }
 }
 
+/// Who vouches for purchases.
+package struct StoreSettings: Sendable {
+    package var takesTestsInProduction = false
+    package var appStore: AppStore?
+    package var stripe: Stripe?
+
+    package init() {}
+}
+
 /// What the server tells about itself, once its parts are there.
 final class Inspection: Sendable {
     private struct Parts {
         let store: any Store
         let engine: Engine
-        let metrics: RequestMetrics
+        let rehearsals: Rehearsals
+        /// Nil where nobody counts.
+        let metrics: RequestMetrics?
         let openAPI: [UInt8]
     }
 
     private let parts = Monitor<Parts?>(nil)
+    private let gateway = Monitor<Gateway?>(nil)
+    private let mint: Mint
+    private let receipts: TestReceipts
+
+    init(secrets: IDSyncSecrets, _ receipts: TestReceipts) {
+        mint = Mint(secrets)
+        self.receipts = receipts
+    }
 
     var sources: Native.Sources {
         Native.Sources(
             unreadiness: { [self] in unreadiness() }, metrics: { [self] in metrics() },
-            metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI })
+            metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI },
+            compact: { [self] in parts.withLock { $0?.engine }?.requestCompaction() },
+            compaction: { [self] in
+                let status = parts.withLock { $0?.engine }?.compactionStatus ?? Engine.CompactionStatus()
+                return CompactCalls.Status(
+                    isRunning: status.isRunning, isHeld: status.isHeld, pages: status.pages, doneAt: status.doneAt)
+            },
+            rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
+            mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
+            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() })
     }
 
-    func begin(store: any Store, engine: Engine, metrics: RequestMetrics, openAPI: [UInt8]) {
-        parts.withLock { $0 = Parts(store: store, engine: engine, metrics: metrics, openAPI: openAPI) }
+    /// Asks a gateway when keys were used.
+    func countUse(in gateway: Gateway) { self.gateway.withLock { $0 = gateway } }
+
+    func begin(
+        store: any Store, engine: Engine, rehearsals: Rehearsals, metrics: RequestMetrics?, openAPI: [UInt8]
+    ) {
+        parts.withLock {
+            $0 = Parts(store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: openAPI)
+        }
+    }
+
+    /// Forgets the parts, which have ended.
+    func end() {
+        parts.withLock { $0 = nil }
+        gateway.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {
         guard let parts = parts.withLock({ $0 }) else { return "The server is starting." }
+        if let trouble = parts.store.trouble { return trouble.description }
         return parts.engine.isHealthy ? nil : "The store cannot be written; the log says why."
     }
 
     func metrics() -> [UInt8] {
-        guard let parts = parts.withLock({ $0 }) else { return [] }
+        guard let parts = parts.withLock({ $0 }), let metrics = parts.metrics else { return [] }
         var text = MetricsText()
-        parts.metrics.write(
+        metrics.write(
             store: parts.store.counts, queueDepth: parts.engine.queueDepth, memoryBytes: ProcessMemory.residentBytes(),
             to: &text)
         return text.bytes

@@ -2,6 +2,7 @@ import CLinux
 import DialectIDSync
 import Domain
 import EventLoop
+import Gateway
 import Glibc
 import HTTPServer
 import Invocation
@@ -28,10 +29,10 @@ enum ServeCommand: ProgramCommand {
         // What was told wrongly is found before anything is made.
         let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
         let folder = context.dataFolder
-        var configuration = try configuration(settings, logger, tls)
+        var configuration = try configuration(settings, folder, logger, tls)
         configuration.control = folder.control
         var credentials: ProjectPlan.Credentials?
-        if !folder.store.exists {
+        if context.database == nil, !folder.store.exists {
             guard folder.isVacant else {
                 throw .failed(
                     "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
@@ -41,13 +42,19 @@ enum ServeCommand: ProgramCommand {
             context.terminal.note("\n\(made.text)\n")
             credentials = made
         }
-        let secrets = IDSyncSecrets(master: try folder.masterKey(setting: settings["master_key"]).bytes)
-        let store = try folder.openStore(context.terminal)
+        let opened = try context.openStore()
+        if opened.store.directory.projects.isEmpty, let made = try opened.makeProject("Demo") {
+            context.terminal.note("\n\(made.text)\n")
+            credentials = made
+        }
+        let (store, master) = (opened.store, opened.master)
+        let secrets = IDSyncSecrets(master: master)
         let server: RunningServer
         do throws(SystemFault) {
-            server = try RunningServer(configuration, store: store, secrets: secrets)
+            server = try RunningServer(
+                configuration, store: store, secrets: secrets, receipts: TestReceipts(master: master))
         } catch {
-            store.close()
+            opened.close()
             throw CommandFault(error)
         }
 
@@ -63,13 +70,13 @@ enum ServeCommand: ProgramCommand {
         waitForStop(signals, configuration.tls, tls, logger)
         logger.log(.info, "Stopping.")
         server.stop()
-        store.close()
+        opened.close()
         logger.log(.info, "Stopped.")
         return 0
     }
 
     private static func configuration(
-        _ settings: Settings, _ logger: Logger, _ tls: TLSFiles?
+        _ settings: Settings, _ folder: DataFolder, _ logger: Logger, _ tls: TLSFiles?
     ) throws(CommandFault) -> RunningServer.Configuration {
         guard let address = settings["listen"].flatMap(ListeningAddress.init) else {
             throw .usage("--listen must be an address and a port.")
@@ -77,7 +84,7 @@ enum ServeCommand: ProgramCommand {
         let loops = settings["loops"].flatMap(Int.init) ?? 0
         var configuration = RunningServer.Configuration(
             address: address, loops: loops > 0 ? loops : max(1, Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))),
-            logger: logger)
+            attachments: folder.attachments, logger: logger)
         configuration.metricsAddress = settings["metrics_listen"].flatMap(ListeningAddress.init)
         configuration.limits.connections =
             settings["max_connections"].flatMap(Int.init) ?? configuration.limits.connections
@@ -85,6 +92,13 @@ enum ServeCommand: ProgramCommand {
             settings["max_connections_per_address"].flatMap(Int.init) ?? configuration.limits.connectionsPerAddress
         configuration.rates = ServerSettings.rates(settings)
         configuration.attribution = ServerSettings.attribution(settings)
+        configuration.retention = ServerSettings.retention(settings)
+        configuration.attachmentQuotas = ServerSettings.attachmentQuotas(settings)
+        configuration.publicURL = settings["public_url"]
+        configuration.stores = try ServerSettings.stores(settings)
+        configuration.signingKeyDays =
+            settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
+        configuration.callsPrivateAddresses = settings["webhook_private_addresses"] == "allow"
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
         return configuration

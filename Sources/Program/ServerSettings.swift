@@ -1,71 +1,136 @@
+import Crypto
 import DialectClaim
+import DialectEntitlements
+import DialectLinking
+import Domain
+import Engine
 import EventLoop
 import Gateway
 import Invocation
 import Outbound
+import StorePostgres
 import Telemetry
 
 /// What whoever runs the server can choose.
 enum ServerSettings {
-    static let definitions: [SettingDefinition] = [
-        SettingDefinition(
-            "data", "The folder of the store, its keys and its settings.", standard: "data", isInFile: false),
-        SettingDefinition(
-            "listen", "Where to serve: an address and a port; port 0 takes a free one.", standard: "127.0.0.1:8080",
-            demand: address),
-        SettingDefinition("tls_cert", "A file with the certificate chain, in PEM. With tls_key: serve HTTPS."),
-        SettingDefinition("tls_key", "A file with the certificate's private key, in PEM."),
-        SettingDefinition(
-            "mode", "production, or development: what is only for trying out is refused in production.",
-            standard: "production", demand: { oneOf(["production", "development"], $0) }),
-        SettingDefinition(
-            "metrics_listen", "Where to serve /metrics without a key, for a network that only monitoring reaches.",
-            demand: address),
-        SettingDefinition(
-            "log_level", "The least grave lines to log.", standard: "info",
-            demand: { oneOf(Logger.Level.allCases.map(\.name), $0) }),
-        SettingDefinition(
-            "loops", "Threads that serve connections; 0 takes one per core.", standard: "0",
-            demand: { integer(0...256, $0) }),
-        SettingDefinition(
-            "max_connections", "Connections in all.", standard: "16384", demand: { integer(1...1_000_000, $0) }),
-        SettingDefinition(
-            "max_connections_per_address", "Connections from one address; raise it behind a proxy.", standard: "2048",
-            demand: { integer(1...1_000_000, $0) }),
-        SettingDefinition(
-            "rate_limit_key", "Calls a second with one key, over all connections; 0 is no limit.",
-            standard: String(rates.key.perSecond), demand: { integer(RateLimit.rates, $0) }),
-        SettingDefinition(
-            "rate_limit_key_burst", "Calls at once with one key.", standard: String(rates.key.burst),
-            demand: { integer(RateLimit.bursts, $0) }),
-        SettingDefinition(
-            "rate_limit_identity", "Calls a second that name one identity; 0 is no limit.",
-            standard: String(rates.identity.perSecond), demand: { integer(RateLimit.rates, $0) }),
-        SettingDefinition(
-            "rate_limit_identity_burst", "Calls at once that name one identity.",
-            standard: String(rates.identity.burst), demand: { integer(RateLimit.bursts, $0) }),
-        SettingDefinition(
-            "rate_limit_claim", "Calls a second of the Claim dialect with one key; 0 is no limit.",
-            standard: String(rates.claim.perSecond), demand: { integer(RateLimit.rates, $0) }),
-        SettingDefinition(
-            "rate_limit_claim_burst", "Calls at once of the Claim dialect with one key.",
-            standard: String(rates.claim.burst), demand: { integer(RateLimit.bursts, $0) }),
-        SettingDefinition(
-            "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
-            standard: "0", demand: { integer(0...527_040, $0) }),
-        SettingDefinition(
-            "apple_attribution_url", "Where Apple is asked which ad led to an app.",
-            standard: AdServices.standardURL.description,
-            demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
-        SettingDefinition(
-            "apple_attribution_retry_seconds", "When a client should ask again that came before Apple knew.",
-            standard: String(AdServices.standardRetrySeconds), demand: { integer(1...604_800, $0) }),
-        SettingDefinition(
-            "master_key",
-            "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
-            isSecret: true, isInFile: false,
-            demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil }),
-    ]
+    static let definitions: [SettingDefinition] =
+        [
+            SettingDefinition(
+                "data", "The folder of the store, its keys and its settings.", standard: "data", isInFile: false),
+            SettingDefinition(
+                "store",
+                "A PostgreSQL database for several servers, as in postgres://onym@host/onym; else a file in the data folder.",
+                mayHoldSecret: true,
+                demand: {
+                    $0.hasPrefix("postgres://") || $0.hasPrefix("postgresql://") ? nil : "an address as in postgres://…"
+                }),
+            SettingDefinition(
+                "store_schema", "The schema of the database that the tables are in.", standard: "onym",
+                demand: {
+                    PostgresSettings(address: "", schema: $0) == nil
+                        ? "a name of lower-case letters, digits and underscores" : nil
+                }),
+            SettingDefinition(
+                "store_prepared",
+                "Whether connections to the database keep prepared statements: on, or off behind PgBouncer in transaction mode.",
+                standard: "on", demand: { oneOf(["on", "off"], $0) }),
+            SettingDefinition(
+                "store_partition_rows",
+                "How many rows (events and the like) are in one partition of their table: old ones are dropped by partitions.",
+                standard: "50000000", demand: { integer(1_000_000...10_000_000_000, $0) }),
+            SettingDefinition(
+                "listen", "Where to serve: an address and a port; port 0 takes a free one.", standard: "127.0.0.1:8080",
+                demand: address),
+            SettingDefinition("tls_cert", "A file with the certificate chain, in PEM. With tls_key: serve HTTPS."),
+            SettingDefinition("tls_key", "A file with the certificate's private key, in PEM."),
+            SettingDefinition(
+                "mode", "production, or development: what is only for trying out is refused in production.",
+                standard: "production", demand: { oneOf(["production", "development"], $0) }),
+            SettingDefinition(
+                "metrics_listen", "Where to serve /metrics without a key, for a network that only monitoring reaches.",
+                demand: address),
+            SettingDefinition(
+                "log_level", "The least grave lines to log.", standard: "info",
+                demand: { oneOf(Logger.Level.allCases.map(\.name), $0) }),
+            SettingDefinition(
+                "loops", "Threads that serve connections; 0 takes one per core.", standard: "0",
+                demand: { integer(0...256, $0) }),
+            SettingDefinition(
+                "max_connections", "Connections in all.", standard: "16384", demand: { integer(1...1_000_000, $0) }),
+            SettingDefinition(
+                "max_connections_per_address", "Connections from one address; raise it behind a proxy.",
+                standard: "2048",
+                demand: { integer(1...1_000_000, $0) }),
+            SettingDefinition(
+                "rate_limit_key", "Calls a second with one key, over all connections; 0 is no limit.",
+                standard: String(rates.key.perSecond), demand: { integer(RateLimit.rates, $0) }),
+            SettingDefinition(
+                "rate_limit_key_burst", "Calls at once with one key.", standard: String(rates.key.burst),
+                demand: { integer(RateLimit.bursts, $0) }),
+            SettingDefinition(
+                "rate_limit_identity", "Calls a second that name one identity; 0 is no limit.",
+                standard: String(rates.identity.perSecond), demand: { integer(RateLimit.rates, $0) }),
+            SettingDefinition(
+                "rate_limit_identity_burst", "Calls at once that name one identity.",
+                standard: String(rates.identity.burst), demand: { integer(RateLimit.bursts, $0) }),
+            SettingDefinition(
+                "rate_limit_claim", "Calls a second of the Claim dialect with one key; 0 is no limit.",
+                standard: String(rates.claim.perSecond), demand: { integer(RateLimit.rates, $0) }),
+            SettingDefinition(
+                "rate_limit_claim_burst", "Calls at once of the Claim dialect with one key.",
+                standard: String(rates.claim.burst), demand: { integer(RateLimit.bursts, $0) }),
+            SettingDefinition(
+                "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
+                standard: "0", demand: { integer(0...527_040, $0) }),
+            SettingDefinition(
+                "apple_attribution_url", "Where Apple is asked which ad led to an app.",
+                standard: AdServices.standardURL.description,
+                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+            SettingDefinition(
+                "apple_attribution_retry_seconds", "When a client should ask again that came before Apple knew.",
+                standard: String(AdServices.standardRetrySeconds), demand: { integer(1...604_800, $0) }),
+            SettingDefinition(
+                "linking_signing_key_days",
+                "For how many days a key signs the tokens of installs, before the next does.",
+                standard: String(LinkingTokens.rotationDays), demand: { integer(1...3650, $0) }),
+            SettingDefinition(
+                "public_url",
+                "Where clients reach the server, for the addresses that it tells them; else the call's host.",
+                demand: {
+                    OutboundURL($0) == nil || $0.hasSuffix("/") ? "https://… or http://…, without a / at its end" : nil
+                }),
+            SettingDefinition(
+                "webhook_private_addresses",
+                "Whether webhooks may be on this machine or in a private network: refuse or allow.", standard: "refuse",
+                demand: { oneOf(["refuse", "allow"], $0) }),
+            SettingDefinition(
+                "attachment_user_quota_mib", "Mebibytes of attachments that a user may have.",
+                standard: String(AttachmentQuotas().userBytes >> 20), demand: { integer(0...1 << 30, $0) }),
+            SettingDefinition(
+                "attachment_project_quota_mib", "Mebibytes of attachments that a project may have.",
+                standard: String(AttachmentQuotas().projectBytes >> 20), demand: { integer(0...1 << 30, $0) }),
+            SettingDefinition(
+                "app_store_root",
+                "A file with the root certificate of App Store receipts, in PEM or DER; none are taken without it."),
+            SettingDefinition("app_store_bundle_id", "The bundle id of apps whose App Store receipts are taken."),
+            SettingDefinition(
+                "stripe_url", "Where Stripe is asked about subscriptions.", standard: Stripe.standardURL,
+                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+            SettingDefinition(
+                "stripe_secret_key", "The key that Stripe is asked with; it is not asked without.", isSecret: true,
+                demand: { $0.utf8.allSatisfy { (0x21..<0x7F).contains($0) } ? nil : "a key of Stripe's" }),
+        ]
+        + retentions.map { setting, _, what in
+            SettingDefinition(
+                setting, "Days that \(what) are kept, by when they happened; 0 keeps them.", standard: "0",
+                demand: { $0 == "0" ? nil : integer(retentionDays, $0).map { "0, or \($0)" } })
+        } + [
+            SettingDefinition(
+                "master_key",
+                "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
+                isSecret: true, isInFile: false,
+                demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil })
+        ]
 
     private static let rates = RateLimits()
 
@@ -81,6 +146,34 @@ enum ServerSettings {
             claim: limit("rate_limit_claim", rates.claim))
     }
 
+    /// What is said of how long rows are kept: the setting, the kinds, and what they are.
+    private static let retentions: [(setting: String, kinds: [RowKind], what: String)] = [
+        ("retention_days_events", [.event, .context], "events"), ("retention_days_metrics", [.metric], "metric events"),
+        ("retention_days_funnels", [.step], "steps of funnels"),
+        ("retention_days_issues", [.occurrence], "occurrences of issues"),
+        ("retention_days_feedback", [.feedback], "feedback"),
+    ]
+    /// What is sent again is recognized for two days; it is kept for longer.
+    private static let retentionDays = 3...36_500
+
+    static func retention(_ settings: Settings) -> Retention {
+        var retention = Retention()
+        for (setting, kinds, _) in retentions {
+            guard let days = settings[setting].flatMap(Int.init), days > 0 else { continue }
+            for kind in kinds { retention.days[kind] = days }
+        }
+        return retention
+    }
+
+    /// How many bytes of attachments somebody may have.
+    static func attachmentQuotas(_ settings: Settings) -> AttachmentQuotas {
+        var quotas = AttachmentQuotas()
+        quotas.userBytes = settings["attachment_user_quota_mib"].flatMap(Int.init).map { $0 << 20 } ?? quotas.userBytes
+        quotas.projectBytes =
+            settings["attachment_project_quota_mib"].flatMap(Int.init).map { $0 << 20 } ?? quotas.projectBytes
+        return quotas
+    }
+
     /// Who is asked where users came from.
     static func attribution(_ settings: Settings) -> AdServices {
         var network = AdServices()
@@ -89,6 +182,23 @@ enum ServerSettings {
             settings["apple_attribution_retry_seconds"].flatMap(Int.init) ?? network.retryAfterSeconds
         network.takesMocks = settings["mode"] == "development"
         return network
+    }
+
+    /// Who vouches for purchases.
+    static func stores(_ settings: Settings) throws(CommandFault) -> StoreSettings {
+        var stores = StoreSettings()
+        stores.takesTestsInProduction = settings["mode"] == "development"
+        if let path = settings["app_store_root"] {
+            let bytes = try Files.bytes(path, orElse: "The root certificate \(path) cannot be read")
+            guard let root = Certificate(pem: bytes) ?? Certificate(der: bytes) else {
+                throw .failed("\(path) holds no certificate, in PEM or in DER.")
+            }
+            stores.appStore = AppStore(root: root, bundleID: settings["app_store_bundle_id"])
+        }
+        if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
+            stores.stripe = Stripe(url, key: key)
+        }
+        return stores
     }
 
     private static let address: @Sendable (String) -> String? = {

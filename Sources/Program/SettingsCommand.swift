@@ -10,7 +10,7 @@ enum SettingsCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let entries = context.settings.entries
         func shown(_ entry: Settings.Entry) -> String? {
-            entry.definition.isSecret && entry.value != nil ? "(set)" : entry.value
+            entry.definition.mayHoldSecret && entry.value != nil ? "(set)" : entry.value
         }
         guard context.isForPrograms else {
             for entry in entries {

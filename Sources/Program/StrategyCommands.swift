@@ -1,3 +1,4 @@
+import Domain
 import Glibc
 import Invocation
 import JSON
@@ -28,12 +29,20 @@ enum StrategySetCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try StrategyText.show(
-            try context.control("PUT", "/onym/v1/strategy", body: try document(context.arguments)), context)
+            try context.control("PUT", "/onym/v1/strategy", body: try StrategyArgument.document(context.arguments)),
+            context)
     }
+}
 
-    private static func document(_ arguments: Arguments) throws(CommandFault) -> [UInt8] {
+/// What rules the arguments of a command ask for.
+private enum StrategyArgument {
+    static func document(_ arguments: Arguments) throws(CommandFault) -> [UInt8] {
         switch (arguments["preset"], arguments["file"]) {
         case (let preset?, nil):
+            let presets = StrategyPreset.allCases.filter { $0.strategy != nil }.map(\.rawValue)
+            guard presets.contains(preset) else {
+                throw .usage("There is no preset \"\(preset)\"; there are \(presets.joined(separator: ", ")).")
+            }
             var json = JSONWriter()
             json.object { json in
                 json.key("preset")
@@ -44,6 +53,72 @@ enum StrategySetCommand: ProgramCommand {
         case (nil, let file?): return Array(try Files.read(file, orElse: "\(file) cannot be read").utf8)
         case (nil, nil), (_?, _?): throw .usage("Give either --preset or --file.")
         }
+    }
+}
+
+/// `onym strategy dry-run`: what would be if the rules had been others.
+enum StrategyDryRunCommand: ProgramCommand {
+    static let name = "strategy dry-run"
+    static let summary = "Tells what would be otherwise if other rules had been in force from the start."
+    static let usage = """
+        onym strategy dry-run (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
+
+        NAME and FILE are those of "onym strategy set". The calls that the journal keeps are made once more in memory;
+        nothing that is stored changes, and a server that runs goes on.
+        """
+    static let valuedFlags = ["preset", "file", "project"]
+
+    private static let path = "/onym/v1/strategy/dry-run"
+    private static let pauseMicroseconds: UInt32 = 200_000
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let body = Array("{\"strategy\":".utf8) + (try StrategyArgument.document(context.arguments)) + Array("}".utf8)
+        let (answer, isDone) = try context.controlClient().session { session throws(CommandFault) in
+            var answer = try session.done("POST", path, body: body)
+            var shown = 0
+            while true {
+                let status = try Status(answer)
+                guard status.state == "running" else { return (answer, status.state == "done") }
+                if status.percent != shown { context.terminal.note("Made again: \(status.percent) % of the journal.") }
+                shown = status.percent
+                usleep(pauseMicroseconds)
+                answer = try session.done("GET", "\(path)/\(status.id)")
+            }
+        }
+        context.terminal.result(context.isForPrograms ? answer.text : try Readable.text(answer))
+        return isDone ? 0 : 1
+    }
+
+    private struct Status {
+        var id = ""
+        var state = ""
+        var percent = 0
+
+        init(_ answer: ControlClient.Answer) throws(CommandFault) {
+            self = try answer.read { root throws(JSONFault) in
+                var status = Status()
+                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                    switch key {
+                    case "id": status.id = try value.string(at: "id")
+                    case "state": status.state = try value.string(at: "state")
+                    case "journal":
+                        var (read, all): (Int64, Int64) = (0, 1)
+                        try value.forEachMember(at: "journal") { key, value throws(JSONFault) in
+                            switch key {
+                            case "read": read = try value.integer(at: "read")
+                            case "of": all = max(1, try value.integer(at: "of"))
+                            default: break
+                            }
+                        }
+                        status.percent = Int(read * 100 / all)
+                    default: break
+                    }
+                }
+                return status
+            }
+        }
+
+        private init() {}
     }
 }
 
@@ -150,7 +225,13 @@ private enum StrategyText {
             var values: [String] = []
             try value.forEachElement(at: "a list") { element throws(JSONFault) in values.append(try shown(element)) }
             return values.isEmpty ? "-" : values.joined(separator: ", ")
-        case .null, .unsigned, .double, .object: return "-"
+        case .object:
+            var members: [String] = []
+            try value.forEachMember(at: "an object") { key, member throws(JSONFault) in
+                members.append("\(key.copy()) \(try shown(member))")
+            }
+            return members.joined(separator: ", ")
+        case .null, .unsigned, .double: return "-"
         }
     }
 }

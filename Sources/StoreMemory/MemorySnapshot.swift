@@ -7,7 +7,7 @@ struct MemorySnapshot: Snapshot {
     let hash: KeyedHash
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
-        guard let person = facts.people[id], person.project == project else { return nil }
+        guard let person = facts.people[id], person.project == project, !person.isErased else { return nil }
         let counts = Dictionary(grouping: person.rows, by: \.row.kind).mapValues(\.count)
         return PersonSummary(id: id, lastSeen: person.lastSeen, counts: counts)
     }
@@ -21,13 +21,14 @@ struct MemorySnapshot: Snapshot {
 
     func identities(of person: PersonID) -> [HeldIdentity] {
         var held: [HeldIdentity] = []
-        for entry in journal {
+        for (index, entry) in journal.enumerated() {
             for change in entry.changes {
                 switch change {
                 case .linked(person, let identity):
                     held.append(
                         HeldIdentity(
-                            type: identity.type, value: identity.value, since: entry.at, key: entry.key,
+                            type: identity.type, value: identity.value, since: entry.at,
+                            call: JournalSequence(rawValue: Int64(index) + 1), key: entry.key,
                             requestID: entry.requestID))
                 case .unlinked(person, let type, let key):
                     held.removeAll { $0.type == type && self.key(of: $0, entry.project) == key }
@@ -40,6 +41,10 @@ struct MemorySnapshot: Snapshot {
 
     private func key(of identity: HeldIdentity, _ project: ProjectID) -> IdentityKey {
         IdentityKey(identity.type, identity.value.utf8.span, in: project, hash: hash)
+    }
+
+    func row(_ number: RowNumber) -> StoredRow? {
+        facts.people.values.lazy.flatMap(\.rows).first { $0.number == number }
     }
 
     func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) -> [StoredRow] {
@@ -72,7 +77,92 @@ struct MemorySnapshot: Snapshot {
         return Array(links.reversed().prefix(limit))
     }
 
-    func document(_ key: DocumentKey) -> [UInt8]? { facts.documents[key] }
+    func calls(after sequence: JournalSequence, limit: Int) -> [RecordedCall] {
+        journal.indices.dropFirst(Int(sequence.rawValue)).prefix(limit).map(call)
+    }
+
+    func calls(of person: PersonID, before: JournalSequence?, limit: Int) -> [RecordedCall] {
+        let mine = journal.indices.filter { index in
+            let entry = journal[index]
+            let isMade = entry.changes.contains { if case .personMade(person, _) = $0 { true } else { false } }
+            return (before.map { index + 1 < $0.rawValue } ?? true)
+                && (entry.person == person || isMade || entry.otherPeople.contains(person))
+        }
+        return mine.suffix(limit).reversed().map(call)
+    }
+
+    func call(ofMerge merge: MergeID) -> RecordedCall? {
+        journal.indices.first { index in
+            journal[index].changes.contains { if case .merged(let made) = $0 { made.id == merge } else { false } }
+        }.map(call)
+    }
+
+    func calls(dependingOn merge: MergeID, limit: Int) -> [RecordedCall] {
+        journal.indices.filter { journal[$0].dependsOn.contains(merge) }.prefix(limit).map(call)
+    }
+
+    /// A call as the other stores read it back.
+    private func call(_ index: Int) -> RecordedCall {
+        let entry = journal[index]
+        let inputs = entry.inputs.map { input in
+            RecordedCall.Input(
+                type: input.identity.type, value: input.fate == .blocked ? nil : input.identity.value, fate: input.fate)
+        }
+        let answer: RecordedCall.Answer =
+            if entry.isForgotten { .forgotten } else if case .refused(let refusal) = entry.reply {
+                .refused(refusal.code)
+            } else { .reply(entry.reply) }
+        var facts: [(rank: Int, fact: RecordedCall.Fact)] = []
+        var rows: [RecordedCall.Fact] = []
+        for change in entry.changes {
+            switch change {
+            case .personMade(let person, _): facts.append((0, .personMade(person)))
+            case .unlinked(let person, let type, let key):
+                facts.append((1, .unlinked(person, type, value(key, upTo: index))))
+            case .linked(let person, let identity):
+                facts.append((2, .linked(person, identity.type, identity.value)))
+            case .merged(let merge): facts.append((3, .merged(merge)))
+            case .personErased(let person): facts.append((4, .personErased(person)))
+            case .mergeUndone(let merge): facts.append((5, .mergeUndone(merge)))
+            case .rowAdded(let person, let row): MemorySnapshot.count(person, row, in: &rows)
+            case .documentPut(let key, let person, _): facts.append((7, .documentPut(person, key.kind)))
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+            }
+        }
+        facts += rows.map { (6, $0) }
+        let ranks = 0...7
+        return RecordedCall(
+            sequence: JournalSequence(rawValue: Int64(index) + 1), at: entry.at, project: entry.project, key: entry.key,
+            requestID: entry.requestID, kind: entry.kind, person: entry.person, inputs: inputs, answer: answer,
+            note: entry.note,
+            facts: ranks.flatMap { rank in facts.filter { $0.rank == rank }.map(\.fact) })
+    }
+
+    private static func count(_ person: PersonID, _ row: Row, in rows: inout [RecordedCall.Fact]) {
+        let told = row.kind.isTold ? [row.body] : []
+        for (index, fact) in rows.enumerated() {
+            if case .rowsAdded(person, row.kind, let count, let bodies) = fact {
+                rows[index] = .rowsAdded(person, row.kind, count: count + 1, bodies: bodies + told)
+                return
+            }
+        }
+        rows.append(.rowsAdded(person, row.kind, count: 1, bodies: told))
+    }
+
+    /// The value of an identity, which some call has linked.
+    private func value(_ key: IdentityKey, upTo index: Int) -> String {
+        for entry in journal[...index].reversed() {
+            for case .linked(_, let identity) in entry.changes where identity.key == key { return identity.value }
+        }
+        return ""
+    }
+
+    func person(ofRecentRow recognition: RowHash) -> PersonID? {
+        guard facts.knowsRow(recognition) else { return nil }
+        return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }?.person
+    }
+
+    func document(_ key: DocumentKey) -> [UInt8]? { facts.document(key) }
 
     func rows(of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int) -> [StoredRow] {
         let rows = facts.people[person]?.rows.filter { row in

@@ -10,6 +10,26 @@ package final class MemoryStore: Store {
         var lastSequence = JournalSequence.zero
         var lastPerson: PersonID?
         var journal: [JournalEntry] = []
+
+        /// Takes what people who were erased were called out of all calls.
+        mutating func forgetErased(_ entries: [JournalEntry]) {
+            var people: Set<PersonID> = []
+            var values: Set<IdentityKey> = []
+            for entry in entries {
+                for change in entry.changes {
+                    if case .personErased(let person) = change { people.insert(person) }
+                    if entry.kind == .erase, case .unlinked(_, _, let key) = change { values.insert(key) }
+                }
+            }
+            if people.isEmpty { return }
+            for entry in journal {
+                for case .linked(let person, let identity) in entry.changes where people.contains(person) {
+                    values.insert(identity.key)
+                }
+            }
+            journal = journal.map { $0.forgetting(people, values) }
+            facts.forget(people)
+        }
     }
 
     package let hash: KeyedHash
@@ -22,7 +42,7 @@ package final class MemoryStore: Store {
     package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
         let facts = state.withLock { $0.facts }
         if let key = call.replayKey, facts.replays.knows(key) { return .needsWriter }
-        return Peek(command, stamp, call.project, in: facts)
+        return Peek(command, stamp, call, in: facts)
     }
 
     package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
@@ -39,19 +59,36 @@ package final class MemoryStore: Store {
                     state.lastPerson = max(state.lastPerson ?? person, person)
                 }
             }
+            state.forgetErased(entries)
             if let last = entries.last {
                 state.facts.forgetReplays(before: last.at.advanced(byMilliseconds: -2 * Replay.memoryMilliseconds))
             }
         }
     }
 
+    package func sweep() throws(StoreFault) -> Bool { false }
+
+    package func compact() throws(StoreFault) -> Compaction { .done }
+
     package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { false }
+
+    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+        state.withLock { $0.facts.letGo(kind, before: moment, limit: limit) }
+    }
 
     package func read<Result>(
         _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let state = state.withLock { $0 }
         return try body(MemorySnapshot(facts: state.facts, journal: state.journal, hash: hash))
+    }
+
+    package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {
+        do throws(StoreFault) {
+            return try read(body)
+        } catch {
+            return nil
+        }
     }
 
     package func see(_ sightings: [PersonID: Instant]) {

@@ -8,7 +8,9 @@ struct IndexLoader {
     /// Told now and then how many rows have been read of how many.
     private let progress: (Int, Int) -> Void
     /// People with rows that their heads did not know of.
-    private(set) var peopleWithNewRows: Set<PersonID> = []
+    private(set) var peopleWithNewRows = PeopleMap<Void>()
+    /// People who were erased, of whom something is left.
+    private(set) var peopleToSweep: [PersonID] = []
     private var rowsRead = 0
     private var rowsInAll = 0
     private let hash: KeyedHash
@@ -30,10 +32,13 @@ struct IndexLoader {
             let links = try connection.integer("SELECT max(id) FROM links") ?? 0
             rowsInAll = Int(links) * 4 / 3
             try loadPeople(into: index)
+            try loadErased(into: index)
             try loadLinks(into: index)
             try loadMerges(into: index)
             try loadRows(into: index)
             try loadDocuments(into: index)
+            try loadSigningKeys(into: index)
+            try loadCalls(into: index)
             try loadReplays(into: index)
             progress(rowsRead, rowsRead)
             return index
@@ -43,12 +48,12 @@ struct IndexLoader {
     }
 
     private mutating func loadPeople(into index: PeopleIndex) throws(SQLiteFault) {
-        let rows = try connection.prepare("SELECT id, project, last_seen, rows FROM people ORDER BY id")
+        let rows = try connection.prepare("SELECT id, project, last_seen, rows, made_by FROM people ORDER BY id")
         while try rows.step() {
             index.load(
                 PersonID(rawValue: rows.integer(0)),
                 in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
-                seen: Instant(milliseconds: rows.integer(2)))
+                seen: Instant(milliseconds: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
             if !rows.isNull(3) {
                 let person = PersonID(rawValue: rows.integer(0))
                 guard let heads = rows.blob(3).flatMap([RowHead].init(packed:)), let place = index.place(of: person)
@@ -72,12 +77,13 @@ struct IndexLoader {
         let rows = try connection.prepare("SELECT id, person, kind FROM rows WHERE id > ? ORDER BY id")
         rows.bind(1, folded)
         while try rows.step() {
+            if rows.integer(2) == RowWriter.letGo { continue }
             let person = PersonID(rawValue: rows.integer(1))
             guard let place = index.place(of: person),
                 let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(2)))
             else { throw corrupt("row \(rows.integer(0)) has no person, or a kind that this version does not know") }
             index.load(RowNumber(rawValue: rows.integer(0)), kind, of: place)
-            peopleWithNewRows.insert(person)
+            peopleWithNewRows[person] = ()
             count()
         }
         try loadRecentRows(into: index)
@@ -105,6 +111,16 @@ struct IndexLoader {
         }
     }
 
+    private mutating func loadErased(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare(
+            "SELECT id, swept FROM people INDEXED BY people_erased WHERE erased_by IS NOT NULL ORDER BY erased_by, id")
+        while try rows.step() {
+            let person = PersonID(rawValue: rows.integer(0))
+            index.loadErased(person)
+            if rows.isNull(1) { peopleToSweep.append(person) }
+        }
+    }
+
     private mutating func loadMerges(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare(
             """
@@ -123,6 +139,17 @@ struct IndexLoader {
         }
     }
 
+    /// Reads which calls came to people after they were made, from an index that has just that.
+    private mutating func loadCalls(into index: PeopleIndex) throws(SQLiteFault) {
+        let rows = try connection.prepare(
+            "SELECT sequence, person FROM journal INDEXED BY journal_chain WHERE previous IS NOT NULL ORDER BY sequence"
+        )
+        while try rows.step() {
+            index.load(JournalSequence(rawValue: rows.integer(0)), of: PersonID(rawValue: rows.integer(1)))
+            count()
+        }
+    }
+
     private mutating func loadDocuments(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare("SELECT id, kind, hash FROM documents ORDER BY id")
         while try rows.step() {
@@ -132,6 +159,24 @@ struct IndexLoader {
             index.load(DocumentKey(kind, hash: hash), number: rows.integer(0))
             count()
         }
+    }
+
+    /// Reads the documents that have the projects' signing keys: whoever calls is asked by them at each call.
+    private func loadSigningKeys(into index: PeopleIndex) throws(SQLiteFault) {
+        var keys: [ProjectID: [SigningKey]] = [:]
+        let row = try connection.prepare("SELECT body FROM documents WHERE id = ?")
+        for project in index.directory.projects.keys {
+            guard let number = index.documentNumber(SigningKey.key(of: project)) else { continue }
+            row.bind(1, number)
+            if try row.step() {
+                guard let body = row.blob(0), let read = SigningKey.unpack(body) else {
+                    throw corrupt("document \(number) has signing keys that this version cannot read")
+                }
+                keys[project] = read
+            }
+            row.reset()
+        }
+        index.load(keys)
     }
 
     private mutating func loadLinks(into index: PeopleIndex) throws(SQLiteFault) {
@@ -210,7 +255,8 @@ struct IndexLoader {
         }
         var apps: [App] = []
         let app = try connection.prepare(
-            "SELECT id, project, dialect, name, platform, bundle_id, public_id, secret_hash, made_at FROM apps")
+            "SELECT id, project, dialect, name, platform, bundle_id, public_id, secret_hash, made_at, "
+                + "web_origins, revoked_at FROM apps")
         while try app.step() {
             guard let dialect = app.text(2).flatMap(Dialect.init), let platform = app.text(4).flatMap(App.Platform.init)
             else { throw corrupt("app \(app.integer(0)) has a dialect or a platform that this version does not know") }
@@ -220,7 +266,9 @@ struct IndexLoader {
                     project: ProjectID(rawValue: Int32(truncatingIfNeeded: app.integer(1))), dialect: dialect,
                     name: app.text(3) ?? "", platform: platform, bundleID: app.text(5), publicID: app.text(6),
                     secretHash: app.isNull(7) ? nil : app.withBytes(7) { KeyHash($0) },
-                    madeAt: Instant(milliseconds: app.integer(8))))
+                    webOrigins: (app.text(9) ?? "").split(separator: " ").map(String.init),
+                    madeAt: Instant(milliseconds: app.integer(8)),
+                    revokedAt: app.optionalInteger(10).map(Instant.init)))
         }
         return Directory(projects: projects, apps: apps, keys: try loadKeys(), strategies: try loadStrategies())
     }

@@ -46,12 +46,21 @@ final class RowWriter {
     private let rows: RowInserter
     private let documents: RowInserter
     private let rowHeads: Statement
+    private let oldRows: Statement
+    private let rowExists: Statement
+    private let emptyRow: Statement
+    private let deleteRow: Statement
     private let rowsFolded: Statement
+    private let erase: Statement
     private let journal: RowInserter
+    private let callPeople: RowInserter
+    private let callMerges: RowInserter
     private let projects: RowInserter
     private let apps: RowInserter
     private let keys: RowInserter
     private let strategies: RowInserter
+    private let revokeApp: Statement
+    private let revokeKey: Statement
 
     init(_ connection: Connection) throws(SQLiteFault) {
         begin = try connection.prepare("BEGIN IMMEDIATE")
@@ -72,18 +81,33 @@ final class RowWriter {
         documents = try RowInserter(
             connection, into: "documents", ["id", "kind", "hash", "person", "made_by", "body"])
         rowHeads = try connection.prepare("UPDATE people SET rows = ? WHERE id = ?")
+        oldRows = try connection.prepare(
+            """
+            SELECT id, person, previous FROM rows
+            WHERE kind = ? AND at < ? AND id < (SELECT max(id) FROM rows) ORDER BY at, id LIMIT ?
+            """)
+        rowExists = try connection.prepare("SELECT 1 FROM rows WHERE id = ?")
+        emptyRow = try connection.prepare(
+            "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
+        deleteRow = try connection.prepare("DELETE FROM rows WHERE id = ?")
         rowsFolded = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
+        erase = try connection.prepare("UPDATE people SET erased_by = ? WHERE id = ?")
         journal = try RowInserter(
             connection, into: "journal",
-            ["sequence", "at", "project", "key", "kind", "person", "request_id", "replay", "body", "inputs", "reply"])
+            [
+                "sequence", "at", "project", "key", "kind", "person", "previous", "request_id", "replay", "body",
+                "inputs", "reply", "note",
+            ])
+        callMerges = try RowInserter(connection, into: "call_merges", ["merge", "sequence"])
+        callPeople = try RowInserter(connection, into: "call_people", ["person", "sequence"])
         projects = try RowInserter(connection, into: "projects", ["id", "name", "made_at", "made_by"])
         apps = try RowInserter(
             connection, into: "apps",
             [
                 "id", "project", "dialect", "name", "platform", "bundle_id", "public_id", "secret_hash", "made_at",
-                "made_by",
+                "made_by", "web_origins", "revoked_at",
             ])
         keys = try RowInserter(
             connection, into: "keys",
@@ -91,6 +115,8 @@ final class RowWriter {
                 "id", "project", "app", "kind", "name", "hash", "scopes", "made_at", "made_by", "expires_at",
                 "revoked_at",
             ])
+        revokeApp = try connection.prepare("UPDATE apps SET revoked_at = ? WHERE id = ?")
+        revokeKey = try connection.prepare("UPDATE keys SET revoked_at = ? WHERE id = ?")
         strategies = try RowInserter(connection, into: "strategies", ["made_by", "project", "version", "document"])
     }
 
@@ -117,9 +143,13 @@ final class RowWriter {
     /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
     func write(
         _ entries: [JournalEntry], after numbers: LastNumbers, endedLinks: [Int64],
-        head: (PersonID, RowKind) -> RowHead?, linkNumber: (IdentityKey) -> Int64?
+        head: (PersonID, RowKind) -> RowHead?, lastCall: (PersonID) -> JournalSequence?,
+        linkNumber: (IdentityKey) -> Int64?
     ) throws(SQLiteFault) {
         let last = numbers.sequence
+        var erasures: [(person: PersonID, call: Int64)] = []
+        var dependencies: [(merge: MergeID, call: Int64)] = []
+        var touched: [(person: PersonID, call: Int64)] = []
         var mergeRows: [(merge: Merge, madeBy: Int64)] = []
         var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
         var addedRows: [AddedRow] = []
@@ -142,11 +172,14 @@ final class RowWriter {
                 case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
                 case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
                 case .merged(let merge): mergeRows.append((merge, sequence))
-                case .mergeUndone(let merge): mergeEndRows.append((merge, sequence))
+                case .personErased(let person): erasures.append((person, sequence))
+                case .mergeUndone(let merge): mergeEndRows.append((merge.id, sequence))
                 case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
-                case .projectMade, .appMade, .keyMade, .strategySet: break
+                case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
                 }
             }
+            for merge in entry.dependsOn { dependencies.append((merge, sequence)) }
+            for person in entry.otherPeople { touched.append((person, sequence)) }
             if entry.changesDirectory { try writeDirectory(entry, madeBy: sequence) }
         }
         try people.insert(personRows) { row, column, person in
@@ -179,7 +212,22 @@ final class RowWriter {
         }
         try write(addedRows, after: numbers.row, head: head)
         try write(putDocuments, after: numbers.document)
+        for (person, call) in erasures {
+            erase.bind(1, call)
+            erase.bind(2, person.rawValue)
+            try erase.run()
+        }
+        try callMerges.insert(dependencies) { row, column, dependency in
+            row.bind(column + 1, dependency.merge.rawValue)
+            row.bind(column + 2, dependency.call)
+        }
+        try callPeople.insert(touched) { row, column, touched in
+            row.bind(column + 1, touched.person.rawValue)
+            row.bind(column + 2, touched.call)
+        }
         sequence = last.rawValue
+        // What came to people earlier in this batch. Most come once, and are made by the call that they come with.
+        var earlier: [PersonID: Int64] = [:]
         try journal.insert(entries) { row, column, entry in
             sequence += 1
             row.bind(column + 1, sequence)
@@ -188,12 +236,21 @@ final class RowWriter {
             row.bind(column + 4, entry.key?.rawValue)
             row.bind(column + 5, Int64(entry.kind.rawValue))
             row.bind(column + 6, entry.person?.rawValue)
-            row.bind(column + 7, text: entry.requestID)
-            row.bind(column + 8, blob: entry.replay?.key.hash.bytes)
-            row.bind(column + 9, blob: entry.replay?.body.bytes)
-            row.bind(column + 10, blob: JournalCoding.pack(entry.inputs, linkNumber: linkNumber))
-            row.bind(column + 11, blob: entry.reply.packed)
+            row.bind(column + 7, entry.person.flatMap { earlier[$0] ?? RowWriter.call(lastCall($0)) })
+            row.bind(column + 8, text: entry.requestID)
+            row.bind(column + 9, blob: entry.replay?.key.hash.bytes)
+            row.bind(column + 10, blob: entry.replay?.body.bytes)
+            row.bind(column + 11, blob: JournalCoding.pack(entry.inputs, linkNumber: linkNumber))
+            row.bind(column + 12, blob: entry.reply.packed)
+            row.bind(column + 13, text: entry.note)
+            for case .personMade(let person, _) in entry.changes { earlier[person] = sequence }
+            if let person = entry.person { earlier[person] = sequence }
         }
+    }
+
+    /// A call that was committed. A person that the batch made has none.
+    private static func call(_ last: JournalSequence?) -> Int64? {
+        last.flatMap { $0 == .zero ? nil : $0.rawValue }
     }
 
     private typealias AddedRow = (person: PersonID, row: Row, madeBy: Int64)
@@ -210,19 +267,26 @@ final class RowWriter {
         if added.isEmpty { return }
         var number = last
         var heads: [Chain: Int64] = [:]
+        // Mostly several rows of one chain come after one another.
+        var latest: (chain: Chain, number: Int64)?
         try rows.insert(added) { statement, column, added in
             let chain = Chain(person: added.person, kind: added.row.kind)
             number += 1
+            if let ended = latest, ended.chain != chain {
+                heads[ended.chain] = ended.number
+                latest = heads[chain].map { (chain, $0) }
+            }
+            let previous = latest?.number ?? head(added.person, added.row.kind)?.last.rawValue
+            latest = (chain, number)
             statement.bind(column + 1, number)
             statement.bind(column + 2, added.person.rawValue)
-            statement.bind(column + 3, heads[chain] ?? head(added.person, added.row.kind)?.last.rawValue)
+            statement.bind(column + 3, previous)
             statement.bind(column + 4, Int64(added.row.kind.rawValue))
             statement.bind(column + 5, added.row.at.milliseconds)
             statement.bind(column + 6, added.row.recognition.map { Int64(bitPattern: $0.rawValue) })
             statement.bind(column + 7, added.row.device.map { Int64(bitPattern: $0.rawValue) })
             statement.bind(column + 8, added.madeBy)
             statement.bind(column + 9, blob: added.row.body)
-            heads[chain] = number
         }
     }
 
@@ -247,8 +311,12 @@ final class RowWriter {
             case .projectMade(let project): try write(project, madeBy)
             case .appMade(let app): try write(app, madeBy)
             case .keyMade(let key): try write(key, madeBy)
+            case .appRevoked(let app, let moment): try revoke(revokeApp, app.rawValue, at: moment)
+            case .keyRevoked(let key, let moment): try revoke(revokeKey, key.rawValue, at: moment)
             case .strategySet(let version, let strategy): try write(strategy, version, entry.project, madeBy)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone: break
+            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone,
+                .personErased:
+                break
             }
         }
     }
@@ -274,7 +342,15 @@ final class RowWriter {
             row.bind(8, blob: app.secretHash?.bytes)
             row.bind(9, app.madeAt.milliseconds)
             row.bind(10, madeBy)
+            row.bind(11, text: app.webOrigins.isEmpty ? nil : app.webOrigins.joined(separator: " "))
+            row.bind(12, app.revokedAt?.milliseconds)
         }
+    }
+
+    private func revoke(_ statement: Statement, _ id: Int64, at moment: Instant) throws(SQLiteFault) {
+        statement.bind(1, moment.milliseconds)
+        statement.bind(2, id)
+        try statement.run()
     }
 
     private func write(_ key: AccessKey, _ madeBy: Int64) throws(SQLiteFault) {
@@ -324,6 +400,40 @@ final class RowWriter {
         sighting.bind(1, moment.milliseconds)
         sighting.bind(2, seen.rawValue)
         try sighting.run()
+    }
+
+    // MARK: - What is let go
+
+    /// The kind of a row that was let go while an older one of its person is kept: it holds their place in the chain.
+    static let letGo: Int64 = 0
+
+    /// Lets go of the oldest rows of a kind before some moment; answers how many each person lost. The last row of all stays,
+    /// so that no number is given twice.
+    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
+        oldRows.bind(1, Int64(kind.rawValue))
+        oldRows.bind(2, moment.milliseconds)
+        oldRows.bind(3, Int64(limit))
+        var old: [(number: Int64, person: PersonID, previous: Int64?)] = []
+        while try oldRows.step() {
+            old.append(
+                (oldRows.integer(0), PersonID(rawValue: oldRows.integer(1)), oldRows.optionalInteger(2)))
+        }
+        oldRows.reset()
+        var lost: [PersonID: Int] = [:]
+        for row in old {
+            let statement = try isKept(row.previous) ? emptyRow : deleteRow
+            statement.bind(1, row.number)
+            try statement.run()
+            lost[row.person, default: 0] += 1
+        }
+        return lost
+    }
+
+    private func isKept(_ number: Int64?) throws(SQLiteFault) -> Bool {
+        guard let number else { return false }
+        rowExists.bind(1, number)
+        defer { rowExists.reset() }
+        return try rowExists.step()
     }
 
     /// Changes something that means nothing, to see whether the store can be written.

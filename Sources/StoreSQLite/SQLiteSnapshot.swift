@@ -4,10 +4,18 @@ import Threads
 
 /// What is committed: found by the index, and read by a connection of its own.
 struct SQLiteSnapshot: Snapshot {
-    let reader: Reader
+    /// Nil for a glance, which never goes to the disk.
+    let disk: Reader?
     let index: PeopleIndex
     let lock: ReadWriteLock
+    let settled: Settled
+    let documents: DocumentCache
     let hash: KeyedHash
+
+    private func reader() throws(StoreFault) -> Reader {
+        guard let disk else { throw StoreFault(.notFound, "It is not in memory.") }
+        return disk
+    }
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         lock.read {
@@ -32,8 +40,10 @@ struct SQLiteSnapshot: Snapshot {
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
         let numbers = lock.read { index.place(of: person).map { index.committedLinks(of: $0) } ?? [] }
-        return try reader.identities(numbers)
+        return try reader().identities(numbers)
     }
+
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? { try reader().row(number) }
 
     func rows(
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
@@ -43,7 +53,7 @@ struct SQLiteSnapshot: Snapshot {
         let wanted = range.limit
         // Rows of other projects stand between.
         for _ in 0..<SQLiteSnapshot.pagesAtMost {
-            let page = try reader.rows(of: kind, range)
+            let page = try reader().rows(of: kind, range)
             let own = lock.read {
                 page.filter { row in index.place(of: row.person).map { index.project(of: $0) } == project }
             }
@@ -62,7 +72,7 @@ struct SQLiteSnapshot: Snapshot {
         var holders: [(link: Int64, person: PersonID, type: IdentityType, value: String)] = []
         var before = before
         for _ in 0..<SQLiteSnapshot.pagesAtMost {
-            let page = try reader.links(of: types, before: before, limit: limit)
+            let page = try reader().links(of: types, before: before, limit: limit)
             let own = lock.read {
                 page.filter { link in index.place(of: link.person).map { index.project(of: $0) } == project }
             }
@@ -73,16 +83,42 @@ struct SQLiteSnapshot: Snapshot {
         return holders
     }
 
+    func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        // One that the disk has and the index has not is for the next to see, with what it did.
+        try reader().calls(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
+    }
+
+    func calls(
+        of person: PersonID, before: JournalSequence?, limit: Int
+    ) throws(StoreFault) -> [RecordedCall] {
+        guard let last = lock.read({ index.lastCall(of: person) }) else { return [] }
+        return try reader().calls(of: person, last: last, before: before, limit: limit)
+    }
+
+    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try reader().calls(dependingOn: merge, limit: limit)
+    }
+
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try reader().call(ofMerge: merge) }
+
+    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+        guard lock.read({ index.recentRows.knows(recognition) }) else { return nil }
+        return try reader().person(ofRecentRow: recognition)
+    }
+
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
         guard let number = lock.read({ index.documentNumber(key) }) else { return nil }
-        return try reader.document(number)
+        if let body = documents[number] { return body }
+        let body = try reader().document(number)
+        if let body { documents.add(number, body) }
+        return body
     }
 
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow] {
         guard let last = lock.read({ index.head(of: person, kind)?.last }) else { return [] }
-        return try reader.rows(of: person, kind, from: from ?? last, limit: limit)
+        return try reader().rows(of: person, kind, from: from ?? last, limit: limit)
     }
 }
 
@@ -93,23 +129,25 @@ final class Reader {
     private let link: Statement
     private let body: Statement
     private let row: Statement
+    private let journal: JournalReader
 
     init(_ file: StoreFile) throws(StoreFault) {
         self.file = file
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
-        (link, body, row) = try file.attempt { () throws(SQLiteFault) in
+        (link, body, row, journal) = try file.attempt { () throws(SQLiteFault) in
             // A read-only connection could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
                 try connection.prepare(
                     """
-                    SELECT links.type, links.value, journal.at, journal.key, journal.request_id
+                    SELECT links.type, links.value, journal.at, journal.key, journal.request_id, journal.sequence
                     FROM links JOIN journal ON journal.sequence = links.made_by WHERE links.id = ?
                     """),
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
                 try connection.prepare(
-                    "SELECT previous, at, recognition, device, body, person, kind FROM rows WHERE id = ?")
+                    "SELECT previous, at, recognition, device, body, person, kind FROM rows WHERE id = ?"),
+                try JournalReader(connection)
             )
         }
     }
@@ -125,10 +163,31 @@ final class Reader {
                 identities.append(
                     HeldIdentity(
                         type: type, value: link.text(1) ?? "", since: Instant(milliseconds: link.integer(2)),
-                        key: link.optionalInteger(3).map(KeyID.init), requestID: link.text(4) ?? ""))
+                        call: JournalSequence(rawValue: link.integer(5)), key: link.optionalInteger(3).map(KeyID.init),
+                        requestID: link.text(4) ?? ""))
             }
             return identities
         }
+    }
+
+    func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try file.attempt { () throws(SQLiteFault) in try journal.calls(after: sequence, limit: limit) }
+    }
+
+    func calls(
+        of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
+    ) throws(StoreFault) -> [RecordedCall] {
+        try file.attempt { () throws(SQLiteFault) in
+            try journal.calls(of: person, last: last, before: before, limit: limit)
+        }
+    }
+
+    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge, limit: limit) }
+    }
+
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
+        try file.attempt { () throws(SQLiteFault) in try journal.call(ofMerge: merge) }
     }
 
     /// Rows by when they happened.
@@ -191,11 +250,40 @@ final class Reader {
         }
     }
 
+    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+        try file.attempt { () throws(SQLiteFault) in
+            let row = try connection.prepare(
+                """
+                SELECT person FROM rows
+                WHERE id > (SELECT max(id) FROM rows) - \(RowsByTime.lately) AND recognition = ? ORDER BY id DESC LIMIT 1
+                """)
+            row.bind(1, Int64(bitPattern: recognition.rawValue))
+            return try row.step() ? PersonID(rawValue: row.integer(0)) : nil
+        }
+    }
+
     func document(_ number: Int64) throws(StoreFault) -> [UInt8]? {
         try file.attempt { () throws(SQLiteFault) in
             body.bind(1, number)
             defer { body.reset() }
-            return try body.step() ? body.blob(0) : nil
+            // An empty one stands where there is none any more.
+            return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
+        }
+    }
+
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
+        try file.attempt { () throws(SQLiteFault) in
+            row.bind(1, number.rawValue)
+            defer { row.reset() }
+            guard try row.step(), let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: row.integer(6))) else {
+                return nil
+            }
+            let stored = Row(
+                kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2), device: row.rowHash(3),
+                body: row.blob(4) ?? [])
+            return StoredRow(
+                number: number, person: PersonID(rawValue: row.integer(5)), row: stored,
+                previous: row.optionalInteger(0).map(RowNumber.init))
         }
     }
 
@@ -210,9 +298,11 @@ final class Reader {
                 row.bind(1, number)
                 defer { row.reset() }
                 // Rows that were let go were the oldest. Where a chain begins may have been told by a client.
-                guard try row.step(), row.integer(5) == person.rawValue, row.integer(6) == Int64(kind.rawValue)
+                guard try row.step(), row.integer(5) == person.rawValue,
+                    row.integer(6) == Int64(kind.rawValue) || row.integer(6) == RowWriter.letGo
                 else { break }
                 next = row.optionalInteger(0)
+                if row.integer(6) == RowWriter.letGo { continue }
                 let stored = Row(
                     kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2),
                     device: row.rowHash(3), body: row.blob(4) ?? [])
@@ -229,41 +319,5 @@ final class Reader {
 extension Statement {
     fileprivate func rowHash(_ column: Int32) -> RowHash? {
         optionalInteger(column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
-    }
-}
-
-/// Connections that are not in use, for whoever reads next.
-final class ReaderPool: Sendable {
-    private struct Idle: @unchecked Sendable {
-        // Unchecked: a reader is here, or with one thread that took it.
-        var readers: [Reader] = []
-        var isClosed = false
-    }
-
-    private let file: StoreFile
-    private let idle = Monitor(Idle())
-
-    init(_ file: StoreFile) { self.file = file }
-
-    func read<Result>(_ body: (Reader) throws(StoreFault) -> Result) throws(StoreFault) -> Result {
-        let reader: Reader
-        if let known = idle.withLock({ $0.readers.popLast() }) {
-            reader = known
-        } else {
-            reader = try Reader(file)
-        }
-        let result = try body(reader)
-        // One that failed is not used again.
-        idle.withLock { if !$0.isClosed { $0.readers.append(reader) } }
-        return result
-    }
-
-    func close() {
-        let readers = idle.withLock { idle in
-            idle.isClosed = true
-            defer { idle.readers = [] }
-            return idle.readers
-        }
-        _ = readers
     }
 }

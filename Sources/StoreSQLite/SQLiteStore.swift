@@ -1,6 +1,5 @@
 package import Domain
 package import SQLite
-import Synchronization
 import Threads
 
 /// The embedded store: facts appended to a SQLite file, found by an index in memory. See DESIGN.md beside this file.
@@ -11,6 +10,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private let file: StoreFile
     private let index: PeopleIndex
     private let indexLock = ReadWriteLock()
+    private let settled: Settled
     private let checkpointer: Checkpointer
 
     // The writer's.
@@ -19,8 +19,15 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private var last: LastNumbers
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
     /// People who got rows since their heads were last kept.
-    private var unfolded: Set<PersonID> = []
-    private let readers: ReaderPool
+    private var unfolded: PeopleMap<Void>
+    /// People who were erased, of whom something is left.
+    private var unswept: [PersonID] = []
+    private var sweeping: Sweep?
+    private let readers = Pool<Reader>()
+    private let recentDocuments = DocumentCache(bytes: SQLiteStore.cachedBytes)
+
+    /// The documents that are kept in memory, in bytes.
+    private static let cachedBytes = 64 << 20
 
     /// A connection with its statements.
     private struct Session {
@@ -88,9 +95,10 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
         var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
         index = try loader.load()
+        settled = Settled(last.sequence)
         checkpointer = Checkpointer(file)
-        readers = ReaderPool(file)
         unfolded = loader.peopleWithNewRows
+        unswept = loader.peopleToSweep
         index.readDocument = { [unowned self] in document($0) }
     }
 
@@ -192,7 +200,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
                 try session.rows.write(
-                    entries, after: last, endedLinks: index.endedLinks, head: index.head, linkNumber: index.linkNumber)
+                    entries, after: last, endedLinks: index.endedLinks, head: index.head,
+                    lastCall: index.lastCall, linkNumber: index.linkNumber)
             }
         }
         settle(entries)
@@ -206,12 +215,16 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         indexLock.write {
             index.commit(entries, sequence: last.sequence.next)
             last.advance(by: entries)
+            settled.sequence = last.sequence
+        }
+        for entry in entries where entry.kind == .erase {
+            for case .personErased(let person) in entry.changes { unswept.append(person) }
         }
         // The rows of one call mostly are one person's.
         var previous: PersonID?
         for entry in entries {
             for case .rowAdded(let person, _) in entry.changes where person != previous {
-                unfolded.insert(person)
+                unfolded[person] = ()
                 previous = person
             }
         }
@@ -221,7 +234,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         if sightings.isEmpty, unfolded.isEmpty { return false }
         let session = try openSession()
         var part: [PersonID] = []
-        while part.count < SQLiteStore.headsPerFold, let person = unfolded.popFirst() { part.append(person) }
+        while part.count < SQLiteStore.headsPerFold, let (person, _) = unfolded.popFirst() { part.append(person) }
         do throws(StoreFault) {
             try file.attempt { () throws(SQLiteFault) in
                 try session.rows.transaction { () throws(SQLiteFault) in
@@ -234,7 +247,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 }
             }
         } catch {
-            unfolded.formUnion(part)
+            for person in part { unfolded[person] = () }
             throw error
         }
         try checkpointIfDue(session)
@@ -243,11 +256,122 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     private static let headsPerFold = 1000
 
+    package func sweep() throws(StoreFault) -> Bool {
+        let session = try openSession()
+        if sweeping == nil {
+            if unswept.isEmpty { return false }
+            sweeping = Sweep(unswept) { person in index.place(of: person).map { index.heads(of: $0) } ?? [] }
+        }
+        guard var current = sweeping else { return false }
+        let isMore = try file.attempt { () throws(SQLiteFault) in
+            var isMore = true
+            try session.rows.transaction { () throws(SQLiteFault) in
+                isMore = try current.step(session.connection, session.rows)
+            }
+            return isMore
+        }
+        // What is folded in later must not bring anything back.
+        for person in current.people { unfolded[person] = nil }
+        sweeping = isMore ? current : nil
+        if !isMore {
+            let swept = current.people
+            unswept.removeAll { swept.contains($0) }
+            indexLock.write { for person in swept { index.forgetRows(of: person) } }
+            recentDocuments.removeAll()
+        }
+        try checkpointIfDue(session)
+        return isMore || !unswept.isEmpty
+    }
+
+    package func compact() throws(StoreFault) -> Compaction {
+        let session = try openSession()
+        return try file.attempt { () throws(SQLiteFault) in
+            let free = try session.connection.integer("PRAGMA freelist_count") ?? 0
+            if free > 0 {
+                try session.connection.execute("PRAGMA incremental_vacuum(\(SQLiteStore.pagesPerCompaction))")
+                let left = try session.connection.integer("PRAGMA freelist_count") ?? 0
+                // A store from before there was this keeps its pages, all of them overwritten, for what comes.
+                if left < free { return .step(pages: Int(free - left)) }
+            }
+            // Whoever reads is done soon; nobody shall wait for long meanwhile.
+            session.connection.setBusyTimeout(milliseconds: SQLiteStore.truncateMilliseconds)
+            defer { session.connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds) }
+            do throws(SQLiteFault) {
+                _ = try session.connection.checkpoint(.truncate)
+                return .done
+            } catch {
+                if error.primaryCode == SQLiteStore.busyCode { return .held }
+                throw error
+            }
+        }
+    }
+
+    private static let pagesPerCompaction = 64
+    private static let truncateMilliseconds: Int32 = 200
+    /// SQLITE_BUSY.
+    private static let busyCode: Int32 = 5
+
+    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        let session = try openSession()
+        var heads: [(place: PeopleIndex.Place, head: RowHead)] = []
+        var count = 0
+        try file.attempt { () throws(SQLiteFault) in
+            try session.rows.transaction { () throws(SQLiteFault) in
+                for (person, lost) in try session.rows.letGo(kind, before: moment, limit: limit) {
+                    count += lost
+                    // Of whoever was erased the sweep keeps where it is.
+                    guard !index.isErased(person), let place = index.place(of: person),
+                        let head = index.head(of: person, kind)
+                    else { continue }
+                    let left = RowHead(kind: kind, last: head.last, count: max(0, head.count - lost))
+                    heads.append((place, left))
+                    let others = index.heads(of: place).filter { $0.kind != kind }
+                    try session.rows.write(others + [left], of: person)
+                }
+            }
+        }
+        indexLock.write {
+            for (place, head) in heads { index.load([head], of: place) }
+        }
+        try checkpointIfDue(session)
+        return count == limit
+    }
+
     package func read<Result>(
         _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
-        try readers.read { reader throws(StoreFault) in
-            try body(SQLiteSnapshot(reader: reader, index: index, lock: indexLock, hash: hash))
+        let reader: Reader
+        if let idle = readers.take() { reader = idle } else { reader = try Reader(file) }
+        let result = try ofOneMoment(reader, body)
+        // One that failed is not used again.
+        readers.put(reader)
+        return result
+    }
+
+    /// Reads again where something was committed meanwhile. What takes long would come to no end so, and is read again once:
+    /// then each question sees what is committed when it is asked.
+    private func ofOneMoment<Result>(
+        _ reader: Reader?, _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        let snapshot = SQLiteSnapshot(
+            disk: reader, index: index, lock: indexLock, settled: settled, documents: recentDocuments, hash: hash)
+        for reading in 1..<SQLiteStore.readingsAtMost {
+            let (before, start) = (settled.sequence, ContinuousClock.now)
+            let result = try body(snapshot)
+            let isLong = ContinuousClock.now - start > SQLiteStore.longReading
+            if settled.sequence == before || (isLong && reading > 1) { return result }
+        }
+        return try body(snapshot)
+    }
+
+    private static let longReading = Duration.milliseconds(2)
+    private static let readingsAtMost = 8
+
+    package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {
+        do throws(StoreFault) {
+            return try ofOneMoment(nil, body)
+        } catch {
+            return nil
         }
     }
 
@@ -260,6 +384,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package func recover() throws(StoreFault) {
         session = nil
+        sweeping = nil
         let connection = try file.open(.use)
         let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
@@ -304,7 +429,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try setting.run()
     }
 
-    private static func hashKey(_ connection: Connection) throws(SQLiteFault) -> Hash128 {
+    static func hashKey(_ connection: Connection) throws(SQLiteFault) -> Hash128 {
         let setting = try connection.prepare("SELECT value FROM settings WHERE name = 'hash_key'")
         defer { setting.reset() }
         guard try setting.step(), let key = setting.withBytes(0, { Hash128($0) }) else {

@@ -153,6 +153,58 @@ enum Schema {
             document BLOB NOT NULL
         ) STRICT;
         """,
+        """
+        -- A call knows the one that came to its person before it; where there is none, the person was made by it.
+        ALTER TABLE journal ADD COLUMN previous INTEGER;
+
+        UPDATE journal SET previous = before.earlier FROM (
+            SELECT sequence AS call, coalesce(
+                lag(sequence) OVER (PARTITION BY person ORDER BY sequence),
+                (SELECT made_by FROM people WHERE id = person AND made_by < sequence)) AS earlier
+            FROM journal WHERE person IS NOT NULL
+        ) AS before WHERE journal.sequence = before.call;
+
+        -- The last of each person, without reading the journal.
+        CREATE INDEX journal_chain ON journal (sequence, person) WHERE previous IS NOT NULL;
+
+        -- Calls that touched people beside the one that they came to.
+        CREATE TABLE call_people (
+            person INTEGER NOT NULL,
+            sequence INTEGER NOT NULL,
+            PRIMARY KEY (person, sequence)
+        ) STRICT, WITHOUT ROWID;
+
+        INSERT OR IGNORE INTO call_people
+        SELECT links.person, ended_by FROM link_ends JOIN links ON links.id = link_ends.link
+        JOIN journal ON sequence = ended_by WHERE links.person IS NOT journal.person
+        UNION SELECT source, made_by FROM merges UNION SELECT destination, made_by FROM merges
+        UNION SELECT source, ended_by FROM merge_ends JOIN merges ON merges.id = merge;
+
+        -- What a call ended. Calls only grow, so a new row lands at the end of these.
+        CREATE INDEX link_ends_by_call ON link_ends (ended_by);
+        CREATE INDEX merge_ends_by_call ON merge_ends (ended_by);
+        """,
+        """
+        -- By which call a person was erased, and whether all that was theirs is gone.
+        ALTER TABLE people ADD COLUMN erased_by INTEGER;
+        ALTER TABLE people ADD COLUMN swept INTEGER;
+        -- Why somebody wanted a call, in their words.
+        ALTER TABLE journal ADD COLUMN note TEXT;
+
+        -- Without which merges a call would have come to something else.
+        CREATE TABLE call_merges (
+            merge INTEGER NOT NULL,
+            sequence INTEGER NOT NULL,
+            PRIMARY KEY (merge, sequence)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE INDEX people_erased ON people (erased_by, id, swept) WHERE erased_by IS NOT NULL;
+        """,
+        """
+        -- From where a browser may call with an app's keys, with spaces between; and since when its secret is not taken.
+        ALTER TABLE apps ADD COLUMN web_origins TEXT;
+        ALTER TABLE apps ADD COLUMN revoked_at INTEGER;
+        """,
     ]
 
     /// Brings a store up to date, each migration in a transaction of its own.

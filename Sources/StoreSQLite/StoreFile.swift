@@ -52,7 +52,11 @@ package struct StoreFile: Equatable, Sendable {
             let connection = try Connection(path: path, mode: .readWrite)
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
             // Larger pages carry more rows for each frame of the log; the size is settled when the file is made.
-            if isNew { try connection.execute("PRAGMA page_size = \(StoreFile.pageBytes)") }
+            // What is taken out later shall make the file smaller, which has to be said before it holds anything.
+            if isNew {
+                try connection.execute(
+                    "PRAGMA page_size = \(StoreFile.pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
+            }
             try connection.execute(
                 """
                 PRAGMA journal_mode = WAL;
@@ -62,6 +66,7 @@ package struct StoreFile: Equatable, Sendable {
                 PRAGMA cache_size = -8192;
                 PRAGMA temp_store = MEMORY;
                 PRAGMA foreign_keys = OFF;
+                PRAGMA secure_delete = ON;
                 """)
             try Schema.migrate(connection)
             return connection
@@ -181,7 +186,7 @@ package struct StoreFile: Equatable, Sendable {
     }
 
     private static let pageBytes = 8192
-    private static let busyMilliseconds: Int32 = 2000
+    static let busyMilliseconds: Int32 = 2000
     /// The log is cut back to this when it starts over.
     private static let logBytes = 64 << 20
 }

@@ -9,6 +9,8 @@ package final class Monitor<State>: @unchecked Sendable {
     private let changed: UnsafeMutablePointer<pthread_cond_t>
 
     package init(_ state: sending State) {
+        // A value without a size has the address of what lies beside it, which is read without the lock.
+        precondition(MemoryLayout<State>.size > 0, "A lock without a value is a ReadWriteLock.")
         self.state = state
         unsafe lock = .allocate(capacity: 1)
         unsafe changed = .allocate(capacity: 1)

@@ -25,16 +25,18 @@ package final class ReadWriteLock: @unchecked Sendable {
     /// Runs a body while nobody writes. Bodies do not nest.
     @inline(__always)
     package func read<Result>(_ body: () -> Result) -> Result {
-        unsafe pthread_rwlock_rdlock(lock)
+        let code = unsafe pthread_rwlock_rdlock(lock)
+        precondition(code == 0, "A body reads that is within another.")
         defer { unsafe pthread_rwlock_unlock(lock) }
         return body()
     }
 
     /// Runs a body while nobody reads or writes.
     @inline(__always)
-    package func write<Result>(_ body: () -> Result) -> Result {
-        unsafe pthread_rwlock_wrlock(lock)
+    package func write<Result, Failure>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        let code = unsafe pthread_rwlock_wrlock(lock)
+        precondition(code == 0, "A body writes that is within another.")
         defer { unsafe pthread_rwlock_unlock(lock) }
-        return body()
+        return try body()
     }
 }

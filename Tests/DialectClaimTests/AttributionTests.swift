@@ -281,7 +281,8 @@ struct AttributionTests {
         #expect(try client.call("POST", path, "{", key: "owl_client_0").status == 400, "the body is looked at first")
         #expect(try client.call("POST", path, body, key: client.server.credentials.claimImportKey).status == 200)
         let agent = try client.call("POST", path, body, key: client.server.credentials.claimAgentKey)
-        #expect(agent.status == 400 && agent.body == #"{"error":"Client key must be scoped to an app"}"#)
+        #expect(agent.status == 403)
+        #expect(agent.body == #"{"error":"Client or import key required for identity calls"}"#)
         #expect(try client.call("GET", path).status == 404)
     }
 
@@ -306,7 +307,8 @@ struct AttributionTests {
         }
         let begin = ContinuousClock.now
         for number in 0..<20 { #expect(try client.properties("u\(number)", #"{"a":"b"}"#).status == 200) }
-        #expect(ContinuousClock.now - begin < .seconds(5))
+        // Behind those that wait they would take as long as each of these may.
+        #expect(ContinuousClock.now - begin < .seconds(Patience.seconds))
         withExtendedLifetime(waiting) {}
     }
 

@@ -1,4 +1,5 @@
 import Compression
+import Domain
 import Foundation
 import TestKit
 import Testing
@@ -39,6 +40,13 @@ struct IngestTests {
             OwlClient.bare(#""environment":"android""#),
             #"environment \"android\" is not allowed for apple apps (allowed: ios, ipados, macos, watchos)"#
         ),
+        (#"{"message":7,"level":"info"}"#, "events[0]: message is required and must be a string"),
+        (OwlClient.bare(#""timestamp":"2026-13-01""#), "timestamp must be a valid ISO 8601 date"),
+        (OwlClient.bare(#""timestamp":"2026-11-21T10:""#), "timestamp must be a valid ISO 8601 date"),
+        (OwlClient.bare(#""timestamp":"Sat, 21 Foo 2026 10:00:00 GMT""#), "timestamp must be a valid ISO 8601 date"),
+        (OwlClient.bare(#""custom_attributes":{"a":"x\u0000"}"#), "custom_attributes.a must not hold a NUL character"),
+        (OwlClient.bare(#""custom_attributes":{"a":[["\u0000"]]}"#), "custom_attributes.a must not hold a NUL"),
+        (OwlClient.bare(#""custom_attributes":{"b\u0000":"x"}"#), "must not have a key with a NUL character"),
         (OwlClient.bare(#""user_id":7"#), "user_id must be a string"),
         (
             OwlClient.bare(#""user_id":"\#(String(repeating: "u", count: 256))""#),
@@ -59,6 +67,41 @@ struct IngestTests {
             answer.body.hasPrefix(#"{"accepted":1,"rejected":1,"errors":[{"index":0,"message":"events[0]: "#),
             "\(answer.body)")
         #expect(answer.body.contains(message), "\(answer.body)")
+    }
+
+    static let readableDates: [(String, String)] = [
+        ("2026-11-21", "2026-11-21T00:00:00.000Z"), ("2026-11", "2026-11-01T00:00:00.000Z"),
+        ("2026", "2026-01-01T00:00:00.000Z"), ("2026-11-21T10:05", "2026-11-21T10:05:00.000Z"),
+        ("2026-11-21T10:05Z", "2026-11-21T10:05:00.000Z"), ("2026-11-21T10:05+02:00", "2026-11-21T08:05:00.000Z"),
+        ("2026-11-21T24:00:00Z", "2026-11-22T00:00:00.000Z"), ("2026-11-21T24:00", "2026-11-22T00:00:00.000Z"),
+        ("Sat, 21 Nov 2026 10:00:00 GMT", "2026-11-21T10:00:00.000Z"),
+        ("1 Nov 2026 10:00:00", "2026-11-01T10:00:00.000Z"),
+    ]
+
+    @Test("reads dates as the vendor's language does", arguments: readableDates)
+    func dates(_ text: String, _ moment: String) throws {
+        // 2026-11-22.
+        let server = try TestServer(.memory) { $0.clock = { Instant(milliseconds: 1_795_305_600_000) } }
+        let client = OwlClient(server)
+        let body = #"{"bundle_id":"com.example.demo","events":[\#(OwlClient.bare(#""timestamp":"\#(text)""#))]}"#
+        let answer = try client.call("POST", "/v1/import", body, key: server.credentials.claimImportKey)
+        #expect(answer.body == #"{"accepted":1,"updated":0,"rejected":0}"#, "\(answer)")
+        let read = try client.call("GET", "/v1/events?since=2000-01-01", key: server.credentials.claimAgentKey)
+        #expect(read.body.contains(#""timestamp":"\#(moment)""#), "\(read)")
+    }
+
+    @Test("takes texts that were cut amid a character, as JavaScript writes them", arguments: StoreKind.allCases)
+    func halves(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let events = [
+            OwlClient.event("ada", #"a\ud83d"#), OwlClient.event("ada", #"\ude00\\ud83d\ud83d\ude00"#),
+            OwlClient.event("ada", #"\uD83D\uD83D\uDE00b"#),
+        ]
+        #expect(try client.ingest(events).body == #"{"accepted":3,"rejected":0}"#)
+        #expect(try client.messages("ada") == ["\u{FFFD}😀b", "\u{FFFD}\\ud83d😀", "a\u{FFFD}"])
+        #expect(try client.properties("ada", #"{"a":"x\ud800"}"#).body.contains("\"a\":\"x\u{FFFD}\""))
+        #expect(try client.ingest([#"{"a":"\ud83d"#]).status == 400)
+        #expect(try client.ingest([#"{"a":"\ud8"}"#]).status == 400)
     }
 
     static let badUploads: [(String, Int, String)] = [
@@ -98,7 +141,7 @@ struct IngestTests {
             #","custom_attributes":{"duration_ms":"120.7","tracking_id":"\#(OwlClient.session)","n":null,"o":{},"l":[1,2]}"#
         for message in [
             "metric:photo-load:complete", "metric:a:b:start", "metric:Bad:start", "metric:x:pause", "metric:",
-            "metric::start",
+            "metric::start", "metric:\u{301}load:start", "metric:\u{200D}load:complete", "metric:a:\u{301}start",
             "step:paywall", "track:old", "step:",
         ] {
             #expect(
@@ -127,6 +170,30 @@ struct IngestTests {
         #expect(attributes?["_error_stack"] == long && attributes?["k7"] == "true")
     }
 
+    @Test("keeps the last of attributes with one name, be they few or very many", arguments: [2, 40, 30_000])
+    func repeatedAttributes(_ count: Int) throws {
+        let client = try OwlClient(.memory)
+        let names = (0..<count).map { "k\($0 % (count / 2))" }
+        let members = names.enumerated().map { #""\#($1)":"\#($0)""# }.joined(separator: ",")
+        let answer = try client.ingest([OwlClient.event("ada", more: #","custom_attributes":{\#(members)}"#)])
+        #expect(answer.body.contains("\"accepted\":1"))
+        let rows = try client.administrator("/onym/v1/people/claim_user_id:ada/timeline")["rows"] as? [[String: Any]]
+        let attributes = (rows?.first?["body"] as? [String: Any])?["custom_attributes"] as? [String: String]
+        #expect(attributes?.count == count / 2)
+        #expect(attributes?["k0"] == "\(count / 2)" && attributes?["k\(count / 2 - 1)"] == "\(count - 1)")
+    }
+
+    @Test("knows users apart whose ids only look alike, within one upload as well", arguments: StoreKind.allCases)
+    func lookAlikes(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let (one, other) = ("caf\u{e9}", "cafe\u{301}")
+        _ = try client.ingest([OwlClient.event(one, "of one"), OwlClient.event(other, "of the other")])
+        for (user, message) in [(one, "of one"), (other, "of the other")] {
+            let name = user.utf8.map { "%" + String($0, radix: 16) }.joined()
+            #expect(try client.messages(name) == [message])
+        }
+    }
+
     @Test("takes gzip, and no more than it may inflate to")
     func gzip() throws {
         let client = try OwlClient(.memory)
@@ -150,6 +217,32 @@ struct IngestTests {
         let client = try OwlClient(kind)
         #expect(try client.ingest([OwlClient.event(nil), OwlClient.event("")]).body == #"{"accepted":2,"rejected":0}"#)
         #expect(client.server.store.counts.people == 1 && client.server.store.counts.rows == 2)
+    }
+
+    @Test("an event that is imported again says what was sent last", arguments: StoreKind.allCases)
+    func importsAgain(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let credentials = client.server.credentials
+        let id = UUID().uuidString
+        func event(_ message: String, _ year: Int = 2001, _ more: String = "") -> String {
+            OwlClient.event("ada", message, id: id, more: #","timestamp":"\#(year)-01-01T00:00:00Z"\#(more)"#)
+        }
+        func send(_ events: [String], path: String = "/v1/import") throws -> String {
+            try client.ingest(events, path: path, key: path == "/v1/import" ? credentials.claimImportKey : nil).body
+        }
+        #expect(try send([event("first")]) == #"{"accepted":1,"updated":0,"rejected":0}"#)
+        for message in ["second", "third"] {
+            let again = try send([event(message, 2002, #","app_version":"2.0""#), event("\(message)!")])
+            #expect(again == #"{"accepted":0,"updated":2,"rejected":0}"#)
+            let page = try client.agent("/v1/events?data_mode=all")["events"] as? [[String: Any]] ?? []
+            #expect(page.map { $0["message"] as? String } == ["\(message)!"])
+            #expect(page.first?["app_version"] is NSNull && page.first?["user_id"] as? String == "ada")
+            #expect(page.first?["timestamp"] as? String == "2001-01-01T00:00:00.000Z")
+        }
+        // What apps send again stays as it came.
+        _ = try client.ingest([OwlClient.event("ada", "fourth", id: id)])
+        let page = try client.agent("/v1/events?data_mode=all")["events"] as? [[String: Any]] ?? []
+        #expect(page.map { $0["message"] as? String } == ["third!"])
     }
 
     @Test("imports events of any age with an import key", arguments: StoreKind.allCases)

@@ -76,3 +76,13 @@ struct OwlClient {
             "/onym/v1/people/\(user.hasPrefix("owl_anon_") ? "claim_anonymous_id" : "claim_user_id"):\(user)")
     }
 }
+
+extension OwlClient {
+    /// Takes a user's only claim back.
+    func undoClaim(_ user: String) throws {
+        let merges = try person(user)["merges"] as? [[String: Any]]
+        let id = merges?.first?["id"] as? String ?? "none"
+        let answer = try call("POST", "/onym/v1/merges/\(id)/undo", "{}", key: server.credentials.adminKey)
+        precondition(answer.status == 200, "\(answer)")
+    }
+}

@@ -100,6 +100,7 @@ struct PropertiesTests {
         let agent = client.server.credentials.claimAgentKey
         let answer = try client.call(
             "POST", "/v1/identity/properties", #"{"user_id":"u","properties":{}}"#, key: agent)
-        #expect(answer.status == 400 && answer.body == #"{"error":"Client key must be scoped to an app"}"#)
+        #expect(answer.status == 403)
+        #expect(answer.body == #"{"error":"Client or import key required for identity calls"}"#)
     }
 }

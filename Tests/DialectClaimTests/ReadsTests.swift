@@ -58,6 +58,30 @@ struct ReadsTests {
         #expect(try read(client, "/v1/events/count?data_mode=all&user_id=ada")["count"] as? Int == 2)
     }
 
+    @Test("what is rare is found among many, in as many readings as that takes", arguments: StoreKind.allCases)
+    func rare(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        try send(client, "ada", [("first", 120), ("second", 110)])
+        let many = (0..<100).map { ("of many", 20 + $0 % 40) }
+        for upload in 0..<102 {
+            try send(client, upload.isMultiple(of: 2) ? "bob" : "eve", many, more: #","screen_name":"s""#)
+        }
+        #expect(try read(client, "/v1/events/count?data_mode=all")["count"] as? Int == 10_202)
+        #expect(try read(client, "/v1/events/count?data_mode=all&user_id=bob")["count"] as? Int == 5100)
+        #expect(try read(client, "/v1/events/count?data_mode=all&screen_name=s")["count"] as? Int == 10_200)
+        #expect(try messages(client, "limit=200&since=3h&until=100m") == ["second", "first"])
+        // Of one with few events these alone are looked at.
+        #expect(try messages(client, "user_id=ada") == ["second", "first"])
+        #expect(try messages(client, "user_id=ada&order=asc") == ["first", "second"])
+        #expect(try messages(client, "user_id=ada&until=115m") == ["first"])
+        let page = try read(client, "/v1/events?data_mode=all&user_id=ada&limit=1")
+        let cursor = try #require(page["cursor"] as? String)
+        #expect(page["has_more"] as? Bool == true)
+        #expect(try messages(client, "user_id=ada&limit=1&cursor=\(cursor)") == ["first"])
+        let last = try read(client, "/v1/events?data_mode=all&user_id=ada&limit=1&cursor=\(cursor)")
+        #expect(last["has_more"] as? Bool == false && last["cursor"] is NSNull)
+    }
+
     @Test("a claimed id is not seen any more: its events are the user's", arguments: StoreKind.allCases)
     func claimed(_ kind: StoreKind) throws {
         let client = try client(kind)
@@ -103,7 +127,12 @@ struct ReadsTests {
     @Test("projects, apps and keys are listed, and no key's secret", arguments: StoreKind.allCases)
     func lists(_ kind: StoreKind) throws {
         let client = try client(kind)
-        #expect((try read(client, "/v1/projects")["projects"] as? [Any])?.count == 1)
+        let projects = try read(client, "/v1/projects")["projects"] as? [[String: Any]]
+        #expect(projects?.count == 1)
+        let project = try read(client, "/v1/projects/\(projects?.first?["id"] as? String ?? "none")")
+        #expect(project["name"] as? String == "Test" && (project["apps"] as? [Any])?.count == 1)
+        let agent = client.server.credentials.claimAgentKey
+        #expect(try client.call("GET", "/v1/projects/x", key: agent).body == #"{"error":"Project not found"}"#)
         let apps = try read(client, "/v1/apps")["apps"] as? [[String: Any]]
         let app = try #require(apps?.first?["id"] as? String)
         #expect(apps?.first?["bundle_id"] as? String == "com.example.demo")

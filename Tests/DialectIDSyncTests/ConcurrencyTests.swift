@@ -1,17 +1,9 @@
 import Foundation
 import TestKit
 import Testing
-import Threads
-
-/// How far clients are that do something at once.
-private struct Turnout<Result: Sendable>: Sendable {
-    var ready = 0
-    var results: [Result] = []
-    var faults: [String] = []
-}
 
 /// Many clients at once, each on a connection of its own, on every store.
-@Suite("Clients that call at once", .serialized, .timeLimit(.minutes(5)))
+@Suite("Clients that call at once", .serialized, .timeLimit(.minutes(30)))
 struct ConcurrencyTests {
     private static let clients = 64
 
@@ -22,29 +14,9 @@ struct ConcurrencyTests {
         _ server: TestServer, clients: Int = ConcurrencyTests.clients,
         _ work: @escaping @Sendable (Int, IDSyncClient) throws -> Result
     ) throws -> [Result] {
-        let state = Monitor(Turnout<Result>())
-        let threads = (0..<clients).map { number in
-            WorkerThread(name: "client-\(number)") {
-                let client = IDSyncClient(server)
-                do {
-                    _ = try client.http.call("GET", "/healthz")
-                    state.change { $0.ready += 1 }
-                    _ = state.wait(milliseconds: 10_000) { $0.ready == clients ? true : nil }
-                    let result = try work(number, client)
-                    state.withLock { $0.results.append(result) }
-                } catch {
-                    let fault = "client \(number): \(error)"
-                    state.change { state in
-                        state.ready += 1
-                        state.faults.append(fault)
-                    }
-                }
-            }
-        }
-        for thread in threads { thread.join() }
-        let (results, faults) = state.withLock { ($0.results, $0.faults) }
-        #expect(faults.isEmpty, "nobody is cut off, and nobody waits for long")
-        return results
+        let crowd = Crowd(of: clients, client: { IDSyncClient(server) }, http: \.http, work)
+        #expect(crowd.faults.isEmpty, "nobody is cut off, and nobody waits for long")
+        return crowd.results
     }
 
     @Test("log in for the first time as one and the same", arguments: StoreKind.allCases)

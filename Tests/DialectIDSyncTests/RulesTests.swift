@@ -1,5 +1,5 @@
+import Domain
 import SQLite
-import StoreMemory
 import TestKit
 import Testing
 
@@ -357,10 +357,11 @@ struct RulesTests {
         let folder = TemporaryFolder()
         let scene = try IDSyncScene(kind, in: folder)
         #expect(try scene.play("identify customerid=guest ios_idfv=1") == "P1 anonymous")
-        if let store = scene.client.server.store as? MemoryStore {
-            #expect(store.journal.last?.inputs.map(\.fate) == [.blocked])
-            #expect(store.journal.last?.inputs.map(\.identity.type) == [.customerID])
-        } else {
+        let calls = try scene.client.server.store.read { snapshot throws(StoreFault) in
+            try snapshot.calls(after: .zero, limit: 100)
+        }
+        #expect(calls.last?.inputs == [RecordedCall.Input(type: .customerID, value: nil, fate: .blocked)])
+        if kind == .sqlite {
             let file = try Connection(path: "\(folder.path)/onym.db", mode: .readOnly)
             let count = "SELECT count(*) FROM journal WHERE hex(inputs) = '0802'"
             #expect(try file.integer(count) == 1)

@@ -5,46 +5,28 @@ import Testing
 /// Merging people and taking it back, as an administrator does, on every store.
 @Suite("Merges by an administrator")
 struct MergeTests {
-    private func identify(_ server: TestServer, _ identities: String) throws -> String {
-        let answer = try server.client.call(
-            "POST", "/v1/identify", fields: [("x-mp-key", server.credentials.idsyncWebKey)],
-            json: #"{"environment":"development","known_identities":\#(identities)}"#)
-        let object = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
-        return try #require(object?["mpid"] as? String)
-    }
-
-    private func call(_ server: TestServer, _ method: String, _ path: String, _ json: String? = nil) throws
-        -> Wire.Answer
-    {
-        let fields = [("Authorization", "Bearer \(server.credentials.adminKey)")]
-        guard let json else { return try server.client.call(method, path, fields: fields) }
-        return try server.client.call(method, path, fields: fields, json: json)
-    }
-
     @Test(
         "identify still answers each member's own MPID, and looking shows the whole (decision 14)",
         arguments: StoreKind.allCases)
     func merge(_ kind: StoreKind) throws {
-        let server = try TestServer(kind)
-        let (one, two) = (try identify(server, #"{"customerid":"a"}"#), try identify(server, #"{"customerid":"b"}"#))
+        let client = try NativeClient(kind)
+        let (one, two) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
         let body = #"{"from":"\#(one)","into":"\#(two)"}"#
-        let answer = try call(server, "POST", "/onym/v1/merges", body)
-        #expect(answer.status == 200 && answer.body.contains(#""into":"\#(two)""#), "\(answer)")
-        #expect(try identify(server, #"{"customerid":"a"}"#) == one)
-        #expect(try identify(server, #"{"customerid":"b"}"#) == two)
+        let answer = try client.post("/onym/v1/merges", body)
+        #expect(answer.status == 200 && answer.text("into") == two, "\(answer)")
+        #expect(try client.identify(#"{"customerid":"a"}"#) == one)
+        #expect(try client.identify(#"{"customerid":"b"}"#) == two)
         for id in [one, two, "customerid:a"] {
-            let shown = try call(server, "GET", "/onym/v1/people/\(id)")
-            let person = try JSONSerialization.jsonObject(with: Data(shown.body.utf8)) as? [String: Any]
-            #expect(person?["root"] as? String == two)
-            #expect(Set(person?["members"] as? [String] ?? []) == [one, two])
-            #expect((person?["identities"] as? [Any])?.count == 2)
+            let shown = try client.get("/onym/v1/people/\(id)")
+            #expect(shown.text("root") == two)
+            #expect(Set(shown["members"] as? [String] ?? []) == [one, two])
+            #expect(shown.list("identities").count == 2)
         }
-        #expect(try call(server, "POST", "/onym/v1/merges", body).status == 409)
-        let id = try #require(answer.body.split(separator: "\"").first { $0.hasPrefix("m_") })
-        #expect(try call(server, "POST", "/onym/v1/merges/\(id)/undo", "{}").status == 200)
-        #expect(try call(server, "POST", "/onym/v1/merges/\(id)/undo", "{}").status == 404)
-        let shown = try call(server, "GET", "/onym/v1/people/\(one)")
-        #expect(shown.body.contains(#""members":["\#(one)"]"#))
+        #expect(try client.post("/onym/v1/merges", body).status == 409)
+        let id = try #require(answer.text("id"))
+        #expect(try client.post("/onym/v1/merges/\(id)/undo").status == 200)
+        #expect(try client.post("/onym/v1/merges/\(id)/undo").status == 404)
+        #expect(try client.get("/onym/v1/people/\(one)")["members"] as? [String] == [one])
     }
 
     @Test(
@@ -54,7 +36,67 @@ struct MergeTests {
             (#"{"from":"1","into":"2"}"#, 404), (#"{"from":"1","into":"2","because":""}"#, 400),
         ])
     func refuses(_ body: String, _ status: Int) throws {
-        let server = try TestServer(.memory)
-        #expect(try call(server, "POST", "/onym/v1/merges", body).status == status)
+        #expect(try NativeClient(.memory).post("/onym/v1/merges", body).status == status)
+    }
+
+    private func ingest(_ client: NativeClient, _ mpid: String, _ plan: String) throws {
+        let key = client.server.credentials.idsyncWebKey
+        let answer = try client.server.client.call(
+            "POST", "/v3/JS/\(key)/events",
+            json: #"{"mpid":"\#(mpid)","ua":{"plan":"\#(plan)"},"events":[{"n":"e","dt":4}]}"#)
+        #expect(answer.status == 202, "\(answer)")
+    }
+
+    @Test("a dry run says what would come together, and changes nothing", arguments: StoreKind.allCases)
+    func dryRun(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let (one, two) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
+        try ingest(client, one, "free")
+        try ingest(client, two, "pro")
+        let body = #"{"from":"\#(one)","into":"\#(two)","reason":"one and the same"}"#
+        let dry = try client.post("/onym/v1/merges?dry_run=true", body)
+        #expect(dry.status == 200 && dry["id"] is NSNull && dry.text("root") == two, "\(dry)")
+        #expect((dry["moved"] as? [String: Any])?["identities"] as? Int == 1)
+        #expect(((dry["moved"] as? [String: Any])?["rows"] as? [String: Int])?["event"] == 1)
+        #expect(dry.list("conflicts").first?["property"] as? String == "plan")
+        #expect(dry.list("conflicts").first?["kept"] as? String == "pro")
+        #expect(dry.list("conflicts").first?["hidden"] as? String == "free")
+        #expect(try client.get("/onym/v1/people/\(one)")["members"] as? [String] == [one])
+
+        let merge = try client.post("/onym/v1/merges", body)
+        #expect(merge.list("conflicts").count == 1 && merge.text("id") != nil)
+        let id = try #require(merge.text("id"))
+        let undry = try client.post("/onym/v1/merges/\(id)/undo?dry_run=true")
+        #expect((undry["sides"] as? [String: [String]]) == ["from": [one], "into": [two]], "\(undry)")
+        #expect(undry["undone"] == nil)
+        #expect(try client.get("/onym/v1/people/\(one)").text("root") == two)
+        #expect(
+            try client.post("/onym/v1/merges/\(id)/undo", #"{"reason":"two after all"}"#)["undone"] as? Bool == true)
+        let journal = try client.get("/onym/v1/people/\(one)/journal").list("calls")
+        #expect(journal.prefix(2).map { $0["reason"] as? String } == ["two after all", "one and the same"])
+    }
+
+    @Test("an undo lists the calls that came to what they did by the merge", arguments: StoreKind.allCases)
+    func depended(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
+        func claim(_ path: String, _ body: String) throws -> NativeClient.Answer {
+            NativeClient.Answer(
+                try client.server.client.call("POST", "/v1/identity/\(path)", fields: fields, json: body))
+        }
+        let anonymous = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
+        #expect(try claim("properties", #"{"user_id":"bob","properties":{"own":"1"}}"#).status == 200)
+        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"bob"}"#).status == 409)
+        #expect(try claim("properties", #"{"user_id":"\#(anonymous)","properties":{"p":"1"}}"#).status == 200)
+        let person = try client.get("/onym/v1/people/claim_user_id:ada")
+        let merge = try #require(person.list("merges").first?["id"] as? String, "\(person)")
+        let undone = try client.post("/onym/v1/merges/\(merge)/undo")
+        let depended = undone.list("depended").compactMap { $0["refused"] as? String ?? $0["kind"] as? String }
+        #expect(depended == ["claimed_by_another"], "\(undone)")
+        let agent = [("Authorization", "Bearer \(client.server.credentials.claimAgentKey)")]
+        let users = NativeClient.Answer(try client.server.client.call("GET", "/v1/app-users", fields: agent))
+        let ids = users.list("users").compactMap { $0["id"] as? String }
+        #expect(ids.count == 3 && Set(ids).count == 3, "each has an id of its own again: \(users)")
     }
 }

@@ -159,8 +159,6 @@ struct StrategyCallsTests {
     }
 
     static let mistakes: [(body: String, detail: String)] = [
-        (#"{"limits":{"customerid":1}}"#, "limits is not a field of a strategy."),
-        (#"{"shared_device_people":50}"#, "shared_device_people is not a field of a strategy."),
         (
             #"{"preset":"fancy"}"#,
             "preset must be default, profile_conversion, profile_link, profile_isolation, best_match, custom, not \"fancy\"."

@@ -187,4 +187,66 @@ struct PeopleIndexTests {
         index.add(key(100).hash, JournalSequence(rawValue: 101), at: Instant(milliseconds: 100 * hour))
         #expect(index.candidates(key(100)).map(\.rawValue) == [101, 100], "the newest first")
     }
+
+    @Test("says who is one with whom as the merges in force do, to the batch and to everybody", arguments: 1...30)
+    func merges(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let index = PeopleIndex()
+        let people = (1...16).map { PersonID(rawValue: Int64($0) << 20) }
+        var committed: [Merge] = []
+        var (sequence, lastMerge): (Int64, Int64) = (0, 0)
+        for _ in 1...100 {
+            var inForce = committed
+            var entries: [JournalEntry] = []
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                var changes: [Change] = []
+                for _ in 0..<Int.random(in: 1...3, using: &random) {
+                    let (one, other) = (
+                        people[Int.random(in: 0..<16, using: &random)], people[Int.random(in: 0..<16, using: &random)]
+                    )
+                    if random.oneIn(3), !inForce.isEmpty {
+                        changes.append(
+                            .mergeUndone(inForce.remove(at: Int.random(in: 0..<inForce.count, using: &random))))
+                    } else if !MergeGroup(of: one, inForce).members.contains(other) {
+                        lastMerge += 1
+                        let merge = Merge(
+                            id: MergeID(rawValue: lastMerge), from: one, into: other, rule: .administrator)
+                        inForce.append(merge)
+                        changes.append(.merged(merge))
+                    }
+                }
+                sequence += 1
+                let entry = JournalEntry(
+                    Call(project: World.project, key: nil),
+                    Stamp(at: Instant(milliseconds: sequence), person: people[0]),
+                    Outcome(kind: .claim, person: nil, changes: changes), .setUp)
+                index.apply(entry)
+                entries.append(entry)
+                expect(
+                    people, to: inForce, members: index.pending.members, root: index.pending.root, index.pending.merges)
+                for merge in inForce { #expect(index.pending.merge(merge.id) == merge) }
+            }
+            // A third of the batches are taken back.
+            if random.oneIn(3) {
+                index.rollBack()
+            } else {
+                index.commit(entries, sequence: JournalSequence(rawValue: sequence))
+                committed = inForce
+            }
+            expect(people, to: committed, members: index.members, root: index.root, index.merges)
+            #expect(index.counts.merges == committed.count)
+        }
+    }
+
+    private func expect(
+        _ people: [PersonID], to merges: [Merge], members: (PersonID) -> [PersonID], root: (PersonID) -> PersonID,
+        _ held: (PersonID) -> [Merge]
+    ) {
+        for person in people {
+            let group = MergeGroup(of: person, merges)
+            #expect(members(person) == group.members)
+            #expect(root(person) == group.root)
+            #expect(held(person) == group.merges)
+        }
+    }
 }

@@ -155,15 +155,31 @@ struct StrategyTests {
 
     @Test("are read as they were kept")
     func packing() throws {
+        var restore = RestoreStrategies()
+        (restore.production, restore.sandbox) = (.transferIfInactive, .keepOriginal)
+        var guards = Guards()
+        guards.limits = [.email: 3, .customerID: 1]
+        (guards.sharedDevicePeople, guards.joinsSameUserIDs) = (50, true)
+        guards.signing = [.claim: .require, .idsync: .log]
         let custom = Strategy(
             hierarchy: [.email, .iosIDFV], unique: [.email], login: [.email], immutable: [.email],
             onNewKnown: .create, onLogout: .return, lowercasesEmail: true,
-            blockedValues: BlockedValues(["", "\u{1F600} grin", "Null"]))
+            blockedValues: BlockedValues(["", "\u{1F600} grin", "Null"]), restore: restore, guards: guards)
         let all = StrategyPreset.allCases.compactMap(\.strategy) + [custom]
         for strategy in all {
             let packed = strategy.packed
             #expect(Strategy(packed: packed) == strategy)
-            for count in packed.indices { #expect(Strategy(packed: Array(packed[..<count])) == nil) }
+            // Before there were guards, and before there were purchases, nothing was said of them; that is still read.
+            var packer = Packer()
+            strategy.guards.pack(into: &packer)
+            let unguarded = packed.count - packer.bytes.count
+            let older = unguarded - 2
+            for count in packed.indices where count != older && count != unguarded {
+                #expect(Strategy(packed: Array(packed[..<count])) == nil)
+            }
+            #expect(Strategy(packed: Array(packed[..<unguarded]))?.guards == Guards())
+            #expect(Strategy(packed: Array(packed[..<unguarded]))?.restore == strategy.restore)
+            #expect(Strategy(packed: Array(packed[..<older]))?.restore == RestoreStrategies())
             #expect(Strategy(packed: packed + [0]) == nil)
             let reply = Reply.strategySet(version: 300, strategy)
             #expect(Reply(packed: reply.packed) == reply)

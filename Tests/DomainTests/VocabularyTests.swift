@@ -38,7 +38,8 @@ struct VocabularyTests {
             26: "android_aaid", 27: "android_uuid", 28: "amp_id", 29: "roku_aid", 30: "roku_publisher_id",
             31: "fire_aid",
             32: "microsoft_aid", 33: "microsoft_publisher_id", 34: "claim_user_id", 35: "claim_anonymous_id",
-            36: "claim_nobody",
+            36: "claim_nobody", 60: "access_user_id", 61: "access_identity", 62: "sandbox_user_id",
+            63: "sandbox_identity", 80: "linking_external_id", 81: "linking_install_id",
         ]
         #expect(Dictionary(uniqueKeysWithValues: IdentityType.allCases.map { ($0.rawValue, "\($0.name)") }) == stored)
         #expect(JournalEntry.Kind.setUp.rawValue == 1 && JournalEntry.Kind.identify.rawValue == 2)

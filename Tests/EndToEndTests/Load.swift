@@ -50,10 +50,6 @@ final class Load: Sendable {
 
     /// Waits until so many calls were acknowledged.
     func wait(for count: Int) {
-        // Twenty seconds at the most: a slow machine is no reason to hang.
-        let pause = Monitor(0)
-        for _ in 0..<4000 where acknowledged.count < count {
-            _ = pause.wait(milliseconds: 5) { $0 > 0 ? true : nil }
-        }
+        Patience.until { acknowledged.count >= count }
     }
 }

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 /// mParticle's own client for Python against the built server: what it uploads lands, and it is told so.
-@Suite("The official Python client", .timeLimit(.minutes(5)))
+@Suite("The official Python client", .timeLimit(.minutes(30)))
 struct MParticleClientTests {
     private let store: Store
     private let server: ServerProcess

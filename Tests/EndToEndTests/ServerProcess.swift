@@ -25,26 +25,32 @@ final class ServerProcess {
             ] + flags
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
-        let output = Pipe()
-        process.standardOutput = output
         try Data().write(to: URL(filePath: errorsPath))
         process.standardError = try FileHandle(forWritingTo: URL(filePath: errorsPath))
-        try process.run()
-        var line = Data()
-        while !line.contains(UInt8(ascii: "\n")) {
-            let more = output.fileHandleForReading.availableData
-            if more.isEmpty { break }
-            line += more
-        }
+        let output = try process.start(piping: \.standardOutput)[0].fileHandleForReading
+        let line = ServerProcess.line(output)
         guard let object = try? JSONSerialization.jsonObject(with: line) as? [String: String],
             let base = object["listening"], let port = base.split(separator: ":").last.flatMap({ UInt16($0) })
         else {
-            process.waitUntilExit()
+            process.end()
             let errors = (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? ""
             throw Shell.Failed(description: "The server did not start: \(process.terminationStatus) \(errors)")
         }
         self.base = base
         self.port = port
+    }
+
+    /// What it prints first, as far as that comes in time.
+    private static func line(_ output: FileHandle) -> Data {
+        var line = Data()
+        while !line.contains(UInt8(ascii: "\n")) {
+            var awaited = pollfd(fd: output.fileDescriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&awaited, 1, Int32(Patience.milliseconds)) > 0 else { break }
+            let more = output.availableData
+            if more.isEmpty { break }
+            line += more
+        }
+        return line
     }
 
     deinit { kill() }
@@ -56,7 +62,7 @@ final class ServerProcess {
 
     /// Waits until it has printed some text on standard error, but not for long; answers all that it has printed there.
     func errors(with text: String) -> String {
-        for _ in 0..<500 where !errors.contains(text) { usleep(10_000) }
+        Patience.until { errors.contains(text) }
         return errors
     }
 
@@ -69,11 +75,11 @@ final class ServerProcess {
         process.waitUntilExit()
     }
 
-    /// Tells it to stop and waits; answers its exit code.
+    /// Tells it to stop and waits; answers its exit code, or the signal that ended it where it did not.
     @discardableResult
     func stop() -> Int32 {
         signal(SIGTERM)
-        process.waitUntilExit()
+        process.end()
         return process.terminationStatus
     }
 }
@@ -86,10 +92,14 @@ struct Store {
     let secret: String
     let webKey: String
     let adminKey: String
+    /// Keys of the dialects, by their names.
+    let claim: [String: String]
+    let entitlements: [String: String]
+    let linking: [String: String]
 
-    init(in name: String = "data") throws {
+    init(in name: String = "data", flags: [String] = []) throws {
         data = folder.path + "/\(name)"
-        let made = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"])
+        let made = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"] + flags)
         guard let keys = try JSONSerialization.jsonObject(with: Data(made.output.utf8)) as? [String: Any],
             let idsync = keys["idsync"] as? [String: String], let key = idsync["key"],
             let secret = idsync["secret"], let webKey = idsync["web_key"], let adminKey = keys["admin_key"] as? String
@@ -98,6 +108,9 @@ struct Store {
         self.secret = secret
         self.webKey = webKey
         self.adminKey = adminKey
+        claim = keys["claim"] as? [String: String] ?? [:]
+        entitlements = keys["entitlements"] as? [String: String] ?? [:]
+        linking = keys["linking"] as? [String: String] ?? [:]
     }
 
     /// One identify; answers its status and MPID.
@@ -107,6 +120,15 @@ struct Store {
             json: "{\"environment\":\"development\",\"known_identities\":\(identities)}")
         let mpid = answer.body.firstMatch(of: /"mpid":"(\d+)"/).map { String($0.1) }
         return (answer.status, mpid)
+    }
+
+    /// A data folder for another server of the store, with the same master key.
+    func another(_ number: Int) throws -> String {
+        let other = "\(folder.path)/data\(number)"
+        try FileManager.default.createDirectory(
+            atPath: other, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try FileManager.default.copyItem(atPath: "\(data)/master.key", toPath: "\(other)/master.key")
+        return other
     }
 
     /// What the doctor says.

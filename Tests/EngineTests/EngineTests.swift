@@ -5,7 +5,7 @@ import TestKit
 import Testing
 import Threads
 
-@Suite("The engine", .timeLimit(.minutes(1)))
+@Suite("The engine", .timeLimit(.minutes(30)))
 struct EngineTests {
     /// An engine over some store, with lanes that run answers where they are delivered.
     private final class Fixture: Sendable {
@@ -40,6 +40,7 @@ struct EngineTests {
             func committed(calls: Int, nanoseconds: UInt64) { batches.change { $0.append(calls) } }
             func faulted(_ fault: StoreFault) { faults.change { $0 += 1 } }
             func recovered() { recoveries.change { $0 += 1 } }
+            func tookUnproven(_ dialect: Dialect, calls: Int) {}
         }
 
         func job(_ number: Int, lane: Int, _ names: [IdentityType: String]) -> Job {
@@ -53,7 +54,7 @@ struct EngineTests {
         }
 
         func wait(for count: Int) -> [Int: Writer.Answer]? {
-            answers.wait(milliseconds: 20_000) { $0.count >= count ? $0 : nil }
+            answers.wait(milliseconds: Patience.milliseconds) { $0.count >= count ? $0 : nil }
         }
     }
 
@@ -147,7 +148,7 @@ struct EngineTests {
             Issue.record("A batch was answered although its commit failed.")
             return
         }
-        #expect(fixture.observer.recoveries.wait(milliseconds: 10_000) { $0 == 1 ? true : nil } == true)
+        #expect(fixture.observer.recoveries.wait(milliseconds: Patience.milliseconds) { $0 == 1 ? true : nil } == true)
         #expect(fixture.observer.faults.withLock { $0 } == 4)
         #expect(fixture.engine.isHealthy)
         #expect(fixture.engine.submit([fixture.job(1, lane: 0, [.customerID: "0"])], lane: 0))
@@ -242,9 +243,9 @@ struct EngineTests {
 
         // After the interval the writer has the store keep all of it, at its next turns.
         #expect(fixture.store.foldedPeople.withLock { $0 }.isEmpty)
-        for _ in 0..<500 where fixture.store.foldedPeople.withLock({ $0.count < 2 }) {
+        Patience.until {
             fixture.clock.advance(milliseconds: 100)
-            _ = fixture.answers.wait(milliseconds: 10) { $0.count > 1000 ? true : nil }
+            return fixture.store.foldedPeople.withLock { $0.count >= 2 }
         }
         #expect(fixture.store.foldedPeople.withLock { $0 } == [first, second])
     }
@@ -257,7 +258,7 @@ private final class Gate: Store {
 
     func close() { state.change { $0.isClosed = true } }
     func open() { state.change { $0.isClosed = false } }
-    func waitUntilReached() { _ = state.wait(milliseconds: 10_000) { $0.reached > 0 ? true : nil } }
+    func waitUntilReached() { _ = state.wait(milliseconds: Patience.milliseconds) { $0.reached > 0 ? true : nil } }
 
     var hash: KeyedHash { store.hash }
     var lastPerson: PersonID? { store.lastPerson }
@@ -268,17 +269,23 @@ private final class Gate: Store {
 
     func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
         state.change { $0.reached += 1 }
-        _ = state.wait(milliseconds: 20_000) { $0.isClosed ? nil : true }
+        _ = state.wait(milliseconds: Patience.milliseconds) { $0.isClosed ? nil : true }
         try store.decide(needs, body)
     }
 
     func commit(_ entries: [JournalEntry]) throws(StoreFault) { try store.commit(entries) }
     func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
+    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        store.letGo(kind, before: moment, limit: limit)
+    }
     func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { try store.fold(sightings) }
+    func sweep() throws(StoreFault) -> Bool { try store.sweep() }
+    func compact() throws(StoreFault) -> Compaction { try store.compact() }
     func read<Result>(
         _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         try store.read(body)
     }
+    func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { store.glance(body) }
     func recover() throws(StoreFault) { try store.recover() }
 }

@@ -61,6 +61,10 @@ struct WriterTests {
         #expect(entry.inputs == [.init(World.identity(.customerID, "null"), .blocked)])
         #expect(entry.changes == [.personMade(made, at: entry.at), .linked(made, World.identity(.email, "a@x"))])
         _ = writer.process([job], at: Instant(milliseconds: 1_800_000_000_001))
-        #expect(store.journal.count == 1, "a call that changes nothing is not journalled")
+        #expect(store.journal.count == 2, "a value that was refused is journalled each time")
+        let plain = Identify(identities: World.identities([.email: "a@x"]))
+        let quiet = Job(call: Call(project: World.project, key: KeyID(rawValue: 7)), command: .identify(plain))
+        _ = writer.process([quiet], at: Instant(milliseconds: 1_800_000_000_002))
+        #expect(store.journal.count == 2, "a call that changes nothing is not")
     }
 }

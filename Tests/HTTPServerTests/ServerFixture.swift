@@ -1,10 +1,12 @@
 import EventLoop
 import Foundation
+import Glibc
 import HTTPMessage
 import HTTPServer
 import Synchronization
 import TLS
 import TestKit
+import Testing
 import Threads
 
 /// A server with routes that do what tests need, on a free port.
@@ -14,13 +16,18 @@ final class ServerFixture: Sendable {
     /// Exchanges of `/slow` that wait for the test.
     let slow: Monitor<[Exchange]>
     let uploads: Uploads
+    /// How many pieces were asked for.
+    let pieces: Monitor<Int>
     var port: UInt16 { server.address.port }
 
     init(
         loops: Int = 2, tls: TLSIdentity? = nil, limits: (inout ServerLimits) -> Void = { _ in }
     ) throws {
+        // As the program does: a peer that is gone is told by the call that finds it.
+        signal(SIGPIPE, SIG_IGN)
         let slow = Monitor<[Exchange]>([])
         let uploads = Uploads()
+        let pieces = Monitor(0)
         let refuse: @Sendable (HTTPRefusal, RequestID) -> Response = { refusal, id in
             Response(
                 refusal.status, contentType: "application/json",
@@ -51,9 +58,28 @@ final class ServerFixture: Sendable {
                     return .later
                 },
                 Route(.get, "/large") { _, _ in .answer(Response(.ok, body: [UInt8](repeating: 120, count: 8 << 20))) },
+                Route(.get, "/pieces/:count") { request, exchange in
+                    let count = Int(request.parameters[0]) ?? 0
+                    exchange.post {
+                        exchange.answer(Response(.ok), length: abs(count) << 16) {
+                            let made = pieces.change { made -> Int in
+                                made += 1
+                                return made
+                            }
+                            exchange.post {
+                                if made == -count {
+                                    exchange.fail()
+                                } else {
+                                    exchange.send([UInt8](repeating: 120, count: 1 << 16))
+                                }
+                            }
+                        }
+                    }
+                    return .later
+                },
                 Route(
                     .put, "/upload",
-                    body: .streamed(limit: 1 << 20, seconds: 5) { _, exchange in
+                    body: .streamed(limit: 1 << 20, seconds: Patience.seconds) { _, exchange in
                         uploads.open(exchange)
                     }
                 ) { _, _ in .answer(Response(.internalServerError)) },
@@ -75,13 +101,14 @@ final class ServerFixture: Sendable {
         server = try Server(configuration, on: address, observer: observer)
         self.slow = slow
         self.uploads = uploads
+        self.pieces = pieces
     }
 
     deinit { server.stop() }
 
     /// Waits until so many exchanges of `/slow` wait.
-    func waitForSlow(_ count: Int) -> [Exchange] {
-        slow.wait(milliseconds: 10_000) { $0.count >= count ? $0 : nil } ?? []
+    func waitForSlow(_ count: Int) throws -> [Exchange] {
+        try #require(slow.wait(milliseconds: Patience.milliseconds) { $0.count >= count ? $0 : nil })
     }
 
     /// Answers an exchange of `/slow` from this thread.
@@ -93,11 +120,16 @@ final class ServerFixture: Sendable {
         let answers = Monitor<[String]>([])
         let refused = Monitor(0)
         let open = Monitor(0)
+        /// How many there were, whether they are still open or not.
+        let opened = Monitor(0)
 
         func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {
             answers.change { $0.append("\(route.map(String.init) ?? "-") \(status.rawValue)") }
         }
-        func openedConnection() { open.change { $0 += 1 } }
+        func openedConnection() {
+            open.change { $0 += 1 }
+            opened.change { $0 += 1 }
+        }
         func closedConnection() { open.change { $0 -= 1 } }
         func refusedConnection() { refused.change { $0 += 1 } }
     }

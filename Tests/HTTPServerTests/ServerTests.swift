@@ -5,8 +5,10 @@ import TestKit
 import Testing
 import Threads
 
-@Suite("The HTTP server over a socket", .timeLimit(.minutes(2)))
+@Suite("The HTTP server over a socket", .timeLimit(.minutes(30)))
 struct ServerTests {
+    private let patience = Patience.milliseconds
+
     // MARK: - Plain calls
 
     @Test("answers calls one after the other over one connection")
@@ -39,7 +41,7 @@ struct ServerTests {
         let wire = try Wire(port: fixture.port)
         let calls = ["/slow", "/hello", "/slow", "/later", "/hello"]
         try wire.send(calls.map { "GET \($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
-        let slow = fixture.waitForSlow(2)
+        let slow = try fixture.waitForSlow(2)
         #expect(slow.count == 2)
         fixture.answer(slow[1], "second")
         fixture.answer(slow[0], "first")
@@ -52,7 +54,7 @@ struct ServerTests {
         let wire = try Wire(port: fixture.port)
         try wire.send(String(repeating: "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n", count: 20))
         for number in 0..<20 {
-            let waiting = fixture.waitForSlow(number + 1)
+            let waiting = try fixture.waitForSlow(number + 1)
             #expect(waiting.count <= number + 4)
             fixture.answer(waiting[number], "\(number)")
             #expect(try wire.readAnswer().body == "\(number)")
@@ -203,7 +205,7 @@ struct ServerTests {
         let fixture = try ServerFixture()
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\nbad\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-        fixture.answer(fixture.waitForSlow(1)[0], "good")
+        fixture.answer(try fixture.waitForSlow(1)[0], "good")
         #expect(try wire.readAnswer().body == "good")
         #expect(try wire.readAnswer().status == 400)
         #expect(wire.isClosedByPeer)
@@ -265,7 +267,7 @@ struct ServerTests {
         let fixture = try ServerFixture()
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = fixture.waitForSlow(1)
+        let slow = try fixture.waitForSlow(1)
         wire.finishSending()
         fixture.answer(slow[0], "still here")
         #expect(try wire.readAll().hasSuffix("still here"))
@@ -284,19 +286,20 @@ struct ServerTests {
         }
         let waiting = try Wire(port: fixture.port)
         try waiting.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = fixture.waitForSlow(1)
+        let slow = try fixture.waitForSlow(1)
         waiting.reset()
         fixture.answer(slow[0], "nobody listens")
         #expect(try other.call("GET", "/hello").body == "hello")
         #expect(
-            fixture.observer.open.wait(milliseconds: 5000) { $0 == 1 ? true : nil } == true, "all but one are closed")
+            fixture.observer.open.wait(milliseconds: patience) { $0 == 1 ? true : nil } == true,
+            "all but one are closed")
     }
 
     @Test("gives up on heads and bodies that drip, and tells why")
     func deadlines() throws {
         let fixture = try ServerFixture {
-            $0.headMilliseconds = 300
-            $0.bodyMilliseconds = 300
+            $0.headMilliseconds = 2000
+            $0.bodyMilliseconds = 2000
         }
         let head = try Wire(port: fixture.port)
         try head.send("GET /hello HTTP/1.1\r\n")
@@ -312,10 +315,12 @@ struct ServerTests {
 
     @Test("extends no deadline for another drop")
     func drip() throws {
-        let fixture = try ServerFixture { $0.headMilliseconds = 500 }
+        let fixture = try ServerFixture { $0.headMilliseconds = 3000 }
         let wire = try Wire(port: fixture.port)
+        // Who has said nothing when its time is over is told nothing.
+        try wire.send("X")
         let dripping = WorkerThread(name: "drip") {
-            for _ in 0..<200 {
+            for _ in 0..<6000 {
                 guard (try? wire.send("X")) != nil else { return }
                 usleep(10_000)
             }
@@ -326,7 +331,7 @@ struct ServerTests {
 
     @Test("closes connections that have been idle for too long")
     func idle() throws {
-        let fixture = try ServerFixture { $0.idleMilliseconds = 300 }
+        let fixture = try ServerFixture { $0.idleMilliseconds = 2000 }
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         _ = try wire.readAnswer()
@@ -336,14 +341,14 @@ struct ServerTests {
     @Test("does not mistake waiting for an answer for idling")
     func waitingIsNotIdling() throws {
         let fixture = try ServerFixture {
-            $0.idleMilliseconds = 200
-            $0.headMilliseconds = 200
-            $0.bodyMilliseconds = 200
+            $0.idleMilliseconds = 3000
+            $0.headMilliseconds = 3000
+            $0.bodyMilliseconds = 3000
         }
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = fixture.waitForSlow(1)
-        usleep(1_000_000)
+        let slow = try fixture.waitForSlow(1)
+        usleep(5_000_000)
         fixture.answer(slow[0], "patience")
         #expect(try wire.readAnswer().body == "patience")
     }
@@ -360,9 +365,9 @@ struct ServerTests {
                 _ = try wire.readAnswer()
             }
             #expect(try Wire(port: fixture.port).isClosedByPeer)
-            #expect(fixture.observer.refused.wait(milliseconds: 5000) { $0 > 0 ? $0 : nil } == 1)
+            #expect(fixture.observer.refused.wait(milliseconds: patience) { $0 > 0 ? $0 : nil } == 1)
             held[0].close()
-            #expect(fixture.observer.open.wait(milliseconds: 5000) { $0 == 2 ? true : nil } == true)
+            #expect(fixture.observer.open.wait(milliseconds: patience) { $0 == 2 ? true : nil } == true)
             #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200)
             // Held until here: what nothing uses any more may be closed.
             for wire in held.dropFirst() { wire.close() }
@@ -386,8 +391,8 @@ struct ServerTests {
         let fixture = try ServerFixture(loops: 1) { $0.writeMilliseconds = 500 }
         let stalled = try Wire(port: fixture.port)
         try stalled.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(fixture.observer.open.wait(milliseconds: 5000) { $0 == 1 ? true : nil } == true)
-        #expect(fixture.observer.open.wait(milliseconds: 8000) { $0 == 0 ? true : nil } == true)
+        #expect(fixture.observer.opened.wait(milliseconds: patience) { $0 == 1 ? true : nil } == true)
+        #expect(fixture.observer.open.wait(milliseconds: patience) { $0 == 0 ? true : nil } == true)
     }
 
     // MARK: - Uploads
@@ -414,7 +419,7 @@ struct ServerTests {
             try? wire.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.count)\r\n\r\n")
             try? wire.send(body)
         }
-        let exchange = try #require(fixture.uploads.state.wait(milliseconds: 5000) { $0.waiting.first })
+        let exchange = try #require(fixture.uploads.state.wait(milliseconds: patience) { $0.waiting.first })
         usleep(300_000)
         #expect(fixture.uploads.state.withLock { $0.bytes } < body.count)
         exchange.post { exchange.resume() }
@@ -422,14 +427,53 @@ struct ServerTests {
         sender.join()
     }
 
+    @Test("ends a streamed body of which the last piece was waited with")
+    func uploadWaitsWithLastPiece() throws {
+        let fixture = try ServerFixture()
+        fixture.uploads.state.change { $0.waits = true }
+        let wire = try Wire(port: fixture.port)
+        try wire.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789")
+        let exchange = try #require(fixture.uploads.state.wait(milliseconds: patience) { $0.waiting.first })
+        exchange.post { exchange.resume() }
+        #expect(try wire.readAnswer().body == "10")
+    }
+
+    @Test("sends a body that comes in pieces, in its turn and no faster than it is taken")
+    func pieces() throws {
+        let fixture = try ServerFixture(loops: 1)
+        let wire = try Wire(port: fixture.port)
+        try wire.send(
+            "GET /later HTTP/1.1\r\nHost: a\r\n\r\nGET /pieces/40 HTTP/1.1\r\nHost: a\r\n\r\n"
+                + "HEAD /pieces/40 HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try wire.readAnswer().body == "later")
+        #expect(try wire.readAnswer().body.utf8.count == 40 << 16)
+        #expect(try wire.readAnswer(toHead: true)["Content-Length"] == "\(40 << 16)")
+        #expect(try wire.readAnswer().body == "hello")
+        // Nobody takes this one: only as much of it is made as may wait.
+        try wire.send("GET /pieces/4000 HTTP/1.1\r\nHost: a\r\n\r\n")
+        usleep(300_000)
+        #expect(fixture.pieces.withLock { $0 } < 2000)
+        wire.reset()
+        #expect(fixture.observer.open.wait(milliseconds: patience) { $0 == 0 ? true : nil } == true)
+    }
+
+    @Test("closes where the rest of a body cannot be had, so that nobody takes it for whole")
+    func piecesFail() throws {
+        let fixture = try ServerFixture(loops: 1)
+        let wire = try Wire(port: fixture.port)
+        try wire.send("GET /pieces/-3 HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(throws: (any Error).self) { _ = try wire.readAnswer() }
+        #expect(wire.isClosedByPeer)
+    }
+
     @Test("tells who takes a streamed body that it will not be completed")
     func uploadAbandoned() throws {
         let fixture = try ServerFixture()
         let wire = try Wire(port: fixture.port)
         try wire.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n0123456789")
-        #expect(fixture.uploads.state.wait(milliseconds: 5000) { $0.bytes == 10 ? true : nil } == true)
+        #expect(fixture.uploads.state.wait(milliseconds: patience) { $0.bytes == 10 ? true : nil } == true)
         wire.reset()
-        #expect(fixture.uploads.state.wait(milliseconds: 5000) { $0.abandoned == 1 ? true : nil } == true)
+        #expect(fixture.uploads.state.wait(milliseconds: patience) { $0.abandoned == 1 ? true : nil } == true)
         #expect(fixture.uploads.state.withLock { $0.finished } == 0)
     }
 
@@ -440,10 +484,10 @@ struct ServerTests {
         let fixture = try ServerFixture(loops: 1) { $0.outputBytes = 64 << 20 }
         let slow = try Wire(port: fixture.port)
         try slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.isEmpty ? nil : true } == true)
+        #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.isEmpty ? nil : true } == true)
         try slow.send(
             "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.count == 3 ? true : nil } == true)
+        #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.count == 3 ? true : nil } == true)
         #expect(try slow.readAnswer().body.utf8.count == 8 << 20)
         #expect(try slow.readAnswer().body == "hello")
         #expect(try slow.readAnswer().body == "hello")
@@ -455,9 +499,9 @@ struct ServerTests {
         let fixture = try ServerFixture()
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = fixture.waitForSlow(1)
+        let slow = try fixture.waitForSlow(1)
         usleep(100_000)
-        #expect(fixture.waitForSlow(1).count == 1)
+        #expect(try fixture.waitForSlow(1).count == 1)
         fixture.answer(slow[0], "last")
         #expect(try wire.readAnswer().body == "last")
         #expect(wire.isClosedByPeer)
@@ -465,24 +509,25 @@ struct ServerTests {
 
     @Test("gives each head its own time, also when half of it comes with the one before")
     func headDeadlinePerHead() throws {
-        let fixture = try ServerFixture { $0.headMilliseconds = 600 }
-        let wire = try Wire(port: fixture.port)
+        let fixture = try ServerFixture { $0.headMilliseconds = 12_000 }
+        let (wire, other) = (try Wire(port: fixture.port), try Wire(port: fixture.port))
         let (first, second) = ("GET /hello HTTP/1.1\r\nHo", "st: a\r\n\r\n")
-        try wire.send(first)
-        for _ in 0..<10 {
-            usleep(150_000)
-            try wire.send(second + first)
-            #expect(try wire.readAnswer().body == "hello")
-        }
+        for wire in [wire, other] { try wire.send(first) }
+        usleep(6_000_000)
+        try wire.send(second + first)
+        #expect(try wire.readAnswer().body == "hello")
+        #expect(try other.readAnswer().status == 408, "the time of the first head is over")
+        try wire.send(second)
+        #expect(try wire.readAnswer().body == "hello")
     }
 
     @Test("lets empty lines win an idle connection no time")
     func idleDrip() throws {
-        let fixture = try ServerFixture { $0.idleMilliseconds = 500 }
+        let fixture = try ServerFixture { $0.idleMilliseconds = 2000 }
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         _ = try wire.readAnswer()
-        for _ in 0..<40 where fixture.observer.open.withLock({ $0 }) > 0 {
+        for _ in 0..<600 where fixture.observer.open.withLock({ $0 }) > 0 {
             usleep(100_000)
             try? wire.send("\r\n")
         }
@@ -496,7 +541,7 @@ struct ServerTests {
         let fixture = try ServerFixture(loops: 1)
         let slow = try Wire(port: fixture.port)
         try slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(fixture.observer.answers.wait(milliseconds: 5000) { $0.isEmpty ? nil : true } == true)
+        #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.isEmpty ? nil : true } == true)
         let server = fixture.server
         let stopping = WorkerThread(name: "stopping") { server.stop() }
         usleep(200_000)
@@ -513,7 +558,7 @@ struct ServerTests {
         _ = try idle.readAnswer()
         let busy = try Wire(port: fixture.port)
         try busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        let slow = fixture.waitForSlow(1)
+        let slow = try fixture.waitForSlow(1)
 
         let server = fixture.server
         let stopping = WorkerThread(name: "stopping") { server.stop() }
@@ -531,7 +576,7 @@ struct ServerTests {
         let fixture = try ServerFixture { $0.drainMilliseconds = 300 }
         let wire = try Wire(port: fixture.port)
         try wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-        _ = fixture.waitForSlow(1)
+        _ = try fixture.waitForSlow(1)
         fixture.server.stop()
         #expect(wire.isClosedByPeer)
     }

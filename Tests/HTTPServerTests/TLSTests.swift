@@ -4,13 +4,13 @@ import TLS
 import TestKit
 import Testing
 
-@Suite("The HTTP server over TLS", .timeLimit(.minutes(1)))
+@Suite("The HTTP server over TLS", .timeLimit(.minutes(30)))
 struct TLSTests {
     private func curl(_ fixture: ServerFixture, _ certificate: Certificate, _ arguments: String...) throws
         -> Shell.Result
     {
         try Shell.result(
-            ["curl", "-sS", "--max-time", "10", "--cacert", certificate.certificate] + arguments
+            ["curl", "-sS", "--max-time", "\(Patience.seconds)", "--cacert", certificate.certificate] + arguments
                 + ["https://127.0.0.1:\(fixture.port)/hello"])
     }
 
@@ -20,7 +20,7 @@ struct TLSTests {
         let fixture = try ServerFixture(tls: TLSIdentity(try certificate.context()))
         for version in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]] {
             let result = try Shell.result(
-                ["curl", "-sS", "--max-time", "10", "--cacert", certificate.certificate] + version
+                ["curl", "-sS", "--max-time", "\(Patience.seconds)", "--cacert", certificate.certificate] + version
                     + ["-w", " %{http_version}", "https://127.0.0.1:\(fixture.port)/hello"])
             #expect(result.output == "hello 1.1", "\(result.errors)")
         }
@@ -68,7 +68,7 @@ struct TLSTests {
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         session = context.wrap_bio(incoming, outgoing)
-        wire = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10)
+        wire = socket.create_connection(("127.0.0.1", int(sys.argv[1])), \(Patience.seconds))
         while True:
             try:
                 session.do_handshake()

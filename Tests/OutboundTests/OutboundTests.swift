@@ -16,7 +16,14 @@ struct OutboundTests {
     ) throws -> OutboundClient.Result {
         let result = Monitor<OutboundClient.Result?>(nil)
         client.submit(OutboundCall(method, url)) { answer in result.change { $0 = answer } }
-        return try #require(result.wait(milliseconds: 30_000) { $0 })
+        return try #require(result.wait(milliseconds: Patience.milliseconds) { $0 })
+    }
+
+    /// Limits that a busy machine does not reach.
+    private var patient: OutboundLimits {
+        var limits = OutboundLimits()
+        (limits.connectMilliseconds, limits.wholeMilliseconds) = (Patience.milliseconds, Patience.milliseconds)
+        return limits
     }
 
     /// Makes one call with a client of its own.
@@ -24,7 +31,7 @@ struct OutboundTests {
         _ url: OutboundURL, _ method: OutboundCall.Method = .post(Array("token".utf8), contentType: "text/plain"),
         limits: (inout OutboundLimits) -> Void = { _ in }
     ) throws -> OutboundClient.Result {
-        var chosen = OutboundLimits()
+        var chosen = patient
         limits(&chosen)
         let client = OutboundClient(limits: chosen)
         defer { client.stop() }
@@ -45,7 +52,9 @@ struct OutboundTests {
         _ = try call(url(server.url + "api/v1/?q=1")).get()
         _ = try call(url(server.url), .post([], contentType: "text/plain")).get()
         _ = try call(url(server.url), .get).get()
-        let (post, empty, get) = (server.received[0], server.received[1], server.received[2])
+        let received = server.received
+        try #require(received.count == 3)
+        let (post, empty, get) = (received[0], received[1], received[2])
         #expect(post.line == "POST /api/v1/?q=1 HTTP/1.1" && post.body == "token")
         #expect(
             post.fields.sorted() == [
@@ -76,8 +85,7 @@ struct OutboundTests {
         let server = StandIn(.hang)
         let begin = ContinuousClock.now
         #expect(try call(url(server.url)) { $0.wholeMilliseconds = 200 } == .failure(.timedOut))
-        let time = ContinuousClock.now - begin
-        #expect(time > .milliseconds(150) && time < .seconds(5))
+        #expect(ContinuousClock.now - begin > .milliseconds(150))
     }
 
     @Test("tell why nobody is reached")
@@ -108,7 +116,7 @@ struct OutboundTests {
             $0.tls = try? TLSIdentity(TLSContext(certificateFile: certificate, keyFile: key))
         }
         #expect(try call(url("https://127.0.0.1:\(server.port)/healthz"), .get) == .failure(.notTrusted))
-        let client = OutboundClient(authorities: certificate)
+        let client = OutboundClient(limits: patient, authorities: certificate)
         defer { client.stop() }
         #expect(try call(client, url("https://127.0.0.1:\(server.port)/healthz"), .get).get().status == 200)
         // The certificate is for another name.
@@ -118,7 +126,7 @@ struct OutboundTests {
     @Test("are made many at once, and those that find no place at once wait for one")
     func many() throws {
         let server = StandIn { .status(200, $0.body) }
-        var limits = OutboundLimits()
+        var limits = patient
         (limits.callsAtOnce, limits.callsWaiting) = (8, 300)
         let client = OutboundClient(limits: limits)
         defer { client.stop() }
@@ -131,7 +139,7 @@ struct OutboundTests {
                 }
             }
         }
-        let all = try #require(answers.wait(milliseconds: 30_000) { $0.count == 300 ? $0 : nil })
+        let all = try #require(answers.wait(milliseconds: Patience.milliseconds) { $0.count == 300 ? $0 : nil })
         #expect(Set(all) == Set((0..<300).map(String.init)))
     }
 
@@ -139,20 +147,18 @@ struct OutboundTests {
     func overload() throws {
         let server = StandIn(.hang)
         var limits = OutboundLimits()
-        (limits.callsAtOnce, limits.callsWaiting, limits.wholeMilliseconds) = (2, 40, 400)
+        (limits.callsAtOnce, limits.callsWaiting, limits.wholeMilliseconds) = (2, 40, 5000)
         let client = OutboundClient(limits: limits)
         defer { client.stop() }
         let results = Monitor<[OutboundClient.Result]>([])
         let call = OutboundCall(.get, try url(server.url))
-        let time = ContinuousClock().measure {
-            for _ in 0..<60 { client.submit(call) { result in results.change { $0.append(result) } } }
-            _ = results.wait(milliseconds: 30_000) { $0.count == 60 ? true : nil }
-        }
+        for _ in 0..<60 { client.submit(call) { result in results.change { $0.append(result) } } }
+        // One after the other they would take twenty times as long as one may.
+        _ = results.wait(milliseconds: Patience.milliseconds) { $0.count == 60 ? true : nil }
         let all = results.withLock { $0 }
         let refused = all.count { $0 == .failure(.overloaded) }
         // Some may have been taken from the queue while the others came.
         #expect((18...20).contains(refused) && all.count { $0 == .failure(.timedOut) } == 60 - refused)
-        #expect(time < .seconds(5))
     }
 
     @Test("end when the client is stopped")

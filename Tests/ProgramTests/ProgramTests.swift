@@ -179,7 +179,10 @@ struct ProgramTests {
         #expect(refused.errors == "onym strategy set: login must not have ios_idfv: a device logs nobody in.\n")
         let missing = run("strategy", "rollback", "--version", "9", "--data", data)
         #expect(missing.code == 1 && missing.errors.contains("no strategy of this version"))
-        #expect(run("strategy", "set", "--preset", "fancy", "--data", data).code == 1)
+        for preset in ["fancy", "custom", ""] {
+            let unknown = run("strategy", "set", "--preset", preset, "--data", data)
+            #expect(unknown.code == 2 && unknown.errors.contains("there are default, profile_conversion"), "\(unknown)")
+        }
         #expect(run("strategy", "set", "--file", folder.path + "/none", "--data", data).code == 1)
         #expect(run("strategy", "show", "--project", "2", "--data", data).errors.contains("There is no project 2."))
         for words in [

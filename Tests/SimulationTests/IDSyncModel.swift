@@ -218,6 +218,10 @@ struct IDSyncModel {
             }
             guard let new, rules.unique.contains(item.type), !isBlocked(new.value) else { continue }
             for other in people.indices where other != index && people[other].names.contains(new) {
+                if rules.immutable.contains(item.type) {
+                    people = before
+                    return .refused("immutable_identity")
+                }
                 people[other].names.removeAll { $0 == new }
                 touched.insert(Touch(person: people[other].id, type: item.type))
             }

@@ -55,6 +55,54 @@ struct RowsContractTests {
 
     private func ids(_ ids: some Sequence<Int>) -> [String] { ids.map { #"{"id":\#($0)}"# } }
 
+    @Test(
+        "rows that are let go are gone from every answer and count, and those that stay are found",
+        arguments: StoreKind.allCases)
+    func letGo(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let (one, other) = (
+            try fixture.identify([.iosIDFV: "1"]).person, try fixture.identify([.iosIDFV: "2"]).person
+        )
+        let start = fixture.clock.now.milliseconds
+        // They do not come in the order in which they happened: of 1, 2, 3 … the even ones are old.
+        for number in 1...9 {
+            let age: Int64 = number.isMultiple(of: 2) ? 1_000_000 : 0
+            let context = Row(.context, at: Instant(milliseconds: start - age), body: Array("{}".utf8))
+            for person in number == 4 ? [one, other] : [one] {
+                let row = event(fixture, person == one ? number : 14, at: start - age + Int64(number))
+                _ = try fixture.process(.ingest(Ingest(person: person, identities: [], rows: [context, row])))
+            }
+        }
+        func letGo(before milliseconds: Int64, limit: Int) throws -> Bool {
+            try fixture.store.letGo(.event, before: Instant(milliseconds: milliseconds), limit: limit)
+        }
+        func counts(_ person: PersonID) throws -> [RowKind: Int]? {
+            try fixture.store.read { snapshot throws(StoreFault) in
+                snapshot.person(person, in: World.project)?.counts.filter { $0.value > 0 }
+            }
+        }
+        #expect(try !letGo(before: start - 2_000_000, limit: 3))
+        #expect(try timeline(fixture, one) == ids((1...9).reversed()))
+        #expect(try letGo(before: start, limit: 2))
+        #expect(try timeline(fixture, one) == ids([9, 8, 7, 6, 5, 3, 1]))
+        while try letGo(before: start, limit: 2) {}
+        for _ in 0..<2 {
+            #expect(try timeline(fixture, one) == ids([9, 7, 5, 3, 1]))
+            #expect(try timeline(fixture, other).isEmpty)
+            #expect(try counts(one) == [.event: 5, .context: 9] && counts(other) == [.context: 1])
+            try fixture.reopen()
+        }
+        _ = try ingest(fixture, one, [10])
+        _ = try ingest(fixture, other, [11])
+        #expect(try timeline(fixture, one) == ids([10, 9, 7, 5, 3, 1]) && timeline(fixture, other) == ids([11]))
+        // All but the last of all, after which the next is numbered.
+        while try letGo(before: start + 1_000_000_000, limit: 2) {}
+        try fixture.reopen()
+        #expect(try timeline(fixture, one).isEmpty && timeline(fixture, other) == ids([11]))
+        _ = try ingest(fixture, one, [12])
+        #expect(try timeline(fixture, one) == ids([12]))
+    }
+
     @Test("rows are read back, the last first, page by page", arguments: StoreKind.allCases)
     func pages(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
@@ -172,7 +220,9 @@ struct RowsContractTests {
             let profile = try fixture.store.read { snapshot throws(StoreFault) in
                 try Profile(person, in: World.project, snapshot)
             }
-            return (profile?.attributes.entries ?? [:]).mapValues { String(decoding: $0.value, as: UTF8.self) }
+            return (profile?.properties[0].folded.entries ?? [:]).mapValues {
+                String(decoding: $0.value, as: UTF8.self)
+            }
         }
         try write([("a", "1"), ("b", "\"x\"")])
         try write([("b", nil), ("c", "[1,2]"), ("d", nil)])
@@ -184,6 +234,40 @@ struct RowsContractTests {
         #expect(try read() == ["a": "1", "c": "[1,2]"])
         try write((0..<150).map { ("n\($0)", "0") })
         #expect(try read().count == Attributes.namesPerPerson)
+    }
+
+    @Test("what is seen at a glance is what is read", arguments: StoreKind.allCases)
+    func glance(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let user = Identity(.accessUserID, "a", in: World.project, hash: fixture.store.hash)
+        func properties(_ snapshot: any Snapshot) throws(StoreFault) -> [UInt8]? {
+            guard let person = snapshot.holders(of: user.key).first else { return nil }
+            return try snapshot.document(AccessProperty.key(person))
+        }
+        func set(_ value: String) throws {
+            let set = AccessCommand.Action.setProperties(user, [AccessProperty("name", value)])
+            _ = try fixture.process(.access(AccessCommand(set, in: .production)))
+        }
+        let make = AccessCommand.Action.makeUser(user, isForTrying: false)
+        _ = try fixture.process(.access(AccessCommand(make, in: .production)))
+        guard kind.looksIntoMemory else {
+            #expect(fixture.store.glance(properties) == nil)
+            return
+        }
+        #expect(fixture.store.glance(properties) == .some(nil), "there is nothing to see, and that is seen")
+        for value in ["1", "2", "3"] {
+            try set(value)
+            let read = try fixture.store.read(properties)
+            #expect(read != nil)
+            #expect(fixture.store.glance(properties) == .some(read), "what was read is in memory")
+        }
+        try set("4")
+        // What is newer than that is read, or not seen; what is older never is.
+        let glanced = fixture.store.glance(properties)
+        #expect(try glanced == nil || glanced == .some(fixture.store.read(properties)))
+        try fixture.reopen()
+        let reopened = try fixture.store.read(properties)
+        #expect(reopened != nil && fixture.store.glance(properties) == .some(reopened))
     }
 
     @Test("identities are read with since when and by which call", arguments: StoreKind.allCases)

@@ -47,10 +47,54 @@ struct StrategyContractTests {
         #expect(fixture.strategies == before)
         #expect(try fixture.set(.rollback(to: 3)) == 5)
         #expect(fixture.strategies.current.strategy == before[3]?.strategy)
-        if kind.isDurable {
+        if kind == .sqlite {
             fixture.sqlite?.close()
             #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
         }
+    }
+
+    @Test("who may be active stays as it was set before that was a rule", arguments: StoreKind.allCases)
+    func formerPolicy(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let former = ActivationPolicy(order: .lastWins, limit: 3, devices: [.tablet])
+        let settings = LinkingSettings(former: former)
+        let put = Change.documentPut(LinkingSettings.key(of: World.project), PersonID(rawValue: 0), settings.packed)
+        let entry = JournalEntry(
+            Call(project: World.project, key: nil), Stamp(at: fixture.clock.now, person: PersonID(rawValue: 1)),
+            Outcome(kind: .linkingSettings, person: nil, changes: [put]), .linking(.settings(settings)))
+        try fixture.store.decide(Needs()) { $0.apply(entry) }
+        try fixture.store.commit([entry])
+        try fixture.reopen()
+        #expect(fixture.strategies.current.strategy.activation == nil)
+        // The next version says it, whatever was set, and so does one that is gone back to.
+        for change in [preset(.profileLink), .rollback(to: 1)] {
+            try fixture.set(change)
+            #expect(fixture.strategies.current.strategy.activation == former)
+        }
+        var edit = StrategyEdit()
+        edit.activation = ActivationPolicy(order: .firstWins)
+        try fixture.set(.edit(edit))
+        try fixture.reopen()
+        #expect(fixture.strategies.current.strategy.activation == edit.activation)
+        #expect(try fixture.set(.rollback(to: 1)) == 5)
+        #expect(fixture.strategies.current.strategy.activation == former)
+    }
+
+    @Test("the keys that tokens are signed with are there after a restart", arguments: StoreKind.allCases)
+    func signingKeys(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let make = EditSigningKeys.Subject.make(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32))
+        guard case .signingKeyMade(let key) = try fixture.process(.signingKeys(EditSigningKeys(make))) else {
+            Issue.record("No key was made.")
+            return
+        }
+        for _ in 0..<2 {
+            #expect(fixture.store.directory.signingKeys == [World.project: [key]])
+            try fixture.reopen()
+        }
+        _ = try fixture.process(.signingKeys(EditSigningKeys(.retire(key.id))))
+        try fixture.reopen()
+        #expect(fixture.store.directory.signingKeys[World.project]?.map { $0.retiredAt != nil } == [true])
     }
 
     @Test("rules whose commit failed do not hold; those whose answer was lost do", arguments: StoreKind.allCases)

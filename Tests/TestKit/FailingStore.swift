@@ -36,6 +36,8 @@ package final class FailingStore: Store {
         plan.withLock { $0.nextCommit = nil }
     }
 
+    package func sweep() throws(StoreFault) -> Bool { try store.sweep() }
+    package func compact() throws(StoreFault) -> Compaction { try store.compact() }
     package var hash: KeyedHash { store.hash }
     package var lastPerson: PersonID? { store.lastPerson }
     package var lastMoment: Instant? { store.lastMoment }
@@ -61,6 +63,10 @@ package final class FailingStore: Store {
 
     package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
 
+    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        try store.letGo(kind, before: moment, limit: limit)
+    }
+
     package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
@@ -72,6 +78,8 @@ package final class FailingStore: Store {
     ) throws(StoreFault) -> Result {
         try store.read(body)
     }
+
+    package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { store.glance(body) }
 
     package func recover() throws(StoreFault) {
         let fails = plan.withLock { plan in

@@ -14,6 +14,9 @@ package enum Shell {
         package let errors: String
     }
 
+    /// No program of a test takes longer: then it hangs.
+    private static let longestMilliseconds = 10 * Patience.milliseconds
+
     /// Runs a program to its end, whatever its exit code.
     package static func result(
         _ arguments: [String], environment: [String: String]? = nil, folder: String? = nil, input: String = ""
@@ -36,10 +39,14 @@ package enum Shell {
         process.standardInput = input
         process.standardOutput = output
         process.standardError = errors
-        try process.run()
-        process.waitUntilExit()
+        try process.start()
+        let hasEnded = process.end(withinMilliseconds: Shell.longestMilliseconds)
         func text(_ name: String) -> String {
             (try? String(decoding: Data(contentsOf: URL(filePath: files.path + "/" + name)), as: UTF8.self)) ?? ""
+        }
+        guard hasEnded else {
+            let words = arguments.joined(separator: " ")
+            throw Failed(description: "\(words): killed, for it did not end.\n\(text("out"))\n\(text("err"))")
         }
         return Result(code: process.terminationStatus, output: text("out"), errors: text("err"))
     }

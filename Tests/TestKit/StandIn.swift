@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Threads
 
@@ -38,7 +39,7 @@ package final class StandIn: Sendable {
         let (log, current) = (log, self.answer)
         _ = WorkerThread(name: "stand-in") {
             while true {
-                let connection = accept(descriptor, nil, nil)
+                let connection = Process.acceptForItself(descriptor)
                 if connection >= 0 { _ = WorkerThread(name: "stand-in") { StandIn.serve(connection, log, current) } }
             }
         }
@@ -46,12 +47,8 @@ package final class StandIn: Sendable {
 
     package convenience init(_ answer: Answer) { self.init { _ in answer } }
 
-    /// A port that nobody listens on.
-    package static var deadPort: UInt16 {
-        let (descriptor, port) = bind()
-        close(descriptor)
-        return port
-    }
+    /// A port that nobody listens on. It stays taken, so that nobody else gets it meanwhile.
+    package static var deadPort: UInt16 { bind().port }
 
     private static func bind() -> (descriptor: CInt, port: UInt16) {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
@@ -75,7 +72,7 @@ package final class StandIn: Sendable {
         _ connection: CInt, _ log: Monitor<[Received]>, _ answer: Monitor<@Sendable (Received) -> Answer>
     ) {
         defer { close(connection) }
-        var timeout = timeval(tv_sec: 20, tv_usec: 0)
+        var timeout = timeval(tv_sec: Patience.seconds, tv_usec: 0)
         setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var bytes: [UInt8] = []
         while let received = read(connection, &bytes) {

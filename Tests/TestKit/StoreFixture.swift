@@ -1,12 +1,30 @@
 package import Domain
 package import Engine
+import Foundation
 import SQLite
 import StoreMemory
+package import StorePostgres
 package import StoreSQLite
 
 /// A kind of store that tests run on.
 package enum StoreKind: String, CaseIterable, Sendable, CustomStringConvertible {
-    case memory, sqlite
+    case memory, sqlite, postgres
+
+    /// Those that can be had here: without PostgreSQL tests do without it, and one test says so.
+    /// `ONYM_STORES=memory,sqlite` leaves out what takes longest.
+    package static let allCases: [StoreKind] = {
+        let here: [StoreKind] = PostgresCluster.absence == nil ? [.memory, .sqlite, .postgres] : [.memory, .sqlite]
+        let wanted = ProcessInfo.processInfo.environment["ONYM_STORES"]?.split(separator: ",").map(String.init)
+        return wanted.map { wanted in here.filter { wanted.contains($0.rawValue) } } ?? here
+    }()
+
+    /// Those that a simulated history runs on, the model first: PostgreSQL has one of so many.
+    package static func simulated(_ seed: UInt64, postgresOneIn count: UInt64) -> [StoreKind] {
+        [.memory, .sqlite] + (seed % count == 0 ? allCases.filter { $0 == .postgres } : [])
+    }
+
+    /// Whether it answers what is in memory without its writer.
+    package var looksIntoMemory: Bool { self != .postgres }
 
     package var description: String { rawValue }
 
@@ -16,30 +34,48 @@ package enum StoreKind: String, CaseIterable, Sendable, CustomStringConvertible 
 
 /// A store of some kind with a writer, and what tests do with them.
 package final class StoreFixture {
-    package let kind: StoreKind
+    package private(set) var kind: StoreKind
     package let folder = TemporaryFolder()
     package private(set) var store: any Store
     package private(set) var writer: Writer
     package let clock = ManualClock()
     private var chance: SeededGenerator
     private var made = 0
+    /// Where a store in PostgreSQL is.
+    package private(set) var schema: PostgresSettings?
+    /// Whether a store in a file is moved to PostgreSQL when it is reopened, so that simulated histories go on there.
+    private let moves: Bool
 
-    package init(_ kind: StoreKind, seed: UInt64 = 1) throws {
+    /// - Parameter schema: where a store in PostgreSQL is, or is to be; nil for a new one.
+    package init(_ kind: StoreKind, seed: UInt64 = 1, schema: PostgresSettings? = nil) throws {
         self.kind = kind
         chance = SeededGenerator(seed: seed)
+        moves = seed % 10 == 5 && StoreKind.allCases.contains(.postgres)
         switch kind {
         case .memory: store = FailingStore(MemoryStore(hash: World.hash))
         case .sqlite: store = try StoreFixture.makeSQLite(in: folder)
+        case .postgres:
+            let settings = try schema ?? StoreFixture.way.newSchema()
+            self.schema = settings
+            store = try StoreFixture.openPostgres(settings)
         }
         writer = Writer(store: store, chance: { 0 })
         writer = makeWriter()
+        guard store.directory.projects.isEmpty else { return }
         let project = Project(id: World.project, name: "Test", madeAt: clock.now)
         let call = Call(project: project.id, key: nil)
         let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
         _ = try writer.process([Job(call: call, command: setUp)], at: clock.now)[0].get()
     }
 
-    deinit { (store as? SQLiteStore)?.close() }
+    deinit {
+        sqlite?.close()
+        postgres?.close()
+    }
+
+    /// `ONYM_POOLER=1` has all stores in PostgreSQL be behind PgBouncer.
+    private static let way: PostgresWay =
+        ProcessInfo.processInfo.environment["ONYM_POOLER"] == "1" ? .pooled : .direct
 
     private func makeWriter() -> Writer {
         Writer(store: store) { [unowned self] in chance.next() }
@@ -51,11 +87,16 @@ package final class StoreFixture {
         return try SQLiteStore(file)
     }
 
+    package static func openPostgres(_ settings: PostgresSettings) throws -> PostgresStore {
+        try PostgresStore(settings, newHashKey: Hash128(high: 1, low: 2))
+    }
+
     /// The changes that were journalled since the project was made.
     package var changes: Int { Int(store.counts.lastSequence.rawValue) - 1 }
 
     /// The store as what it is, for what only it has.
     package var sqlite: SQLiteStore? { store as? SQLiteStore }
+    package var postgres: PostgresStore? { store as? PostgresStore }
 
     /// Has the store keep when people were last seen.
     package func fold() {
@@ -66,10 +107,38 @@ package final class StoreFixture {
     /// stays as it is.
     package func reopen() throws {
         fold()
-        guard let open = store as? SQLiteStore else { return }
-        open.close()
-        store = try SQLiteStore(StoreFile(folder: folder.path))
+        if let sqlite {
+            sqlite.close()
+            if moves {
+                try move()
+            } else {
+                store = try SQLiteStore(StoreFile(folder: folder.path))
+            }
+        } else if let postgres, let schema {
+            postgres.close()
+            store = try StoreFixture.openPostgres(schema)
+        } else {
+            return
+        }
         writer = makeWriter()
+    }
+
+    /// Moves a store in a file to PostgreSQL, cut short twice.
+    private func move() throws {
+        var settings = try PostgresCluster.shared.get().newSchema()
+        settings.partitionRows = 20
+        for rows in [20, 200, Int.max] {
+            let source = CutSource(try SQLiteTables(StoreFile(folder: folder.path)), after: rows)
+            let target = try PostgresTables(settings)
+            do throws(StoreFault) {
+                _ = try Move(from: source, into: target, page: 7).run()
+                break
+            } catch {
+                if !source.isCut { throw error }
+            }
+        }
+        (schema, kind) = (settings, .postgres)
+        store = try StoreFixture.openPostgres(settings)
     }
 
     // MARK: - Calls
@@ -194,12 +263,14 @@ extension StoreFixture {
     package func failNextCommit(_ fault: CommitFault) {
         (store as? FailingStore)?.failNextCommit(fault)
         sqlite?.failNextCommit(fault == .before ? .before : .after)
+        postgres?.failNextCommit(fault == .before ? .before : .after)
     }
 
     /// Takes the last back, where no commit has come since.
     package func cancelCommitFault() {
         (store as? FailingStore)?.cancelCommitFault()
         sqlite?.failNextCommit(nil)
+        postgres?.failNextCommit(nil)
     }
 }
 

@@ -10,7 +10,7 @@ package final class Wire: @unchecked Sendable {
     package struct Closed: Error {}
 
     /// Connects to a port of 127.0.0.1. Nothing that is waited for may take longer than `seconds`.
-    package init(port: UInt16, seconds: Int = 10) throws {
+    package init(port: UInt16, seconds: Int = Patience.seconds) throws {
         descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))

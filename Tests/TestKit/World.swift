@@ -95,12 +95,22 @@ package struct World {
         now = now.advanced(byMilliseconds: 1000)
         made += 1
         let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
-        let decision = try command.decide(stamp, project: World.project, in: facts)
+        let decision = try decide(command, stamp)
+        keep(decision, stamp)
+        return decision
+    }
+
+    /// What a call would come to.
+    package func decide(_ command: Command, _ stamp: Stamp) throws(Refusal) -> Decision {
+        try command.decide(stamp, project: World.project, in: facts)
+    }
+
+    /// Keeps what a call changes.
+    package mutating func keep(_ decision: Decision, _ stamp: Stamp) {
         if let outcome = decision.outcome {
             facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
         }
-        if let person = decision.reply.seen { facts.see(person, at: now) }
-        return decision
+        if let person = decision.reply.seen { facts.see(person, at: stamp.at) }
     }
 
     /// What a person holds.

@@ -66,4 +66,9 @@ struct ThreadsTests {
         #expect(torn.withLock { $0 } == 0)
         #expect(lock.read { pair.one } == 4000)
     }
+
+    @Test("a lock without a value is refused where it is made, not by a reader of the sanitizer's reports")
+    func nothingBehindALock() async {
+        await #expect(processExitsWith: .failure) { _ = Monitor(()) }
+    }
 }

@@ -6,17 +6,27 @@ package struct Collect: Sendable {
         package let user: Identity
         package let rows: [Row]
         package let sighting: AppUser.Sighting
+        /// What some of the rows tell of errors, by the row's place.
+        package let errors: [Int: ErrorReport]
 
-        package init(user: Identity, rows: [Row], sighting: AppUser.Sighting) {
+        package init(
+            user: Identity, rows: [Row], sighting: AppUser.Sighting, errors: [Int: ErrorReport] = [:]
+        ) {
             self.user = user
             self.rows = rows
             self.sighting = sighting
+            self.errors = errors
         }
     }
 
     package let parts: [Part]
+    /// Whether an event that is there already says from now on what it says here; else it stays as it is.
+    package let revises: Bool
 
-    package init(_ parts: [Part]) { self.parts = parts }
+    package init(_ parts: [Part], revises: Bool = false) {
+        self.parts = parts
+        self.revises = revises
+    }
 }
 
 /// The answer to ``Collect``.
@@ -35,33 +45,84 @@ extension Collect {
     func decide<V: View>(_ stamp: Stamp, _ view: V) -> Decision {
         var people = PeopleMaker(stamp)
         var made: [IdentityKey: PersonID] = [:]
+        let most = parts.reduce(0) { $0 + $1.rows.count }
         var changes: [Change] = []
-        var recognized: Set<RowHash> = []
+        changes.reserveCapacity(most + parts.count)
+        var recognized = RowHashSet(capacity: most)
+        var occurrences = OccurrenceFinder()
         var (accepted, repeated) = (0, 0)
+        var late = LateRows()
+        var events = EventsTelling()
         for part in parts {
             var rows: [Row] = []
+            rows.reserveCapacity(part.rows.count)
+            var errors: [ErrorReport] = []
+            var revisions: [Change] = []
             // A row stands before what it brings with it; both are new, or neither is.
             var isNew = true
-            for row in part.rows {
+            let erased = late.erasure(of: part.user.key, view)
+            for (place, row) in part.rows.enumerated() {
+                if let erased, row.at < erased {
+                    late.drop(part.user.key)
+                    isNew = false
+                    continue
+                }
                 if let hash = row.recognition {
-                    isNew = !view.knowsRow(hash) && recognized.insert(hash).inserted
-                    if isNew { accepted += 1 } else { repeated += 1 }
+                    isNew = !view.knowsRow(hash) && recognized.insert(hash)
+                    if isNew {
+                        accepted += 1
+                    } else {
+                        repeated += 1
+                        if revises, let change = revision(hash, row, of: part.user, view) { revisions.append(change) }
+                    }
                 } else if row.kind == .event {
                     isNew = true
                     accepted += 1
                 }
-                if isNew { rows.append(row) }
+                if isNew {
+                    rows.append(row)
+                    if let error = part.errors[place] { errors.append(error) }
+                }
             }
+            changes += revisions
             if rows.isEmpty { continue }
             let person = view.holder(of: part.user) ?? made[part.user.key] ?? people.make(part.user)
             made[part.user.key] = person
-            changes += rows.map { .rowAdded(person, $0) }
+            for row in rows {
+                changes.append(.rowAdded(person, row))
+                if let event = row.recognition { events.tell(event, of: person, view) }
+            }
+            for error in errors { changes += occurrences.changes(by: error, of: person, view) }
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
             if user.see(part.sighting, at: stamp.at) { changes.append(user.put) }
         }
+        changes += events.changes + late.changes
+        changes.insert(contentsOf: people.changes, at: 0)
         let reply = Reply.collected(Collected(accepted: accepted, repeated: repeated))
         guard !changes.isEmpty else { return Decision(reply: reply) }
         return Decision(
-            reply: reply, outcome: Outcome(kind: .collect, person: nil, changes: people.changes + changes))
+            reply: reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
+    }
+
+    /// What changes by an event that is imported again: what it says, and neither whose nor when it is.
+    private func revision<V: View>(_ hash: RowHash, _ row: Row, of user: Identity, _ view: V) -> Change? {
+        let key = EventRevision.key(hash)
+        guard let person = view.holder(of: user), view.document(key) != row.body else { return nil }
+        return .documentPut(key, person, row.body)
+    }
+}
+
+/// What an event says since it was imported again. The event itself stays as it came.
+package enum EventRevision {
+    static func key(_ hash: RowHash) -> DocumentKey {
+        DocumentKey(.eventRevision, of: Int64(bitPattern: hash.rawValue))
+    }
+}
+
+extension Snapshot {
+    /// What an event says now.
+    package func body(of event: Row) throws(StoreFault) -> [UInt8] {
+        guard let hash = event.recognition else { return event.body }
+        return try document(EventRevision.key(hash)) ?? event.body
     }
 }

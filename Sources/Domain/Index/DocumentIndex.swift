@@ -9,6 +9,8 @@ final class DocumentIndex: @unchecked Sendable {
 
     private let records = Column<Record>()
     private let byHash = SlotTable()
+    /// Of which kinds there are any, by their raw values. Those that nobody uses are not looked for.
+    private var isUsed = [Bool](repeating: false, count: 256)
 
     /// The number under which the store keeps the document that is in force.
     func number(of key: DocumentKey) -> Int64? {
@@ -22,11 +24,13 @@ final class DocumentIndex: @unchecked Sendable {
         } else {
             let place = records.append(Record(high: key.hash.high, low: key.hash.low, numberAndKind: packed))
             byHash.insert(DocumentIndex.spread(key), place)
+            isUsed[Int(key.kind.rawValue)] = true
         }
     }
 
     private func find(_ key: DocumentKey) -> UInt32? {
-        byHash.find(DocumentIndex.spread(key)) { place in
+        guard isUsed[Int(key.kind.rawValue)] else { return nil }
+        return byHash.find(DocumentIndex.spread(key)) { place in
             let record = records[place]
             return record.low == key.hash.low && record.high == key.hash.high
                 && UInt8(truncatingIfNeeded: record.numberAndKind) == key.kind.rawValue
@@ -35,9 +39,7 @@ final class DocumentIndex: @unchecked Sendable {
 
     /// Some documents are known by an id that is no hash: this makes it one.
     private static func spread(_ key: DocumentKey) -> UInt64 {
-        var bits = key.hash.low ^ key.hash.high &+ UInt64(key.kind.rawValue) &* 0x9E37_79B9_7F4A_7C15
-        bits = (bits ^ bits >> 33) &* 0xFF51_AFD7_ED55_8CCD
-        bits = (bits ^ bits >> 33) &* 0xC4CE_B9FE_1A85_EC53
-        return bits ^ bits >> 33
+        let bits = key.hash.low ^ key.hash.high &+ UInt64(key.kind.rawValue) &* 0x9E37_79B9_7F4A_7C15
+        return SlotTable.spread(Int64(bitPattern: bits))
     }
 }

@@ -21,6 +21,8 @@ package final class PeopleIndex: @unchecked Sendable {
         var firstLink: UInt32
         let project: Int32
         var firstHead = RowHeads.none
+        /// The last call that came to the person, or the one that made it.
+        var lastCall: Int64
     }
 
     fileprivate struct IdentityRecord: BitwiseCopyable {
@@ -85,6 +87,9 @@ package final class PeopleIndex: @unchecked Sendable {
     fileprivate private(set) var isEnding: Set<UInt32> = []
     /// How many of them each identity has.
     fileprivate private(set) var endingHolders: [UInt32: Int] = [:]
+    fileprivate private(set) var erased: Set<PersonID> = []
+    /// Those that the batch erases.
+    fileprivate private(set) var pendingErased: Set<PersonID> = []
     private var heldIdentities = 0
     private var linksInForce = 0
 
@@ -106,9 +111,26 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Loading
 
     /// Adds a person that was committed before.
-    package func load(_ id: PersonID, in project: ProjectID, seen moment: Instant) {
-        add(id, in: project, seen: moment)
+    package func load(
+        _ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence = .zero
+    ) {
+        add(id, in: project, seen: moment, madeBy: call)
     }
+
+    /// Adds a call that came to a person after it was made. Calls come in the order of the journal.
+    package func load(_ call: JournalSequence, of person: PersonID) { setLastCall(call, of: person) }
+
+    /// Adds that a person was erased.
+    package func loadErased(_ person: PersonID) { erased.insert(person) }
+
+    /// Forgets the rows of a person.
+    package func forgetRows(of person: PersonID) {
+        guard let place = place(of: person) else { return }
+        people[place.rawValue].firstHead = RowHeads.none
+    }
+
+    /// Whether a person was erased, as everybody knows it.
+    package func isErased(_ person: PersonID) -> Bool { !erased.isEmpty && erased.contains(person) }
 
     /// Adds a link that was committed before. Links come in the order of their numbers.
     package func load(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {
@@ -135,6 +157,12 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     /// Adds a document that was committed before. Documents come in the order of their numbers.
+    /// Takes the signing keys of projects, which stand in documents.
+    package func load(_ signingKeys: [ProjectID: [SigningKey]]) {
+        directory = directory.with(signingKeys: signingKeys)
+        pendingDirectory = directory
+    }
+
     package func load(_ document: DocumentKey, number: Int64) {
         documents.set(document, number: number)
         lastDocument = number
@@ -150,11 +178,11 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Changing
 
     /// Adds what a decision changed. Only the batch that decided it sees it, until ``commit(_:sequence:)``.
-    func apply(_ entry: JournalEntry) {
+    package func apply(_ entry: JournalEntry) {
         for change in entry.changes {
             switch change {
             case .personMade(let person, let moment):
-                add(person, in: entry.project, seen: moment)
+                add(person, in: entry.project, seen: moment, madeBy: .zero)
                 pendingPeople.append(person)
             case .linked(let person, let identity):
                 guard let place = place(of: person) else { preconditionFailure("A link to a person that is none.") }
@@ -171,8 +199,9 @@ package final class PeopleIndex: @unchecked Sendable {
                 if let hash = row.recognition { recentRows.note(hash) }
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
             case .merged(let merge): merges.apply(merge)
-            case .mergeUndone(let id): merges.applyUndo(id)
-            case .projectMade, .appMade, .keyMade, .strategySet: break
+            case .mergeUndone(let merge): merges.applyUndo(merge.id)
+            case .personErased(let person): pendingErased.insert(person)
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
             }
         }
         if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }
@@ -204,7 +233,8 @@ package final class PeopleIndex: @unchecked Sendable {
         merges.settle()
         var sequence = sequence
         for entry in entries {
-            for change in entry.changes { commit(change) }
+            for change in entry.changes { commit(change, by: sequence) }
+            if let person = entry.person { setLastCall(sequence, of: person) }
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
             sequence = sequence.next
         }
@@ -212,15 +242,19 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
-    private func commit(_ change: Change) {
+    private func commit(_ change: Change, by call: JournalSequence) {
         switch change {
+        case .personMade(let person, _): setLastCall(call, of: person)
         case .rowAdded(let person, let row):
             lastRow += 1
             guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
             let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
             set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
         case .merged(let merge): merges.commit(merge)
-        case .mergeUndone(let id): merges.commitUndo(id)
+        case .mergeUndone(let merge): merges.commitUndo(merge.id)
+        case .personErased(let person):
+            pendingErased.remove(person)
+            erased.insert(person)
         case .documentPut(let key, _, _):
             lastDocument += 1
             documents.set(key, number: lastDocument)
@@ -265,6 +299,7 @@ package final class PeopleIndex: @unchecked Sendable {
     package func rollBack() {
         pendingDirectory = directory
         forgetEnds()
+        pendingErased = []
         recentRows.rollBack()
         merges.rollBack()
         pendingRows.removeAll(keepingCapacity: true)
@@ -279,9 +314,20 @@ package final class PeopleIndex: @unchecked Sendable {
         // Identities that nobody holds any more stay: they say nothing.
         while let person = pendingPeople.popLast() {
             guard let place = place(of: person) else { preconditionFailure("A person was made and is not there.") }
-            peopleByID.remove(PeopleIndex.spread(person), place.rawValue)
+            peopleByID.remove(SlotTable.spread(person.rawValue), place.rawValue)
             _ = people.removeLast()
         }
+    }
+
+    private func setLastCall(_ call: JournalSequence, of person: PersonID) {
+        // A call that was refused may have named nobody.
+        guard let place = place(of: person) else { return }
+        people[place.rawValue].lastCall = call.rawValue
+    }
+
+    /// The last call that came to a person, or the one that made it.
+    package func lastCall(of person: PersonID) -> JournalSequence? {
+        place(of: person).map { JournalSequence(rawValue: people[$0.rawValue].lastCall) }
     }
 
     /// Notes when a person was last seen, if that is news.
@@ -290,10 +336,11 @@ package final class PeopleIndex: @unchecked Sendable {
         people[place.rawValue].lastSeen = moment.milliseconds
     }
 
-    private func add(_ id: PersonID, in project: ProjectID, seen moment: Instant) {
+    private func add(_ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence) {
         let record = PersonRecord(
-            id: id.rawValue, lastSeen: moment.milliseconds, firstLink: PeopleIndex.none, project: project.rawValue)
-        peopleByID.insert(PeopleIndex.spread(id), people.append(record))
+            id: id.rawValue, lastSeen: moment.milliseconds, firstLink: PeopleIndex.none, project: project.rawValue,
+            lastCall: call.rawValue)
+        peopleByID.insert(SlotTable.spread(id.rawValue), people.append(record))
         lastPerson = max(lastPerson ?? id, id)
     }
 
@@ -322,7 +369,7 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Finding
 
     package func place(of id: PersonID) -> Place? {
-        peopleByID.find(PeopleIndex.spread(id)) { people[$0].id == id.rawValue }.map(Place.init)
+        peopleByID.find(SlotTable.spread(id.rawValue)) { people[$0].id == id.rawValue }.map(Place.init)
     }
 
     package func project(of person: Place) -> ProjectID { ProjectID(rawValue: people[person.rawValue].project) }
@@ -370,15 +417,6 @@ package final class PeopleIndex: @unchecked Sendable {
         }
     }
 
-    /// Ids differ in their low bits and their high bits, but not evenly: this spreads them.
-    @inline(__always)
-    private static func spread(_ id: PersonID) -> UInt64 {
-        var bits = UInt64(bitPattern: id.rawValue)
-        bits = (bits ^ bits >> 33) &* 0xFF51_AFD7_ED55_8CCD
-        bits = (bits ^ bits >> 33) &* 0xC4CE_B9FE_1A85_EC53
-        return bits ^ bits >> 33
-    }
-
     // MARK: - Views
 
     /// What everybody sees.
@@ -387,7 +425,7 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     /// What the batch sees that is being decided.
-    var pending: IndexView {
+    package var pending: IndexView {
         IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
     }
 
@@ -397,7 +435,7 @@ package final class PeopleIndex: @unchecked Sendable {
         fileprivate let lastLink: Int64
         /// Whether there are links that the batch has ended, which it does not see.
         fileprivate let knowsEnds: Bool
-        fileprivate let directory: Directory
+        package let directory: Directory
     }
 }
 
@@ -455,7 +493,11 @@ extension PeopleIndex.IndexView {
 
     package func person(_ id: PersonID, in project: ProjectID) -> PeopleIndex.Place? {
         // People of the batch are there before they are committed; nobody else knows their ids yet.
-        index.place(of: id).flatMap { index.project(of: $0) == project ? $0 : nil }
+        index.place(of: id).flatMap { index.project(of: $0) == project && !isErased(id) ? $0 : nil }
+    }
+
+    package func isErased(_ id: PersonID) -> Bool {
+        index.isErased(id) || lastLink == .max && !index.pendingErased.isEmpty && index.pendingErased.contains(id)
     }
 
     package func lastSeen(of person: PeopleIndex.Place) -> Instant {
@@ -483,12 +525,17 @@ extension PeopleIndex.IndexView {
         return (index.head(of: person, kind)?.count ?? 0) + pending
     }
 
-    package func person(_ id: PersonID) -> PeopleIndex.Place? { index.place(of: id) }
+    package func person(_ id: PersonID) -> PeopleIndex.Place? { isErased(id) ? nil : index.place(of: id) }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
         precondition(lastLink == .max, "Only a batch looks at documents.")
-        return index.pendingDocuments[key] ?? index.documents.number(of: key).flatMap { index.readDocument($0) }
+        let document = index.pendingDocuments[key] ?? index.documents.number(of: key).flatMap { index.readDocument($0) }
+        // An empty one stands where there is none any more.
+        return document.flatMap { $0.isEmpty ? nil : $0 }
     }
+
+    /// A document that the batch has put, which may be empty.
+    func pendingDocument(_ key: DocumentKey) -> [UInt8]? { index.pendingDocuments[key] }
 
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
 
@@ -503,6 +550,6 @@ extension PeopleIndex {
     /// Decides a call over the committed facts, where it changes nothing.
     package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
         if let key = call.replayKey, replays.mayKnow(key) { return .needsWriter }
-        return Peek(command, stamp, call.project, in: committed)
+        return Peek(command, stamp, call, in: committed)
     }
 }

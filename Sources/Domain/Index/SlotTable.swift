@@ -3,7 +3,8 @@
 ///     slot, 8 bytes:   32 bits: tag, a part of the hash | 32 bits: place + 1, or 0 where the slot is empty
 ///
 /// It is cut into shards that grow on their own, so that growing holds nobody up for long: a shard is a thousandth of
-/// the whole. A slot's tag says where it belongs, so growing does not touch the records.
+/// the whole. A slot's tag says where it belongs, so growing does not touch the records. A shard has no memory of its own
+/// before there is something in it: a table that holds little costs little, and one is made for every batch of a database.
 @safe
 final class SlotTable: @unchecked Sendable {
     @safe
@@ -22,16 +23,12 @@ final class SlotTable: @unchecked Sendable {
 
     init() {
         unsafe shards = .allocate(capacity: SlotTable.shardCount)
-        for shard in 0..<SlotTable.shardCount {
-            unsafe (shards + shard).initialize(
-                to: Shard(
-                    slots: SlotTable.makeSlots(SlotTable.firstCapacity), mask: UInt32(SlotTable.firstCapacity - 1),
-                    used: 0))
-        }
+        unsafe shards.initialize(
+            repeating: Shard(slots: SlotTable.noSlots, mask: 0, used: 0), count: SlotTable.shardCount)
     }
 
     deinit {
-        for shard in 0..<SlotTable.shardCount { unsafe shards[shard].slots.deallocate() }
+        for shard in 0..<SlotTable.shardCount { unsafe SlotTable.free(shards[shard]) }
         unsafe shards.deallocate()
     }
 
@@ -91,14 +88,30 @@ final class SlotTable: @unchecked Sendable {
 
     private func grow(_ index: Int) {
         let old = unsafe shards[index]
-        let capacity = (Int(old.mask) + 1) * 2
+        let capacity = max(SlotTable.firstCapacity, (Int(old.mask) + 1) * 2)
         let new = unsafe Shard(slots: SlotTable.makeSlots(capacity), mask: UInt32(capacity - 1), used: old.used)
         for position in 0...Int(old.mask) {
             let slot = unsafe old.slots[position]
             if slot != 0 { SlotTable.put(slot, into: new) }
         }
         unsafe shards[index] = new
-        unsafe old.slots.deallocate()
+        SlotTable.free(old)
+    }
+
+    private static func free(_ shard: Shard) {
+        if unsafe shard.slots != noSlots { unsafe shard.slots.deallocate() }
+    }
+
+    /// One slot that is empty and stays so: what a shard has before its first.
+    private nonisolated(unsafe) static let noSlots = unsafe makeSlots(1)
+
+    /// Makes a hash of an id: ids differ in their low bits and their high bits, but not evenly, and this spreads them.
+    @inline(__always)
+    static func spread(_ id: Int64) -> UInt64 {
+        var bits = UInt64(bitPattern: id)
+        bits = (bits ^ bits >> 33) &* 0xFF51_AFD7_ED55_8CCD
+        bits = (bits ^ bits >> 33) &* 0xC4CE_B9FE_1A85_EC53
+        return bits ^ bits >> 33
     }
 
     private static func put(_ slot: UInt64, into shard: Shard) {

@@ -1,0 +1,134 @@
+import ByteText
+package import Crypto
+import Glibc
+import Threads
+
+/// A folder of files that are named by the SHA-256 of what is in them, so that what is the same is there once.
+///
+///     <folder>/ab/abcdef…      what is kept
+///     <folder>/incoming/17     what is being received
+///
+/// Its calls wait for the disk. It is for one process; any thread may use it.
+package final class ContentFolder: Sendable {
+    package let path: String
+    /// How many hold a content, by its digest: it is not removed meanwhile.
+    private let held = Monitor<[Digest: Int]>([:])
+    private let lastIncoming = Monitor(0)
+
+    package init(path: String) { self.path = path }
+
+    // MARK: - Receiving
+
+    /// Begins to receive something. What an earlier process did not finish is in its way to nothing, and goes.
+    package func receive() throws(ContentFault) -> IncomingContent {
+        // Whoever is first makes the folder, and the others wait for that.
+        let number = lastIncoming.withLock { last -> Result<Int, ContentFault> in
+            do throws(ContentFault) {
+                if last == 0 { try begin() }
+                last += 1
+                return .success(last)
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try IncomingContent(path: "\(incoming)/\(try number.get())")
+    }
+
+    private var incoming: String { "\(path)/incoming" }
+
+    private func begin() throws(ContentFault) {
+        for folder in [path, incoming] { try make(folder) }
+        for name in names(in: incoming) { unsafe unlink("\(incoming)/\(name)") }
+    }
+
+    /// Keeps what was received, on the disk before this returns, and holds it until ``release(_:)``.
+    package func keep(_ content: IncomingContent) throws(ContentFault) -> Digest {
+        let digest = try content.finish()
+        let file = file(digest)
+        try make(folder(digest))
+        held.change { $0[digest, default: 0] += 1 }
+        guard unsafe rename(content.path, file) == 0 else {
+            release(digest)
+            throw ContentFault("\(file) cannot be made")
+        }
+        do throws(ContentFault) {
+            try sync(folder(digest))
+            try sync(path)
+        } catch {
+            release(digest)
+            throw error
+        }
+        return digest
+    }
+
+    package func release(_ digest: Digest) {
+        held.change { held in
+            let count = held[digest, default: 0] - 1
+            held[digest] = count > 0 ? count : nil
+        }
+    }
+
+    // MARK: - What is there
+
+    /// Opens a content to be read; nil where it is not there.
+    package func open(_ digest: Digest) -> KeptContent? { KeptContent(path: file(digest)) }
+
+    /// Removes a content, if nobody holds it and it turns out that nobody needs it. Nobody begins to hold it meanwhile.
+    package func remove<Failure>(
+        _ digest: Digest, if isUnused: () throws(Failure) -> Bool
+    ) throws(Failure) {
+        let result = held.withLock { held -> Result<Void, Failure> in
+            guard held[digest] == nil else { return .success(()) }
+            do throws(Failure) {
+                if try isUnused() { unsafe unlink(file(digest)) }
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
+        }
+        try result.get()
+    }
+
+    /// The digests of all that is kept.
+    package var kept: [Digest] {
+        names(in: path).filter { $0.utf8.count == 2 }.flatMap { folder in
+            names(in: "\(path)/\(folder)").compactMap { Hexadecimal.decode($0.utf8.span).flatMap { Digest($0) } }
+        }
+    }
+
+    private func folder(_ digest: Digest) -> String { "\(path)/\(Hexadecimal.encode(digest.bytes.prefix(1)))" }
+    private func file(_ digest: Digest) -> String { "\(folder(digest))/\(Hexadecimal.encode(digest.bytes))" }
+
+    private func make(_ folder: String) throws(ContentFault) {
+        guard unsafe mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+            throw ContentFault("\(folder) cannot be made")
+        }
+    }
+
+    private func sync(_ folder: String) throws(ContentFault) {
+        let descriptor = unsafe Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ContentFault("\(folder) cannot be opened") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw ContentFault("\(folder) cannot be written") }
+    }
+
+    private func names(in folder: String) -> [String] {
+        guard let stream = unsafe opendir(folder) else { return [] }
+        defer { unsafe closedir(stream) }
+        var names: [String] = []
+        while let entry = unsafe readdir(stream) {
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix(".") { names.append(name) }
+        }
+        return names
+    }
+}
+
+/// Why a file could not be read or written, with what the system says of it.
+package struct ContentFault: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ what: String) { description = "\(what): \(unsafe String(cString: strerror(errno)))." }
+}

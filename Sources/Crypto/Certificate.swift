@@ -1,0 +1,81 @@
+import COpenSSL
+
+/// An X.509 certificate.
+@safe
+package final class Certificate: @unchecked Sendable {
+    // Unchecked: OpenSSL counts references to a certificate itself, and it is only read.
+    private let handle: OpaquePointer
+
+    private init(_ handle: OpaquePointer) { unsafe self.handle = handle }
+
+    /// Reads a certificate in DER; nil where the bytes are none, or more than one.
+    package convenience init?(der bytes: [UInt8]) {
+        let certificate = unsafe bytes.withUnsafeBufferPointer { bytes -> OpaquePointer? in
+            var place = bytes.baseAddress
+            guard let certificate = unsafe d2i_X509(nil, &place, bytes.count) else { return nil }
+            if unsafe place == bytes.baseAddress.map({ unsafe $0 + bytes.count }) { return unsafe certificate }
+            unsafe X509_free(certificate)
+            return nil
+        }
+        guard let certificate = unsafe certificate else { return nil }
+        unsafe self.init(certificate)
+    }
+
+    /// Reads a certificate in PEM, the first where there are several; nil where there is none.
+    package convenience init?(pem bytes: [UInt8]) {
+        guard let memory = unsafe BIO_new_mem_buf(bytes, CInt(clamping: bytes.count)) else { return nil }
+        defer { unsafe BIO_free(memory) }
+        guard let certificate = unsafe PEM_read_bio_X509(memory, nil, nil, nil) else { return nil }
+        unsafe self.init(certificate)
+    }
+
+    deinit { unsafe X509_free(handle) }
+
+    /// Whether it is marked with an extension, which is named by digits with dots.
+    package func has(_ mark: String) -> Bool {
+        guard let object = unsafe OBJ_txt2obj(mark, 1) else { return false }
+        defer { unsafe ASN1_OBJECT_free(object) }
+        return unsafe X509_get_ext_by_OBJ(handle, object, -1) >= 0
+    }
+
+    /// Whether others lead from it to a root, and all of them held at a moment, in seconds since 1970.
+    package func leads(to root: Certificate, by others: [Certificate], at seconds: Int64) -> Bool {
+        guard let store = unsafe X509_STORE_new() else { return false }
+        defer { unsafe X509_STORE_free(store) }
+        guard unsafe X509_STORE_add_cert(store, root.handle) == 1, let stack = unsafe OPENSSL_sk_new_null() else {
+            return false
+        }
+        defer { unsafe OPENSSL_sk_free(stack) }
+        for other in others { unsafe OPENSSL_sk_push(stack, UnsafeRawPointer(other.handle)) }
+        guard let context = unsafe X509_STORE_CTX_new() else { return false }
+        defer { unsafe X509_STORE_CTX_free(context) }
+        guard unsafe X509_STORE_CTX_init(context, store, handle, stack) == 1 else { return false }
+        unsafe X509_STORE_CTX_set_time(context, 0, time_t(seconds))
+        return unsafe X509_verify_cert(context) == 1
+    }
+
+    /// Whether a signature by ECDSA with P-256 and SHA-256 over some bytes is that of the certificate's key: 32 bytes of r,
+    /// then 32 of s.
+    package func hasSigned(_ bytes: [UInt8], _ signature: [UInt8]) -> Bool {
+        guard signature.count == 64, let key = unsafe X509_get0_pubkey(handle),
+            unsafe EVP_PKEY_get_base_id(key) == EVP_PKEY_EC, unsafe EVP_PKEY_get_bits(key) == 256
+        else { return false }
+        let encoded = Certificate.derSignature(signature)
+        guard let context = unsafe EVP_MD_CTX_new() else { return false }
+        defer { unsafe EVP_MD_CTX_free(context) }
+        return unsafe EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
+            && EVP_DigestVerify(context, encoded, encoded.count, bytes, bytes.count) == 1
+    }
+
+    /// The signature as OpenSSL takes it: a sequence of two integers, in DER.
+    private static func derSignature(_ signature: [UInt8]) -> [UInt8] {
+        func integer(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+            var digits = Array(bytes.drop { $0 == 0 })
+            // A first bit that is set would make it negative.
+            if digits.first.map({ $0 >= 0x80 }) ?? true { digits.insert(0, at: 0) }
+            return [0x02, UInt8(digits.count)] + digits
+        }
+        let pair = integer(signature[..<32]) + integer(signature[32...])
+        return [0x30, UInt8(pair.count)] + pair
+    }
+}

@@ -1,0 +1,107 @@
+import Domain
+
+/// What one webhook is told next: some chains of changes, of which each concerns other people, so that they can be told
+/// beside each other.
+struct RoundPlan: Sendable {
+    struct Item: Sendable {
+        let change: ChangeReference
+        let people: [PersonID]
+        let payload: [UInt8]
+        /// Whether the store has it among those that wait.
+        let isWaiting: Bool
+
+        func result(_ outcome: TellWebhook.Result.Outcome) -> TellWebhook.Result {
+            TellWebhook.Result(change, people: people, outcome)
+        }
+    }
+
+    private(set) var chains: [[Item]] = []
+    /// New changes that have to wait.
+    private(set) var held: [TellWebhook.Result] = []
+    /// The call up to which the feed is read with this.
+    private(set) var readTo: JournalSequence
+
+    private let webhook: Webhook
+    private let deliveries: Deliveries
+    private let now: Instant
+    private var count = 0
+    private var chainOf: [PersonID: Int] = [:]
+    /// Whose changes wait for something that is not told in this round.
+    private var blocked: Set<PersonID> = []
+
+    static let chainsAtMost = 16
+    static let itemsAtMost = 64
+    private static let callsReadAtOnce = 64
+    private static let callsReadAtMost = 4096
+    /// Changes that concern nobody are told in order, too.
+    private static let nobody = PersonID(rawValue: 0)
+
+    init(_ webhook: Webhook, _ deliveries: Deliveries, from readTo: JournalSequence?, at now: Instant) {
+        self.webhook = webhook
+        self.deliveries = deliveries
+        self.now = now
+        self.readTo = max(readTo ?? .zero, deliveries.cursor)
+    }
+
+    var isEmpty: Bool { chains.isEmpty && held.isEmpty }
+
+    private var isFull: Bool { chains.count >= RoundPlan.chainsAtMost || count >= RoundPlan.itemsAtMost }
+
+    mutating func fill(
+        _ project: ProjectID, _ snapshot: any Snapshot,
+        _ payload: (RecordedCall, ChangeEvent, any Snapshot) -> [UInt8]
+    ) throws(StoreFault) {
+        for delivery in deliveries.waiting {
+            if isFull || delivery.nextAt > now || !blocked.isDisjoint(with: delivery.people) {
+                blocked.formUnion(delivery.people)
+                continue
+            }
+            let before = JournalSequence(rawValue: delivery.change.call.rawValue - 1)
+            let call = try snapshot.calls(after: before, limit: 1).first
+            let events = call?.events ?? []
+            guard let call, call.sequence == delivery.change.call, events.indices.contains(delivery.change.index) else {
+                // The person was erased meanwhile, and this is no longer told.
+                held.append(TellWebhook.Result(delivery.change, people: delivery.people, .delivered))
+                continue
+            }
+            add(
+                Item(
+                    change: delivery.change, people: delivery.people,
+                    payload: payload(call, events[delivery.change.index], snapshot), isWaiting: true))
+        }
+        if deliveries.isFull { return }
+        var looked = 0
+        while !isFull, looked < RoundPlan.callsReadAtMost {
+            let calls = try snapshot.calls(after: readTo, limit: RoundPlan.callsReadAtOnce)
+            for call in calls {
+                if isFull { return }
+                looked += 1
+                readTo = call.sequence
+                guard call.project == project else { continue }
+                for (index, event) in call.events.enumerated() where webhook.wants(event) {
+                    let people = event.people.isEmpty ? [RoundPlan.nobody] : event.people
+                    let change = ChangeReference(call: call.sequence, index: index)
+                    add(
+                        Item(
+                            change: change, people: people, payload: payload(call, event, snapshot), isWaiting: false))
+                }
+            }
+            if calls.count < RoundPlan.callsReadAtOnce { return }
+        }
+    }
+
+    /// Puts a change at the end of the chain of those that it concerns; where there are several, it waits.
+    private mutating func add(_ item: Item) {
+        let places = Set(item.people.compactMap { chainOf[$0] })
+        let isNewChain = places.isEmpty
+        if !blocked.isDisjoint(with: item.people) || places.count > 1 || isNewChain && isFull {
+            blocked.formUnion(item.people)
+            if !item.isWaiting { held.append(item.result(.held)) }
+            return
+        }
+        count += 1
+        let place = places.first ?? chains.count
+        if isNewChain { chains.append([item]) } else { chains[place].append(item) }
+        for person in item.people { chainOf[person] = place }
+    }
+}

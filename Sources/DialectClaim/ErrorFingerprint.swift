@@ -1,0 +1,173 @@
+import Crypto
+import Domain
+import JSON
+
+/// What errors have in common that are one issue (spec/claim.md 1.7): SHA-256 of `module:message|discriminator`, where the
+/// message has been rid of what differs from one time to the next.
+///
+/// The discriminator is what the event tells of the error's type: `_error_type`, `_error_domain` and `_error_code`, as far as
+/// they are there, with colons between them. Without any there is no bar either.
+struct ErrorFingerprint {
+    let digest: Digest
+
+    init(module: String?, message: String, discriminator: [String]) {
+        var text = "\(module ?? ""):\(ErrorFingerprint.normalized(message))"
+        if !discriminator.isEmpty { text += "|" + discriminator.joined(separator: ":") }
+        digest = SHA256.digest(of: Array(text.utf8))
+    }
+
+    var text: String {
+        digest.bytes.map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.utf8.count == 1 ? "0" + digits : digits
+        }.joined()
+    }
+
+    /// The id of the issue that an app's errors of this fingerprint are.
+    func issue(of app: App, isDevelopment: Bool) -> IssueID {
+        let named = digest.bytes + Array("|\(app.id.rawValue)|\(isDevelopment)".utf8)
+        return IssueID(rawValue: Int64(bitPattern: SHA256.digest(of: named).words.0 & (1 << 62 - 1)))
+    }
+
+    // MARK: - Messages
+
+    /// A message without what differs from one time to the next:
+    ///
+    ///     what                                                          becomes
+    ///     a UUID                                                        <uuid>
+    ///     what stands between two quotation marks: " or ` or '          <text>
+    ///     0x and hexadecimal digits; a word of eight such digits        <hex>
+    ///     or more, with a digit and a letter among them
+    ///     digits that are not the end of a word, with a point or        <number>
+    ///     comma between them
+    ///     white space                                                   one space, and none at the ends
+    ///
+    /// A ' within a word is an apostrophe. A mark that is never closed stays.
+    static func normalized(_ message: String) -> String {
+        let text = Array(message.utf8)
+        var out: [UInt8] = []
+        var place = 0
+        // Marks that nothing closes any more are not looked for again: that would take the square of the length.
+        var unclosed: Set<UInt8> = []
+        while place < text.count {
+            let byte = text[place]
+            let isInWord = place > 0 && isWord(text[place - 1])
+            var found: (end: Int, mark: String)?
+            if isQuote(byte) {
+                let opens = !unclosed.contains(byte) && !(isInWord && byte == UInt8(ascii: "'"))
+                found = opens ? quoted(text, place) : nil
+                if opens, found == nil { unclosed.insert(byte) }
+            } else if !isInWord {
+                found = uuid(text, place) ?? hexadecimal(text, place) ?? number(text, place)
+            }
+            if let found {
+                out += found.mark.utf8
+                place = found.end
+            } else if isSpace(byte) {
+                if !out.isEmpty, out.last != UInt8(ascii: " ") { out.append(UInt8(ascii: " ")) }
+                place += 1
+            } else {
+                out.append(byte)
+                place += 1
+            }
+        }
+        if out.last == UInt8(ascii: " ") { out.removeLast() }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
+    private static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte >= 0x80 }
+    private static func isWord(_ byte: UInt8) -> Bool { isDigit(byte) || isLetter(byte) }
+    private static func isHexadecimal(_ byte: UInt8) -> Bool { isDigit(byte) || (byte | 0x20) &- UInt8(ascii: "a") < 6 }
+    private static func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte &- 9 < 5 }
+    private static func isQuote(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") || byte == UInt8(ascii: "`")
+    }
+
+    private static func uuid(_ text: [UInt8], _ place: Int) -> (end: Int, mark: String)? {
+        let end = place + 36
+        guard end <= text.count, end == text.count || !isWord(text[end]) else { return nil }
+        for index in 0..<36 {
+            let byte = text[place + index]
+            guard [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHexadecimal(byte) else { return nil }
+        }
+        return (end, "<uuid>")
+    }
+
+    private static func quoted(_ text: [UInt8], _ place: Int) -> (end: Int, mark: String)? {
+        let mark = text[place]
+        let isSingle = mark == UInt8(ascii: "'")
+        for end in text.indices[(place + 1)...] where text[end] == mark {
+            if isSingle, end + 1 < text.count, isWord(text[end + 1]) { continue }
+            return (end + 1, "<text>")
+        }
+        return nil
+    }
+
+    private static func hexadecimal(_ text: [UInt8], _ place: Int) -> (end: Int, mark: String)? {
+        let isMarked =
+            text[place] == UInt8(ascii: "0") && place + 2 < text.count && text[place + 1] | 0x20 == UInt8(ascii: "x")
+            && isHexadecimal(text[place + 2])
+        var end = isMarked ? place + 2 : place
+        var (hasDigit, hasLetter) = (false, false)
+        while end < text.count, isHexadecimal(text[end]) {
+            if isDigit(text[end]) { hasDigit = true } else { hasLetter = true }
+            end += 1
+        }
+        if isMarked { return (end, "<hex>") }
+        let isWhole = end == text.count || !isWord(text[end])
+        return end - place >= 8 && hasDigit && hasLetter && isWhole ? (end, "<hex>") : nil
+    }
+
+    private static func number(_ text: [UInt8], _ place: Int) -> (end: Int, mark: String)? {
+        guard isDigit(text[place]) else { return nil }
+        var end = place + 1
+        while end < text.count {
+            let isPoint = text[end] == UInt8(ascii: ".") || text[end] == UInt8(ascii: ",")
+            guard isDigit(text[end]) || isPoint && end + 1 < text.count && isDigit(text[end + 1]) else {
+                break
+            }
+            end += 1
+        }
+        return (end, "<number>")
+    }
+}
+
+extension ClaimEvent {
+    private static let titleCharacters = 500
+
+    /// What the event tells of an error, if it is one.
+    func error(in project: ProjectID, _ hash: KeyedHash, _ app: App) -> ErrorReport? {
+        guard let level = self[.level], "error" ~= level, let message = self[.message]?.copy(),
+            let session = self[.sessionID]?.copy()
+        else { return nil }
+        let module = self[.sourceModule]?.copy()
+        let isDevelopment = isDevelopment ?? false
+        let discriminator = ["_error_type", "_error_domain", "_error_code"].compactMap(attribute)
+        let fingerprint = ErrorFingerprint(module: module, message: message, discriminator: discriminator)
+        let issue = Issue(
+            id: fingerprint.issue(of: app, isDevelopment: isDevelopment), fingerprint: fingerprint.text, app: app.id,
+            isDevelopment: isDevelopment, title: String(message.prefix(ClaimEvent.titleCharacters)),
+            sourceModule: module, madeAt: at)
+        let sessionText = "\(app.id.rawValue) \(isDevelopment) \(session.lowercased())"
+        let recognition = RowHash(
+            .occurrence, "\(issue.id.rawValue) \(sessionText)".utf8.span, in: project, hash: hash)
+        var json = JSONWriter()
+        json.object { json in
+            json.key("issue_id")
+            json.string(ClaimID.text(.issue, issue.id.rawValue))
+            json.key("app_id")
+            json.integer(app.id.rawValue)
+            for member in [Member.sessionID, .clientEventID, .environment, .appVersion, .buildNumber, .osVersion] {
+                guard let text = self[member] else { continue }
+                json.key(member.name)
+                json.string(text)
+            }
+            json.key("is_dev")
+            json.bool(isDevelopment)
+        }
+        return ErrorReport(
+            issue: issue, at: at, occurrence: Row(.occurrence, at: at, recognition: recognition, body: json.bytes),
+            session: RowHash(.session, sessionText.utf8.span, in: project, hash: hash))
+    }
+}

@@ -1,0 +1,29 @@
+import Domain
+import JSON
+
+/// What holds for a project: for how long its rows are kept, and how much of attachments it may have. It is the server's to
+/// say, so a project has nothing of its own beside it.
+struct ProjectTerms: Sendable {
+    let retentionDays: [RowKind: Int]
+    let quotas: AttachmentQuotas
+
+    func write(_ json: inout JSONWriter) {
+        for (name, kind) in [("events", RowKind.event), ("metrics", .metric), ("funnels", .step)] {
+            json.key("retention_days_\(name)")
+            json.null()
+            json.key("effective_retention_days_\(name)")
+            // Nothing stands for ever.
+            if let days = retentionDays[kind] { json.integer(days) } else { json.null() }
+        }
+        for (name, bytes) in [("user", quotas.userBytes), ("project", quotas.projectBytes)] {
+            json.key("attachment_\(name)_quota_bytes")
+            json.null()
+            json.key("effective_attachment_\(name)_quota_bytes")
+            json.integer(bytes)
+        }
+        json.key("issue_alert_frequency")
+        json.null()
+        json.key("effective_issue_alert_frequency")
+        json.string("none")
+    }
+}

@@ -1,0 +1,277 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// What users may use, and giving and taking it by hand (spec/entitlements.md 1.4).
+enum EntitlementCalls {
+    static var routes: [SurfaceRoute] {
+        let catalogs = CatalogCache()
+        return [
+            SurfaceRoute(
+                .get, "/v3/users/:id/entitlements", scope: .accessRead,
+                operation: Operation(
+                    id: "list_entitlements", summary: "Lists what a user may use, and might once.",
+                    query: Entitlements.sessionQuery + [
+                        .init("explain", .boolean("Whether to say by which rule and which purchase."))
+                    ],
+                    responses: [.init(.ok, "Each entitlement once.", schema: listSchema)]
+                        + Entitlements.answers([.notFound])),
+                action: .glance { request, caller, tools throws(Rejection) in
+                    let user = try Entitlements.user(request, caller, tools)
+                    let session = try Entitlements.session(user, request, caller, tools)
+                    let explains = request.rawQuery != nil && request.query?["explain"] == "true"
+                    return { snapshot throws(StoreFault) in
+                        try list(session, explains, caller, catalogs, snapshot)
+                    }
+                }),
+            SurfaceRoute(
+                .post, "/v3/users/:id/entitlements", scope: .accessWrite,
+                operation: Operation(
+                    id: "grant_entitlement", summary: "Gives a user access by hand. Granting twice keeps the first.",
+                    request: .object([
+                        .init("id", .string(), required: true),
+                        .init("expires", .integer("In seconds, in the future; for ever where it is not there.")),
+                    ]),
+                    responses: [.init(.ok, "What was granted.", schema: schema)] + Entitlements.answers([.notFound])),
+                action: .steps(
+                    body: BufferedBody(),
+                    decode: { request, caller, tools throws(Rejection) in
+                        let user = try Entitlements.user(request, caller, tools)
+                        let wanted: GrantAccess
+                        do throws(Rejection) {
+                            wanted = try grant(to: user, request, tools)
+                        } catch {
+                            return Entitlements.refuse(error, to: user)
+                        }
+                        let command = AccessCommand(.grant(wanted), in: caller.world)
+                        return .command(DecodedCommand(.access(command))) { reply, _, _ in answer(reply) }
+                    })),
+            SurfaceRoute(
+                .delete, "/v3/users/:id/entitlements/:entitlement", scope: .accessWrite,
+                operation: Operation(
+                    id: "revoke_entitlement", summary: "Takes back what was given by hand.",
+                    description: "What a purchase gives stays. Where nothing was given nothing changes.",
+                    responses: [.init(.ok, "It is taken back.", schema: .object([]))]
+                        + Entitlements.answers([.notFound])),
+                action: .command(
+                    body: .optional,
+                    decode: { request, caller, tools throws(Rejection) in
+                        let user = try Entitlements.user(request, caller, tools)
+                        return DecodedCommand(
+                            .access(AccessCommand(.revoke(user, entitlement: request.parameters[1]), in: caller.world)))
+                    },
+                    encode: { _, _, _ in Entitlements.object { _ in } })),
+        ]
+    }
+
+    // MARK: - Reading
+
+    private static func list(
+        _ session: AccessSession, _ explains: Bool, _ caller: Caller, _ catalogs: CatalogCache,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        if case .exact(_, let identity?) = session.form, let refusal = caller.refusal(asking: identity, snapshot) {
+            return Entitlements.response(to: .refused(refusal))
+        }
+        let principals: AccessPrincipals
+        do throws(AccessFault<StoreFault>) {
+            principals = try AccessPrincipals(session, snapshot)
+        } catch {
+            switch error {
+            case .refused(let refusal): return Entitlements.response(to: .refused(.access(refusal)))
+            case .store(let fault): throw fault
+            }
+        }
+        if session.userSignedIn != nil,
+            let refusal = Entitlements.refusal(reading: principals.user, by: caller, snapshot)
+        {
+            return Entitlements.response(to: .refused(refusal))
+        }
+        let catalog = try catalogs.catalog(of: caller.project, snapshot)
+        // By the server's clock, at this moment: what has expired is never shown as if it had not.
+        let reasons = try Access.reasons(for: principals, catalog, at: caller.now) { key throws(StoreFault) in
+            try snapshot.document(key)
+        }
+        // Whose else it is, is nothing to the apps: a project key is in everybody's hands.
+        var owners: [PersonID: String]? = caller.key?.kind == .entitlementsSecret ? [:] : nil
+        if explains, var known = owners {
+            for owner in reasons.flatMap({ $0.purchase?.owners ?? [] }) where known[owner] == nil {
+                known[owner] = try snapshot.accessUser(owner)?.identity
+            }
+            owners = known
+        }
+        return Entitlements.object { json in
+            json.key("object")
+            json.string("list")
+            json.key("data")
+            json.array { json in
+                for access in Access.all(reasons) {
+                    json.object { json in
+                        write(access, &json)
+                        guard explains else { return }
+                        json.key("granted_by")
+                        json.array { json in
+                            for reason in reasons where reason.entitlement.hasSameBytes(as: access.entitlement) {
+                                json.object { write(reason: reason, owners, &$0) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    static func write(
+        _ id: String, _ isActive: Bool, _ startedAt: Instant, _ expiresAt: Instant?, _ source: StaticString,
+        _ json: inout JSONWriter
+    ) {
+        json.key("id")
+        json.string(id)
+        json.key("active")
+        json.bool(isActive)
+        json.key("started")
+        json.integer(startedAt.seconds)
+        if let expiresAt {
+            json.key("expires")
+            json.integer(expiresAt.seconds)
+        }
+        json.key("source")
+        json.word(source)
+    }
+
+    private static func write(_ access: Access, _ json: inout JSONWriter) {
+        let source = access.purchase.map(\.source.wireName) ?? "manual"
+        write(access.entitlement, access.isActive, access.startedAt, access.expiresAt, source, &json)
+        guard let purchase = access.purchase else { return }
+        json.key("product")
+        json.object { json in
+            json.key("product_id")
+            json.string(purchase.product)
+            guard access.isSubscription else { return }
+            json.key("subscription")
+            json.object { json in
+                json.key("renew_state")
+                json.word(purchase.renewal.wireName)
+                json.key("current_period_type")
+                json.word(purchase.period.wireName)
+            }
+        }
+    }
+
+    private static func write(reason: Access, _ owners: [PersonID: String]?, _ json: inout JSONWriter) {
+        json.key("rule")
+        json.word(reason.rule.name)
+        json.key("active")
+        json.bool(reason.isActive)
+        if let expiresAt = reason.expiresAt {
+            json.key("expires")
+            json.integer(expiresAt.seconds)
+        }
+        guard let purchase = reason.purchase else { return }
+        json.key("purchase")
+        json.object { json in
+            json.key("source")
+            json.word(purchase.source.wireName)
+            json.key("product_id")
+            json.string(purchase.product)
+            json.key("transaction_id")
+            json.string(purchase.transaction)
+            json.key("original_transaction_id")
+            json.string(purchase.originalTransaction)
+            guard let owners else { return }
+            json.key("owners")
+            json.array { json in
+                for owner in purchase.owners.compactMap({ owners[$0] }).sorted() { json.string(owner) }
+            }
+        }
+    }
+
+    // MARK: - Granting
+
+    private static func answer(_ reply: Reply) -> Response {
+        guard case .granted(let grant) = Entitlements.access(reply) else {
+            preconditionFailure("Access was granted, and something else was answered.")
+        }
+        return Entitlements.object { json in
+            // Whoever grants is told that it holds, also where that was long ago.
+            write(grant.entitlement, true, grant.startedAt, grant.expiresAt, "manual", &json)
+        }
+    }
+
+    private static func grant(
+        to user: Identity, _ request: borrowing Request, _ tools: LoopTools
+    ) throws(Rejection) -> GrantAccess {
+        do throws(JSONFault) {
+            return try tools.json.read(request.body) { root throws(JSONFault) in
+                var (id, expires): (String?, Int64?)
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    switch key {
+                    case "id": id = try value.string(at: "id")
+                    case "expires": expires = value.isNull ? nil : try value.integer(at: "expires")
+                    default: break
+                    }
+                }
+                guard let id else { throw JSONFault(.wrong("is required"), at: "id") }
+                // A time that is none is in the past: it is refused after all that comes before that.
+                let expiresAt = expires.map { Instant(seconds: $0) ?? Instant(milliseconds: 0) }
+                return GrantAccess(id, to: user, expiresAt: expiresAt)
+            }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("active", .boolean(), required: true),
+        .init("started", .integer("In seconds."), required: true),
+        .init("expires", .integer("In seconds; not there where it lasts for ever.")),
+        .init(
+            "source", .string(oneOf: ["appstore", "playstore", "stripe", "manual", "unknown"]), required: true),
+        .init("product", .object([])),
+    ])
+
+    private static let listSchema = Schema.object([
+        .init("object", .string(oneOf: ["list"]), required: true), .init("data", .array(schema), required: true),
+    ])
+}
+
+extension AccessPrincipals {
+    init(_ session: AccessSession, _ snapshot: any Snapshot) throws(AccessFault<StoreFault>) {
+        try self.init(
+            session, holder: { snapshot.holder(of: $0) },
+            document: { key throws(StoreFault) in try snapshot.document(key) })
+    }
+}
+
+extension Purchase.Source {
+    var wireName: StaticString {
+        switch self {
+        case .appStore: "appstore"
+        case .playStore: "playstore"
+        case .stripe: "stripe"
+        case .paddle: "unknown"
+        }
+    }
+}
+
+extension Purchase.Renewal {
+    var wireName: StaticString {
+        switch self {
+        case .willRenew: "will_renew"
+        case .canceled: "canceled"
+        case .billingIssue: "billing_issue"
+        }
+    }
+}
+
+extension Purchase.Period {
+    var wireName: StaticString {
+        switch self {
+        case .normal: "normal"
+        case .trial: "trial"
+        case .intro: "intro"
+        }
+    }
+}

@@ -1,0 +1,246 @@
+import ByteText
+import Domain
+package import Gateway
+package import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The Entitlements dialect (spec/entitlements.md): what clients of Qonversion's API speak. Its third generation is there to
+/// the letter.
+package enum Entitlements {
+    package static let name = "entitlements"
+
+    /// - Parameter stores: who vouches for purchases.
+    package static func surface(stores: StoreValidators) -> Surface {
+        Surface(
+            name: name,
+            description: "Who may use what, and whose purchases are. Compatible with Qonversion's HTTP API.",
+            cors: CORSPolicy(
+                allowedFields: """
+                    Authorization, Content-Type, Accept, Platform, Platform-Version, User-Id, User-locale, Source, \
+                    Source-Version, app-version, country, Attempt, Trigger, Onym-Device-User, Onym-Identity, \
+                    Onym-Identity-Token, Idempotency-Key
+                    """,
+                exposedFields: "X-Request-Id, Retry-After"),
+            securitySchemes: [
+                SecurityScheme(
+                    "entitlements", .bearer,
+                    "A project key, or a secret key (sk_…); with test_ before it, in the sandbox.")
+            ],
+            routes: UserCalls.routes + IdentityCalls.routes + EntitlementCalls.routes + PropertyCalls.routes
+                + PurchaseCalls.routes(stores) + [RestoreCall.route(stores)],
+            authenticate: { request, _, directory, now, tools throws(Rejection) in
+                try authenticate(request, directory, now, tools)
+            },
+            refuse: { problem, _ in response(to: problem) })
+    }
+
+    /// Whether a path is this dialect's, though no route is there.
+    package static func owns(path: String) -> Bool { path == "/v3" || path.hasPrefix("/v3/") }
+
+    /// Finds the key of a call, and with it the world.
+    private static func authenticate(
+        _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> Caller {
+        let caller = request.withField("authorization") { value -> Caller? in
+            guard value.count > 7, value.extracting(0..<7).equalsIgnoringCase("bearer ") else { return nil }
+            return self.caller(value.extracting(7..<value.count), directory, now, tools)
+        }
+        guard let caller = caller ?? nil else { throw Rejection(unauthorized) }
+        return caller
+    }
+
+    /// Who calls with a key, and in which world; nil where it is none of this dialect's.
+    static func caller(
+        _ text: borrowing Span<UInt8>, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) -> Caller? {
+        let isTest = text.count > 5 && text.extracting(0..<5).equals("test_")
+        guard let key = tools.key(text.extracting((isTest ? 5 : 0)..<text.count), in: directory),
+            key.kind.dialect == .entitlements, key.isValid(at: now)
+        else { return nil }
+        return Caller(key: key, at: now, in: isTest ? .sandbox : .production)
+    }
+
+    // MARK: - Names
+
+    /// The most bytes of an id.
+    static let idBytes = 1...255
+
+    /// The user that the path names.
+    static func user(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> Identity {
+        try identity(request.parameters[0], caller.world.userType, "user id", caller, tools)
+    }
+
+    static func identity(
+        _ text: String, _ type: IdentityType, _ what: String, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> Identity {
+        guard idBytes.contains(text.utf8.count), text.unicodeScalars.allSatisfy({ $0 >= " " && $0 != "\u{7F}" })
+        else {
+            throw invalid(
+                "The \(what) must have \(idBytes.lowerBound) to \(idBytes.upperBound) bytes, none of them a control character"
+            )
+        }
+        return Identity(type, text, in: caller.project, hash: tools.hash)
+    }
+
+    /// Who looks: by the fields of our own SDK or the parameters that stand for them, else by the user alone
+    /// (spec/entitlements.md, decision 3).
+    static func session(
+        _ user: Identity, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> AccessSession {
+        guard request.rawQuery != nil || request.hasField("onym-device-user") || request.hasField("onym-identity")
+        else { return AccessSession(user) }
+        guard let query = request.query else { throw invalid("The query is malformed") }
+        let install = request.field("onym-device-user") ?? query["device_user_id"]
+        let identity = request.field("onym-identity") ?? query["identity_id"]
+        guard install != nil || identity != nil else { return AccessSession(user) }
+        return AccessSession(
+            user,
+            .exact(
+                install: try install.map { text throws(Rejection) in
+                    try self.identity(text, caller.world.userType, "device's user id", caller, tools)
+                },
+                identity: try identity.flatMap { text throws(Rejection) in
+                    // Nobody is signed in.
+                    if text.isEmpty { return nil }
+                    return try self.identity(text, caller.world.identityType, "identity", caller, tools)
+                }))
+    }
+
+    /// What the parameters of the query say of who looks.
+    static let sessionQuery: [Schema.Property] = [
+        .init("device_user_id", .string("The install's own user, as Onym-Device-User says it.")),
+        .init("identity_id", .string("Who is signed in, or nothing, as Onym-Identity says it.")),
+    ]
+
+    // MARK: - Answers
+
+    static func json(_ status: Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
+        var json = JSONWriter()
+        body(&json)
+        return Response(status, contentType: "application/json", body: json.bytes)
+    }
+
+    static func object(_ status: Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
+        json(status) { $0.object(body) }
+    }
+
+    static func error(_ status: Status, _ type: StaticString, _ code: StaticString, _ message: String) -> Response {
+        object(status) { json in
+            json.key("error")
+            json.object { json in
+                json.key("type")
+                json.string("\(type)")
+                json.key("code")
+                json.string("\(code)")
+                json.key("message")
+                json.string(message)
+            }
+        }
+    }
+
+    private static let unauthorized = error(
+        .unauthorized, "request", "control_unauthorized", "Authorization error: project not found")
+
+    /// Why a user may not be read, who stands for somebody that the caller may not speak for; nil where the user may.
+    static func refusal(
+        reading user: AccessUser, by caller: Caller, _ snapshot: any Snapshot
+    ) -> Refusal? {
+        guard caller.proof != nil, let name = user.identity else { return nil }
+        let identity = Identity(caller.world.identityType, name, in: caller.project, hash: snapshot.hash)
+        return caller.refusal(asking: identity, snapshot)
+    }
+
+    /// Refuses a call for what it says, unless it is about a user that is not there: that is said first.
+    static func refuse(_ rejection: Rejection, to user: Identity) -> Step {
+        .read { snapshot throws(StoreFault) in
+            let isThere = try snapshot.accessUser(user) != nil
+            return .answer(isThere ? rejection.response : response(to: .refused(.access(.noSuchUser))))
+        }
+    }
+
+    static func invalid(_ message: String) -> Rejection {
+        Rejection(error(.badRequest, "request", "invalid_data", message))
+    }
+
+    /// What is wrong with a body.
+    static func invalid(_ fault: JSONFault) -> Rejection { invalid(fault.message) }
+
+    /// What is refused in every dialect, as this one says it.
+    package static func response(to problem: Problem) -> Response {
+        var response =
+            switch problem {
+            // The vendor tells a key that is not enough like one that is none.
+            case .forbidden: unauthorized
+            case .refused(.access(let refusal)): answer(refusal)
+            case .refused(.unproven): error(problem.status, "request", "identity_token_required", problem.message)
+            case .unavailable: error(problem.status, "internal", "storage_error", problem.message)
+            case .http(.internalFault): error(problem.status, "internal", "unknown_error", problem.message)
+            case .http(.overloaded): error(problem.status, "internal", "network_error", problem.message)
+            case .http(.notFound), .http(.methodNotAllowed), .rateLimited:
+                error(problem.status, "request", "invalid_request", problem.message)
+            case .refused, .foreignOrigin, .badIdempotencyKey, .http:
+                error(problem.status, "request", "invalid_data", problem.message)
+            }
+        if let field = problem.retryAfter { response.fields.append(field) }
+        return response
+    }
+
+    private static func answer(_ refusal: AccessRefusal) -> Response {
+        let (type, code): (StaticString, StaticString) =
+            switch refusal {
+            case .userExists, .identityRepeated, .userHasIdentity, .identityTaken: ("resource", "already_exists")
+            case .noSuchUser, .noSuchTransfer, .noSuchProduct, .noSuchDefinition: ("resource", "not_found")
+            case .identityOfNobody: ("request", "relation_not_found")
+            case .noSuchEntitlement, .grantInThePast: ("request", "invalid_entitlement_data")
+            case .badReceipt: ("logical", "purchase_fraud")
+            case .storeUnavailable: ("internal", "network_error")
+            case .malformedPrice, .unknownCurrency, .malformedStoreData, .sessionMismatch, .tooManyPurchases,
+                .tooManyGrants, .transferOutdated, .undefinedEntitlement, .entitlementInUse, .tooManyDefinitions,
+                .storeIDTaken:
+                ("request", "invalid_data")
+            }
+        return error(refusal.status, type, code, refusal.message)
+    }
+
+    static let errorSchema = Schema.object([
+        .init(
+            "error",
+            .object([
+                .init("type", .string(oneOf: ["request", "resource", "logical", "internal"]), required: true),
+                .init("code", .string(), required: true), .init("message", .string(), required: true),
+            ]), required: true)
+    ])
+
+    /// How calls may be refused: as all are, and in some ways besides.
+    static func answers(_ statuses: [Status] = []) -> [Operation.Answer] {
+        ([.badRequest, .unauthorized, .forbidden, .unprocessableContent, .tooManyRequests, .serviceUnavailable]
+            + statuses).map {
+                .init($0, String(describing: $0.reason), schema: errorSchema)
+            }
+    }
+
+    /// The reply about access that a command was answered with.
+    static func access(_ reply: Reply) -> AccessReply {
+        guard case .access(let access) = reply.plain else {
+            preconditionFailure("A call about access was answered with something else.")
+        }
+        return access
+    }
+}
+
+extension Instant {
+    /// Whole seconds, as this dialect tells times.
+    var seconds: Int64 { milliseconds / 1000 }
+
+    /// A time in seconds; nil where it is far from any that is one.
+    init?(seconds: Int64) {
+        guard (0...Instant.lastSecond).contains(seconds) else { return nil }
+        self.init(milliseconds: seconds * 1000)
+    }
+
+    /// The end of the year 9999.
+    private static let lastSecond: Int64 = 253_402_300_799
+}

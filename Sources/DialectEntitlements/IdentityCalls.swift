@@ -1,0 +1,105 @@
+import Crypto
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Linking identities to users, and finding them (spec/entitlements.md 1.3).
+enum IdentityCalls {
+    static let routes = [
+        SurfaceRoute(
+            .post, "/v3/identities/:id", scope: .usersWrite,
+            operation: Operation(
+                id: "create_identity",
+                summary: "Says that a user stands for somebody whom the app knows by a name. Once, for ever.",
+                description: "Without user_id a user is made.",
+                request: .object([.init("user_id", .string())]),
+                responses: [.init(.created, "They are one.", schema: schema)] + Entitlements.answers()),
+            action: .command(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    DecodedCommand(
+                        .access(AccessCommand(.identify(try link(request, caller, tools)), in: caller.world)))
+                },
+                encode: { reply, _, _ in
+                    guard case .identified(let identity, let user) = Entitlements.access(reply) else {
+                        preconditionFailure("An identity was linked, and something else was answered.")
+                    }
+                    return answer(.created, identity, user)
+                })),
+        SurfaceRoute(
+            .get, "/v3/identities/:id", scope: .accessRead,
+            operation: Operation(
+                id: "get_identity", summary: "Shows which user an identity is linked to.",
+                responses: [.init(.ok, "The user.", schema: schema)] + Entitlements.answers([.notFound])),
+            action: .glance { request, caller, tools throws(Rejection) in
+                let identity = try named(request, caller, tools)
+                return { snapshot throws(StoreFault) in
+                    // Whether it is there or not is told to nobody else either.
+                    if let refusal = caller.refusal(asking: identity, snapshot) {
+                        return Entitlements.response(to: .refused(refusal))
+                    }
+                    guard let user = try snapshot.accessUser(identity) else {
+                        return Entitlements.error(.notFound, "resource", "not_found", "Identity not found")
+                    }
+                    return answer(.ok, identity.value, user.id)
+                }
+            }),
+    ]
+
+    private static func named(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> Identity {
+        try Entitlements.identity(request.parameters[0], caller.world.identityType, "identity", caller, tools)
+    }
+
+    private static func link(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> LinkAccessIdentity {
+        let identity = try named(request, caller, tools)
+        var userID: String?
+        if !request.body.isEmpty {
+            do throws(JSONFault) {
+                userID = try tools.json.read(request.body) { root throws(JSONFault) in
+                    var userID: String?
+                    try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                        if case "user_id" = key { userID = try value.optionalText(at: "user_id")?.copy() }
+                    }
+                    return userID
+                }
+            } catch {
+                throw Entitlements.invalid(error)
+            }
+        }
+        let user = try userID.map { id throws(Rejection) in
+            try Entitlements.identity(id, caller.world.userType, "user id", caller, tools)
+        }
+        var install: Identity?
+        guard let query = request.query else { throw Entitlements.invalid("The query is malformed") }
+        if let id = request.field("onym-device-user") ?? query["device_user_id"], !id.isEmpty {
+            install = try Entitlements.identity(id, caller.world.userType, "device's user id", caller, tools)
+        }
+        return LinkAccessIdentity(
+            identity, user: user, newUser: newUser(caller, tools), install: install)
+    }
+
+    /// An id for a user that the server makes, as clients make theirs.
+    static func newUser(_ caller: Caller, _ tools: LoopTools) -> Identity {
+        let id = "QON_" + SecureRandom.text(32, from: "0123456789abcdef")
+        return Identity(caller.world.userType, id, in: caller.project, hash: tools.hash)
+    }
+
+    private static func answer(_ status: Status, _ identity: String, _ user: String) -> Response {
+        Entitlements.object(status) { json in
+            json.key("id")
+            json.string(identity)
+            json.key("user_id")
+            json.string(user)
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("user_id", .string(), required: true),
+    ])
+}

@@ -1,0 +1,222 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Telling of purchases (spec/entitlements.md 1.6).
+enum PurchaseCalls {
+    static func routes(_ stores: StoreValidators) -> [SurfaceRoute] {
+        [
+            SurfaceRoute(
+                .post, "/v3/users/:id/purchases", scope: .usersWrite,
+                operation: Operation(
+                    id: "create_purchase", summary: "Tells of a purchase, which its store has to vouch for.",
+                    description: """
+                        With exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data. \
+                        Nothing is ever transferred by it: user_id is who the purchase is seen by.
+                        """,
+                    query: Entitlements.sessionQuery,
+                    request: .object([
+                        .init("price", .string(), required: true), .init("currency", .string(), required: true),
+                        .init("purchased", .integer("In seconds or milliseconds.")),
+                        .init("stripe_store_data", .object([])), .init("app_store_data", .object([])),
+                        .init("play_store_data", .object([])), .init("paddle_store_data", .object([])),
+                    ]),
+                    responses: [
+                        .init(.created, "It is known now.", schema: schema),
+                        .init(.ok, "It was known already.", schema: schema),
+                    ] + Entitlements.answers([.notFound])),
+                action: .steps(
+                    body: BufferedBody(),
+                    decode: { request, caller, tools throws(Rejection) in
+                        let user = try Entitlements.user(request, caller, tools)
+                        let session = try Entitlements.session(user, request, caller, tools)
+                        let body: PurchaseBody
+                        do throws(Rejection) {
+                            body = try PurchaseBody(request, tools)
+                        } catch {
+                            return Entitlements.refuse(error, to: user)
+                        }
+                        if let refusal = body.refusal { return record(.failure(refusal), session, body, caller.world) }
+                        guard let claim = body.claim else {
+                            return record(.failure(.malformedStoreData), session, body, caller.world)
+                        }
+                        return go(
+                            on: stores.check(claim, StorePlace(caller, tools), tools)
+                        ) { receipt in
+                            record(receipt.mapError(\.refusal), session, body, caller.world)
+                        }
+                    }))
+        ]
+    }
+
+    /// Goes on when it is known what a store vouches for.
+    static func go(
+        on check: StoreCheck, _ next: @escaping @Sendable (Result<Receipt, StoreProblem>) -> Step
+    ) -> Step {
+        switch check {
+        case .done(let receipt): next(receipt)
+        case .ask(let call, let then): .ask(call) { result, tools in go(on: then(result, tools), next) }
+        }
+    }
+
+    /// Who asks for somebody who is not there is told that first, whatever else is wrong.
+    private static func record(
+        _ receipt: Result<Receipt, AccessRefusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
+    ) -> Step {
+        let command = AccessCommand(.purchase(RecordPurchase(session, receipt)), in: world)
+        return .command(DecodedCommand(.access(command))) { reply, _, _ in
+            guard case .purchased(let user, let isNew) = Entitlements.access(reply) else {
+                preconditionFailure("A purchase was told of, and something else was answered.")
+            }
+            return body.echo(user, isNew ? .created : .ok)
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("price", .string(), required: true), .init("currency", .string("In capital letters."), required: true),
+        .init("purchased", .integer(), required: true), .init("user_id", .string(), required: true),
+    ])
+}
+
+/// What a call says of a purchase.
+struct PurchaseBody: Sendable {
+    private var price: String?
+    private var currency: String?
+    private var purchased: Int64 = 0
+    private(set) var claim: StoreClaim?
+    /// What was said of the store, as it came, to be said again.
+    private var storeData: (name: String, json: [UInt8])?
+    private var storeDataCount = 0
+
+    init(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    switch key {
+                    case "price": price = try PurchaseBody.price(value)
+                    case "currency": currency = value.kind == .string ? try value.string(at: "currency") : nil
+                    case "purchased": purchased = value.isNull ? 0 : try value.integer(at: "purchased")
+                    default:
+                        let name = key.copy()
+                        guard let source = PurchaseBody.sources[name], !value.isNull else { return }
+                        claim = try StoreClaim(source, value)
+                        storeDataCount += 1
+                        storeData = (name, try PurchaseBody.copy(value))
+                    }
+                }
+            }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+    }
+
+    static let sources: [String: Purchase.Source] = [
+        "app_store_data": .appStore, "play_store_data": .playStore, "stripe_store_data": .stripe,
+        "paddle_store_data": .paddle,
+    ]
+
+    /// What is wrong with it, in the order in which clients are told.
+    var refusal: AccessRefusal? {
+        guard let price, PurchaseBody.isPrice(price) else { return .malformedPrice }
+        guard let currency, Currency.isCode(currency.uppercased()) else { return .unknownCurrency }
+        return storeDataCount == 1 ? nil : .malformedStoreData
+    }
+
+    func echo(_ user: String, _ status: Status) -> Response {
+        Entitlements.object(status) { json in
+            json.key("price")
+            json.string(price ?? "")
+            json.key("currency")
+            json.string((currency ?? "").uppercased())
+            json.key("purchased")
+            // The vendor takes whatever comes for milliseconds, and drops what is less than a second.
+            json.integer(purchased / 1000 * 1000)
+            if let storeData {
+                json.key(storeData.name)
+                json.raw(storeData.json)
+            }
+            json.key("user_id")
+            json.string(user)
+        }
+    }
+
+    /// A price as text; a number is one as well.
+    private static func price(_ value: JSONValue) throws(JSONFault) -> String? {
+        switch value.kind {
+        case .string: return try value.string(at: "price")
+        case .integer: return String(try value.integer(at: "price"))
+        case .double: return "\(try value.number(at: "price"))"
+        default: return nil
+        }
+    }
+
+    private static func isPrice(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return text.utf8.count <= 32 && (1...2).contains(parts.count)
+            && parts.allSatisfy { !$0.isEmpty && $0.allSatisfy { (0x30...0x39).contains($0) } }
+    }
+
+    /// A value without what is null, however deep: a client that finds one breaks.
+    private static func copy(_ value: JSONValue) throws(JSONFault) -> [UInt8] {
+        var json = JSONWriter()
+        try copy(value, to: &json)
+        return json.bytes
+    }
+
+    private static func copy(_ value: JSONValue, to json: inout JSONWriter) throws(JSONFault) {
+        switch value.kind {
+        case .object:
+            json.beginObject()
+            try value.forEachMember(at: "the store's data") { key, member throws(JSONFault) in
+                if member.isNull { return }
+                json.key(key)
+                try copy(member, to: &json)
+            }
+            json.endObject()
+        case .array:
+            json.beginArray()
+            try value.forEachElement(at: "the store's data") { element throws(JSONFault) in
+                if !element.isNull { try copy(element, to: &json) }
+            }
+            json.endArray()
+        default: json.copy(value)
+        }
+    }
+}
+
+extension StoreClaim {
+    /// Reads what a client says of a store.
+    init(_ source: Purchase.Source, _ value: JSONValue) throws(JSONFault) {
+        self.init(source)
+        try value.forEachMember(at: "the store's data") { key, member throws(JSONFault) in
+            guard member.kind == .string else { return }
+            let text = try member.string(at: key.shown)
+            switch key {
+            case "receipt", "purchase_token", "signed_transaction": receipt = text
+            case "transaction_id": transaction = text
+            case "original_transaction_id": originalTransaction = text
+            case "subscription_id": subscription = text
+            case "product_id": product = text
+            default: break
+            }
+        }
+    }
+}
+
+/// The currencies there are (ISO 4217).
+enum Currency {
+    static func isCode(_ text: String) -> Bool { codes.contains(text) }
+
+    private static let codes = Set(
+        """
+        AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF \
+        CHE CHF CHW CLF CLP CNY COP COU CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD \
+        GNF GTQ GYD HKD HNL HRK HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP \
+        LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN \
+        PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SLL SOS SRD SSP STN SVC SYP SZL THB TJS \
+        TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XAG XAU XBA XBB XBC XBD XCD \
+        XDR XOF XPD XPF XPT XSU XUA YER ZAR ZMW ZWL
+        """.split(separator: " ").map(String.init))
+}

@@ -1,0 +1,197 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Restoring purchases, which the vendor's third generation has no call for (spec/entitlements.md, decision 5).
+enum RestoreCall {
+    static func route(_ stores: StoreValidators) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, "/v3/users/:id/restore", scope: .usersWrite,
+            operation: Operation(
+                id: "restore_purchases", summary: "Restores purchases: the one call that may transfer them.",
+                description: """
+                    Each of transactions is a signed receipt, or an object with one of stripe_store_data, app_store_data, \
+                    play_store_data and paddle_store_data. The strategy is the project's where none is given.
+                    """,
+                query: Entitlements.sessionQuery + [
+                    .init("dry_run", .boolean("Whether to say only what would be."))
+                ],
+                request: .object([
+                    .init("transactions", .array(.anyOf([.string(), .object([])])), required: true),
+                    .init("strategy", .string(oneOf: RestoreStrategy.allCases.map { "\($0.name)" })),
+                ]),
+                responses: [.init(.ok, "What became of each.", schema: schema)] + Entitlements.answers([.notFound])),
+            action: .steps(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    let user = try Entitlements.user(request, caller, tools)
+                    let session = try Entitlements.session(user, request, caller, tools)
+                    let isDryRun = try request.isDryRun(else: { Entitlements.invalid($0).response })
+                    let body: RestoreBody
+                    do throws(Rejection) {
+                        body = try RestoreBody(request, tools)
+                    } catch {
+                        return Entitlements.refuse(error, to: user)
+                    }
+                    let checking = Checking(stores: stores, place: StorePlace(caller, tools)) { items in
+                        let restore = RestorePurchases(
+                            session, items, strategy: body.strategy, isDryRun: isDryRun, in: caller.world)
+                        return RestoreCall.restore(restore, in: caller.world)
+                    }
+                    return checking.check(body.claims[...], [], tools)
+                }))
+    }
+
+    /// Has stores vouch for one claim after the other, and goes on when all is known.
+    struct Checking: Sendable {
+        let stores: StoreValidators
+        let place: StorePlace
+        let next: @Sendable ([Result<Receipt, ReceiptFault>]) -> Step
+
+        func check(
+            _ claims: ArraySlice<StoreClaim>, _ known: [Result<Receipt, ReceiptFault>], _ tools: LoopTools
+        ) -> Step {
+            guard let claim = claims.first else { return next(known) }
+            return take(stores.check(claim, place, tools), claims.dropFirst(), known, tools)
+        }
+
+        private func take(
+            _ check: StoreCheck, _ rest: ArraySlice<StoreClaim>, _ known: [Result<Receipt, ReceiptFault>],
+            _ tools: LoopTools
+        ) -> Step {
+            switch check {
+            case .done(.success(let receipt)): self.check(rest, known + [.success(receipt)], tools)
+            case .done(.failure(.bad(let fault))): self.check(rest, known + [.failure(fault)], tools)
+            case .done(.failure(.unavailable)):
+                .answer(Entitlements.response(to: .refused(.access(.storeUnavailable))))
+            case .ask(let call, let then):
+                .ask(call) { result, tools in take(then(result, tools), rest, known, tools) }
+            }
+        }
+    }
+
+    private static func restore(_ restore: RestorePurchases, in world: AccessWorld) -> Step {
+        .command(DecodedCommand(.access(AccessCommand(.restore(restore), in: world)))) { reply, _, _ in
+            guard case .restored(let restored) = Entitlements.access(reply) else {
+                preconditionFailure("Purchases were restored, and something else was answered.")
+            }
+            return answer(restored)
+        }
+    }
+
+    private static func answer(_ restored: Restored) -> Response {
+        Entitlements.object { json in
+            json.key("user_id")
+            json.string(restored.user)
+            json.key("strategy")
+            json.string("\(restored.strategy.name)")
+            json.key("dry_run")
+            json.bool(restored.isDryRun)
+            if let transfer = restored.transfer {
+                json.key("transfer_id")
+                json.string("t_\(transfer.rawValue)")
+            }
+            json.key("transactions")
+            json.array { json in
+                for item in restored.items { json.object { write(item, &$0) } }
+            }
+        }
+    }
+
+    private static func write(_ item: Restored.Item, _ json: inout JSONWriter) {
+        if let transaction = item.transaction {
+            json.key("transaction_id")
+            json.string(transaction)
+        }
+        if let product = item.product {
+            json.key("product_id")
+            json.string(product)
+        }
+        json.key("outcome")
+        json.string("\(item.outcome.name)")
+        guard item.outcome == .moved || item.outcome == .kept else { return }
+        json.key(item.outcome == .moved ? "from" : "by")
+        json.array { json in
+            for name in item.names { json.string(name) }
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("user_id", .string(), required: true), .init("strategy", .string(), required: true),
+        .init("dry_run", .boolean(), required: true),
+        .init("transfer_id", .string("By which an administrator undoes what has moved.")),
+        .init(
+            "transactions",
+            .array(
+                .object([
+                    .init("transaction_id", .string()), .init("product_id", .string()),
+                    .init(
+                        "outcome", .string(oneOf: ["yours", "moved", "shared", "kept", "invalid"]), required: true),
+                    .init("from", .array(.string())), .init("by", .array(.string())),
+                ])), required: true),
+    ])
+}
+
+/// What a call wants restored.
+struct RestoreBody: Sendable {
+    private(set) var claims: [StoreClaim] = []
+    private(set) var strategy: RestoreStrategy?
+
+    /// The most claims for which another server has to be asked.
+    private static let questions = 10
+
+    init(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
+        var isThere = false
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    switch key {
+                    case "transactions":
+                        isThere = true
+                        try value.forEachElement(at: "transactions") { element throws(JSONFault) in
+                            claims.append(try RestoreBody.claim(element))
+                            guard claims.count <= RestorePurchases.itemsPerCall else {
+                                throw JSONFault(
+                                    .wrong("must have at most \(RestorePurchases.itemsPerCall)"), at: "transactions")
+                            }
+                        }
+                    case "strategy":
+                        let name = value.isNull ? "" : try value.string(at: "strategy")
+                        strategy = RestoreStrategy(named: name)
+                        guard strategy != nil || value.isNull else {
+                            let names = RestoreStrategy.allCases.map { "\($0.name)" }.joined(separator: ", ")
+                            throw JSONFault(.wrong("must be one of \(names)"), at: "strategy")
+                        }
+                    default: break
+                    }
+                }
+            }
+            guard isThere else { throw JSONFault(.wrong("is required"), at: "transactions") }
+            guard claims.count(where: { $0.source == .stripe && $0.receipt == nil }) <= RestoreBody.questions else {
+                throw JSONFault(.wrong("must have at most \(RestoreBody.questions) of Stripe's"), at: "transactions")
+            }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+    }
+
+    private static func claim(_ element: JSONValue) throws(JSONFault) -> StoreClaim {
+        if element.kind == .string {
+            // What is signed says itself which store it is of.
+            var claim = StoreClaim(.appStore)
+            claim.receipt = try element.string(at: "a transaction")
+            return claim
+        }
+        var claims: [StoreClaim] = []
+        try element.forEachMember(at: "a transaction") { key, value throws(JSONFault) in
+            guard let source = PurchaseBody.sources[key.copy()], !value.isNull else { return }
+            claims.append(try StoreClaim(source, value))
+        }
+        guard let claim = claims.first, claims.count == 1 else {
+            throw JSONFault(.wrong("must have exactly one store's data, or be a receipt"), at: "a transaction")
+        }
+        return claim
+    }
+}

@@ -1,0 +1,332 @@
+import ByteText
+import Crypto
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// What installs call (spec/linking.md 1.5): a protocol of ours, in the vendor's words.
+enum DeviceCalls {
+    static func routes(_ tools: Linking.Tools) -> [SurfaceRoute] {
+        [
+            makeInstall(tools), createUser(tools), person, linkHard, linkLate, refresh(tools), reset, config,
+            SubmitCall.route,
+        ]
+    }
+
+    // MARK: - Who is about to be an install
+
+    /// The app that a call without a token is for.
+    static func app(
+        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ loop: LoopTools,
+        _ tools: Linking.Tools
+    ) throws(LinkingError) -> App {
+        switch route.path {
+        case "/sdk/installs":
+            let body = try LinkingBody(request, loop, ["app_id", "secret"])
+            let (id, secret) = (try body.text("app_id"), try body.text("secret"))
+            guard let app = directory.app(publicID: id), app.dialect == .linking, app.revokedAt == nil,
+                let hash = app.secretHash,
+                hash == SHA256.digest(of: Array(secret.utf8)).keyHash
+            else { throw LinkingError(.unauthorized, "INVALID_CREDENTIALS", "The app id or its secret is wrong.") }
+            return app
+        case "/sdk/users":
+            let code = try code(try LinkingBody(request, loop, ["authentication_code"]))
+            guard let app = directory.apps[code.app(tools.tokens)], app.dialect == .linking, app.revokedAt == nil else {
+                throw LinkingError(.invalidCode)
+            }
+            return app
+        default:
+            let token = try LinkingBody(request, loop, ["refresh_token"]).text("refresh_token")
+            guard let app = tools.tokens.refresh(token).flatMap({ directory.apps[$0.app] }), app.revokedAt == nil else {
+                throw LinkingError(.invalidToken)
+            }
+            return app
+        }
+    }
+
+    private static func code(_ body: LinkingBody) throws(LinkingError) -> AuthenticationCode {
+        guard let code = AuthenticationCode(try body.text("authentication_code")) else {
+            throw LinkingError(.invalidCode)
+        }
+        return code
+    }
+
+    /// The thumbprint of the key that a call proves to have; one that it names it has to have.
+    private static func thumbprint(
+        _ request: borrowing Request, _ key: JSONWebKey?, _ caller: Caller, _ loop: LoopTools,
+        _ tools: Linking.Tools
+    ) throws(LinkingError) -> String? {
+        let proved = try tools.proofs.thumbprint(request, .post, at: caller.now, loop)
+        if let key, key.thumbprint != proved { throw LinkingError(.proofRequired) }
+        return proved
+    }
+
+    private static let installRequest: [Schema.Property] = [
+        .init(
+            "device",
+            .object([
+                .init("class", .string("phone, where it is not said.", oneOf: DeviceClass.allCases.map(\.name))),
+                .init("os", .string()), .init("os_version", .string()), .init("model", .string()),
+                .init("locale", .string()),
+            ])),
+        .init("sdk", .object([.init("name", .string()), .init("version", .string())])),
+        .init("jwk", .object([]), required: false),
+    ]
+
+    private static func makeInstall(_ tools: Linking.Tools) -> SurfaceRoute {
+        call(
+            "/sdk/installs", scope: nil, "linking_install", "Makes an install with the app's id and secret.",
+            request: [
+                .init("app_id", .string(), required: true), .init("secret", .string(), required: true),
+            ] + installRequest,
+            .created, InstallAnswer.session + InstallAnswer.status
+        ) { request, caller, loop throws(LinkingError) in
+            let body = try LinkingBody(request, loop, ["app_id", "secret"])
+            guard let app = loop.directory.app(publicID: try body.text("app_id")) else {
+                throw LinkingError(.unauthorized, "INVALID_CREDENTIALS", "The app id or its secret is wrong.")
+            }
+            let thumbprint = try thumbprint(request, body.key, caller, loop, tools)
+            let command = MakeInstall(app: app.id, device: body.device, thumbprint: thumbprint, hash: loop.hash)
+            let now = caller.now
+            // Whose call it is nobody can tell yet: each makes an install of its own.
+            return CollectedCommand(.linking(.makeInstall(command)), isRemembered: false) { reply in
+                guard case .linking(.installMade(let session, let status)) = reply.plain else { wrongReply() }
+                return Envelope.json(.created) { json in
+                    InstallAnswer.write(session, status, tools.tokens, at: now, &json)
+                    InstallAnswer.write(status, &json)
+                }
+            }
+        }
+    }
+
+    private static func createUser(_ tools: Linking.Tools) -> SurfaceRoute {
+        call(
+            "/sdk/users", scope: nil, "linking_create_user", "Makes an install of the user that a code stands for.",
+            description:
+                "The same code by the same install_key, or the same key of its own, gives the same install: an "
+                + "answer that was lost can be asked for again.",
+            request: [
+                .init("authentication_code", .string(), required: true),
+                .init(
+                    "install_key", .string("A UUID that the client made for this install. A DPoP proof stands for it.")),
+            ] + installRequest,
+            .created,
+            [.init("restored", .boolean("Whether the user was there before; then the status is 200."), required: true)]
+                + InstallAnswer.session + [.init("config", .object(InstallAnswer.status), required: true)],
+            others: [.init(.ok, "The user was there before.")]
+        ) { request, caller, loop throws(LinkingError) in
+            let body = try LinkingBody(request, loop, ["authentication_code", "install_key"])
+            let code = try code(body)
+            let thumbprint = try thumbprint(request, body.key, caller, loop, tools)
+            guard let name = thumbprint ?? body.texts["install_key"].flatMap(InstallKey.canonical) else {
+                throw .badRequest(
+                    "install_key must be a UUID that the client made, unless a DPoP proof comes with the call.")
+            }
+            let command = RedeemCode(
+                digest: code.digest, seal: code.seal, app: code.app(tools.tokens),
+                installKey: loop.hash.hash(tag: InstallKey.tag, name),
+                device: body.device, thumbprint: thumbprint, hash: loop.hash)
+            let now = caller.now
+            // By code and install key a repetition is known anyway, and by nothing else.
+            return CollectedCommand(.linking(.redeem(command)), isRemembered: false) { reply in
+                guard case .linking(.redeemed(let session, let status, let isRestored)) = reply.plain else {
+                    wrongReply()
+                }
+                return Envelope.json(isRestored ? .ok : .created) { json in
+                    json.key("restored")
+                    json.bool(isRestored)
+                    InstallAnswer.write(session, status, tools.tokens, at: now, &json)
+                    json.key("config")
+                    json.object { InstallAnswer.write(status, &$0) }
+                }
+            }
+        }
+    }
+
+    private static func refresh(_ tools: Linking.Tools) -> SurfaceRoute {
+        call(
+            "/sdk/token", scope: nil, "linking_refresh", "Gives an install its next tokens.",
+            description:
+                "Each refresh token is good once. The one before the last is taken until the last is used, for an "
+                + "answer that was lost; an older one revokes them all.",
+            request: [
+                .init("grant_type", .string(oneOf: ["refresh_token"]), required: true),
+                .init("refresh_token", .string(), required: true),
+            ],
+            .ok, InstallAnswer.session + InstallAnswer.status
+        ) { request, caller, loop throws(LinkingError) in
+            let body = try LinkingBody(request, loop, ["grant_type", "refresh_token"])
+            guard try body.text("grant_type") == "refresh_token" else {
+                throw .badRequest("grant_type must be refresh_token.")
+            }
+            guard let token = tools.tokens.refresh(try body.text("refresh_token")) else {
+                throw LinkingError(.invalidToken)
+            }
+            let thumbprint = try thumbprint(request, nil, caller, loop, tools)
+            let install = LinkingCaller(
+                token.install, app: token.app, family: token.family, thumbprint: thumbprint, in: caller.project,
+                hash: loop.hash)
+            let now = caller.now
+            let id = request.id
+            let command = RefreshTokens(install, generation: token.generation)
+            return CollectedCommand(.linking(.refresh(command)), isRemembered: false) { reply in
+                switch reply.plain {
+                case .linking(.refreshed(let session, let status)):
+                    return Envelope.json { json in
+                        InstallAnswer.write(session, status, tools.tokens, at: now, &json)
+                        InstallAnswer.write(status, &json)
+                    }
+                case .linking(.refused(let fault)): return LinkingError(fault).response(id)
+                default: wrongReply()
+                }
+            }
+        }
+    }
+
+    // MARK: - Installs
+
+    private static let person = status(
+        "/sdk/person", "linking_person", "Says who an install's user is.",
+        [
+            .init("person_id", .string(), required: true),
+            .init("third_party_linked", .boolean("Whether the user has an external id."), required: true),
+        ]
+    ) { status, id in
+        if status.isDeleted { return LinkingError(.installDeleted).response(id) }
+        guard let user = status.user else { return LinkingError(.notLinked).response(id) }
+        return Envelope.json { json in
+            json.key("person_id")
+            json.string(user.linkingText)
+            json.key("third_party_linked")
+            json.bool(status.link == .external)
+            InstallAnswer.write(status, &json)
+        }
+    }
+
+    private static let config = status(
+        "/sdk/config", "linking_config", "Says how an install stands, and why.",
+        description: "One that waited becomes active by this call, if there is room."
+    ) { status, _ in Envelope.json { InstallAnswer.write(status, &$0) } }
+
+    private static func status(
+        _ path: String, _ id: String, _ summary: String, description: String? = nil, _ more: [Schema.Property] = [],
+        answer: @escaping @Sendable (InstallStatus, RequestID) -> Response
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .get, path, scope: .install,
+            operation: Operation(
+                id: id, summary: summary, description: description,
+                responses: [.init(.ok, "How it stands.", schema: .object(more + InstallAnswer.status))]
+                    + Envelope.errors([
+                        (.forbidden, "The install is gone, or this is no install's token."),
+                        (.notFound, "It has no user yet."),
+                    ])),
+            action: .collect(
+                body: .optional,
+                decode: { request, caller, _ throws(Rejection) in
+                    let id = request.id
+                    guard let install = caller.install else {
+                        throw Rejection(Envelope.refuse(.forbidden(.install), id))
+                    }
+                    return CollectedCommand(.linking(.check(CheckInstall(install)))) { reply in
+                        guard case .linking(.status(let status)) = reply.plain else { wrongReply() }
+                        return answer(status, id)
+                    }
+                }))
+    }
+
+    private static let linkHard = call(
+        "/sdk/link-legacy-install", scope: .install, "linking_hard_link",
+        "Gives an install a user of its own, without an external id.", request: [], body: .optional, .ok, userAnswer
+    ) { _, caller, _ throws(LinkingError) in
+        CollectedCommand(.linking(.linkHard(LinkHard(try install(caller)))), encode: answerUser)
+    }
+
+    private static let linkLate = call(
+        "/sdk/users/link", scope: .install, "linking_late_link",
+        "Gives an install's user the external id that a code stands for.",
+        description: "For an external id that has no user yet. One that has one is restored by a reset and a new user.",
+        request: [.init("authentication_code", .string(), required: true)], .ok, userAnswer
+    ) { request, caller, loop throws(LinkingError) in
+        // Whoever is linked is told that, whatever the code: so one that is none is found out after that.
+        let text = try LinkingBody(request, loop, ["authentication_code"]).text("authentication_code")
+        let code = AuthenticationCode(unchecked: text)
+        let command = LinkLate(try install(caller), digest: code.digest, seal: code.seal, hash: loop.hash)
+        return CollectedCommand(.linking(.linkLate(command)), isRemembered: false, encode: answerUser)
+    }
+
+    private static let reset = call(
+        "/sdk/reset", scope: .install, "linking_reset", "Ends an install: its device has forgotten the user.",
+        request: [], body: .optional, .noContent, []
+    ) { _, caller, _ throws(LinkingError) in
+        CollectedCommand(.linking(.reset(ResetInstall(try install(caller))))) { _ in Response(.noContent) }
+    }
+
+    static func install(_ caller: Caller) throws(LinkingError) -> LinkingCaller {
+        guard let install = caller.install else { throw LinkingError(.invalidToken) }
+        return install
+    }
+
+    private static let userAnswer: [Schema.Property] = [
+        .init("user_id", .string(), required: true), .init("person_id", .string("The same."), required: true),
+    ]
+
+    private static let answerUser: @Sendable (Reply) -> Response = { reply in
+        guard case .linking(.linked(let user)) = reply.plain else { wrongReply() }
+        return Envelope.json { json in
+            json.key("user_id")
+            json.string(user.linkingText)
+            json.key("person_id")
+            json.string(user.linkingText)
+        }
+    }
+
+    static func wrongReply() -> Never { preconditionFailure("A call of an install was answered as another one.") }
+
+    // MARK: - Routes
+
+    /// A call by POST.
+    static func call(
+        _ path: String, scope: Scope?, _ id: String, _ summary: String, description: String? = nil,
+        request: [Schema.Property], body: BufferedBody = BufferedBody(), _ status: Status, _ answer: [Schema.Property],
+        others: [Operation.Answer] = [],
+        decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(LinkingError) -> CollectedCommand
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, path, scope: scope,
+            operation: Operation(
+                id: id, summary: summary, description: description,
+                request: request.isEmpty ? nil : .object(request),
+                responses: [.init(status, "Done.", schema: answer.isEmpty ? nil : .object(answer))] + others
+                    + Envelope.errors([
+                        (.forbidden, "It is not allowed, or the install is gone."),
+                        (.conflict, "The user or the external id is linked already."),
+                    ])),
+            action: .collect(
+                body: body,
+                decode: { request, caller, loop throws(Rejection) in
+                    do throws(LinkingError) {
+                        return try decode(request, caller, loop)
+                    } catch {
+                        throw error.rejection(request.id)
+                    }
+                }))
+    }
+}
+
+/// What a client calls an install until it has been answered.
+enum InstallKey {
+    /// Unlike the tag of anything else that is hashed with the same key.
+    static let tag: UInt64 = 0xFFFF_FFFF_FFFF_FFFD
+
+    /// A UUID in the one form that counts; nil where it is none.
+    static func canonical(_ text: String) -> String? {
+        let parts = text.lowercased().split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.map(\.utf8.count) == [8, 4, 4, 4, 12],
+            parts.allSatisfy({ Hexadecimal.decode(Array($0.utf8).span) != nil })
+        else { return nil }
+        return parts.joined(separator: "-")
+    }
+}

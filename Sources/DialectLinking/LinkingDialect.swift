@@ -1,0 +1,109 @@
+import ByteText
+import Crypto
+import Domain
+package import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The Linking dialect (spec/linking.md): what back ends of Sentiance's user linking speak, and a device protocol of ours.
+package enum Linking {
+    /// What the dialect works with.
+    package struct Tools: Sendable {
+        package let tokens: LinkingTokens
+        package let proofs: ProofChecker
+
+        package init(tokens: LinkingTokens, proofs: ProofChecker) {
+            self.tokens = tokens
+            self.proofs = proofs
+        }
+    }
+
+    package static func surface(_ tools: Tools) -> Surface {
+        Surface(
+            name: "linking",
+            description: "Installs, the users they belong to, and which of them is active. "
+                + "Compatible with Sentiance's user linking, server to server.",
+            securitySchemes: [
+                SecurityScheme("api_key", .bearer, "An API key of the app: server to server."),
+                SecurityScheme("install", .bearer, "An install's access token; with a DPoP proof where it has a key."),
+            ],
+            routes: ServerCalls.routes(tools) + DeviceCalls.routes(tools) + [keys(tools.tokens)],
+            authenticate: { request, route, directory, now, loop throws(Rejection) in
+                do throws(LinkingError) {
+                    return try authenticate(request, route, directory, now, loop, tools)
+                } catch {
+                    throw error.rejection(request.id)
+                }
+            },
+            alternative: AlternativeForm("application/problem+json", rewrite: LinkingError.problem),
+            refuse: Envelope.refuse)
+    }
+
+    private static func authenticate(
+        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant,
+        _ loop: LoopTools, _ tools: Tools
+    ) throws(LinkingError) -> Caller {
+        // What has no scope is for those who have no token yet.
+        guard route.scope != nil else {
+            let app = try DeviceCalls.app(request, route, directory, loop, tools)
+            return Caller(of: app.project, at: now)
+        }
+        let token = try bearer(request)
+        if SignedToken(token) != nil {
+            return try authenticate(install: token, request, route, directory, now, loop, tools)
+        }
+        guard let key = loop.key(token.utf8.span, in: directory), key.kind == .linking, key.app != nil else {
+            throw .unauthorized("The API key is not known.")
+        }
+        guard key.isValid(at: now) else { throw .unauthorized("The API key has expired, or was revoked.") }
+        return Caller(key: key, at: now)
+    }
+
+    private static func authenticate(
+        install token: String, _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory,
+        _ now: Instant, _ loop: LoopTools, _ tools: Tools
+    ) throws(LinkingError) -> Caller {
+        guard let claims = tools.tokens.claims(token, at: now, loop.json), let app = directory.apps[claims.app],
+            app.dialect == .linking
+        else { throw LinkingError(.invalidToken) }
+        let thumbprint = try tools.proofs.thumbprint(request, route.method, token: token, at: now, loop)
+        guard thumbprint == claims.thumbprint else { throw LinkingError(.proofRequired) }
+        let install = LinkingCaller(
+            claims.install, app: claims.app, family: claims.family, thumbprint: thumbprint, in: app.project,
+            hash: loop.hash)
+        // An install may delete its own user, and nothing else of what a back end may do.
+        return Caller(install, of: app.project, scopes: [.install, .userDelete], at: now)
+    }
+
+    private static let schemes = ["bearer ", "dpop "]
+
+    private static func bearer(_ request: borrowing Request) throws(LinkingError) -> String {
+        guard let field = request.field("authorization") else {
+            throw .unauthorized("The call has no key: send Authorization: Bearer <API key>.")
+        }
+        let lower = field.prefix(8).lowercased()
+        guard let scheme = schemes.first(where: lower.hasPrefix) else {
+            throw .unauthorized("The Authorization field must say Bearer, and then the key or token.")
+        }
+        return String(field.dropFirst(scheme.count))
+    }
+
+    private static func keys(_ tokens: LinkingTokens) -> SurfaceRoute {
+        SurfaceRoute(
+            .get, "/.well-known/jwks.json", scope: nil,
+            operation: Operation(
+                id: "linking_keys", summary: "The keys that access tokens are signed with (RFC 7517).",
+                responses: [
+                    .init(
+                        .ok, "The last key, the one in use, and the next.",
+                        schema: .object([.init("keys", .array(.object([])), required: true)]))
+                ]),
+            action: .answer { _, _, loop in
+                var response = Response(
+                    .ok, contentType: Envelope.contentType, body: tokens.jwks(at: loop.now))
+                response.fields.append(.init("Cache-Control", "public, max-age=3600"))
+                return response
+            })
+    }
+}

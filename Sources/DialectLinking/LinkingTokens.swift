@@ -1,0 +1,224 @@
+import ByteText
+import Crypto
+package import Domain
+import Gateway
+package import JSON
+import Threads
+
+/// Makes and reads the tokens of installs.
+///
+/// Access tokens are JWTs that everybody can check by the published keys (RFC 9068); refresh tokens are for us alone. Both
+/// are made from the server's master key, so none is kept: whoever has a copy of the store can make none.
+///
+/// Keys follow each other by the calendar. The next one is published one turn ahead, and the last one for one turn more, so
+/// that nobody meets a key that they could not have fetched.
+package final class LinkingTokens: Sendable {
+    private struct SigningKey: Sendable {
+        let id: String
+        let key: Ed25519Key
+    }
+
+    private let master: HMAC
+    private let rotationMilliseconds: Int64
+    /// By their turns; there are never more than a few.
+    private let keys = Monitor<[Int64: SigningKey]>([:])
+
+    package static let rotationDays = 30
+    package static let issuer = "onym"
+
+    package init(master: [UInt8], rotationDays: Int = LinkingTokens.rotationDays) {
+        self.master = HMAC(key: master)
+        rotationMilliseconds = Int64(rotationDays) * 86_400_000
+    }
+
+    // MARK: - Keys
+
+    private func key(_ turn: Int64) -> SigningKey {
+        keys.withLock { keys in
+            if let key = keys[turn] { return key }
+            let seed = master.authenticate(Array("linking signing key\0\(turn)".utf8)).bytes
+            let key = Ed25519Key(seed: seed)
+            let made = SigningKey(id: JSONWebKey(.ed25519(key.publicKey)).thumbprint, key: key)
+            keys = keys.filter { abs($0.key - turn) <= 2 }
+            keys[turn] = made
+            return made
+        }
+    }
+
+    private func turn(_ now: Instant) -> Int64 { now.milliseconds / rotationMilliseconds }
+
+    /// The keys that hold at a moment: the last one, the one that signs, and the next.
+    private func keys(at now: Instant) -> [SigningKey] { (-1...1).map { key(turn(now) + $0) } }
+
+    /// The document of `/.well-known/jwks.json`.
+    package func jwks(at now: Instant) -> [UInt8] {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("keys")
+            json.array { json in
+                for key in keys(at: now) {
+                    json.object { json in
+                        for (name, value) in JSONWebKey(.ed25519(key.key.publicKey)).members {
+                            json.key(name)
+                            json.string(value)
+                        }
+                        json.key("kid")
+                        json.string(key.id)
+                        json.key("use")
+                        json.string("sig")
+                        json.key("alg")
+                        json.string("EdDSA")
+                    }
+                }
+            }
+        }
+        return json.bytes
+    }
+
+    // MARK: - Access tokens
+
+    /// What an access token says.
+    package struct Claims: Equatable, Sendable {
+        package let install: InstallID
+        package let app: AppID
+        package let family: Int64
+        package let thumbprint: String?
+    }
+
+    package func accessToken(_ session: Session, user: PersonID?, at now: Instant) -> String {
+        let key = key(turn(now))
+        var header = JSONWriter()
+        header.object { json in
+            json.key("alg")
+            json.string("EdDSA")
+            json.key("typ")
+            json.string("at+jwt")
+            json.key("kid")
+            json.string(key.id)
+        }
+        var payload = JSONWriter()
+        payload.object { json in
+            json.key("iss")
+            json.string(LinkingTokens.issuer)
+            json.key("aud")
+            json.string(LinkingTokens.issuer)
+            json.key("sub")
+            json.string(session.install.text)
+            json.key("client_id")
+            json.decimalString(session.app.rawValue)
+            if let user {
+                json.key("user_id")
+                json.string(user.linkingText)
+            }
+            json.key("sid")
+            json.decimalString(session.family)
+            json.key("iat")
+            json.integer(now.milliseconds / 1000)
+            json.key("exp")
+            json.integer(session.expiresAt.milliseconds / 1000)
+            json.key("jti")
+            json.string(Base64.encodeForAddresses(SecureRandom.bytes(12)))
+            if let thumbprint = session.thumbprint {
+                json.key("cnf")
+                json.object { json in
+                    json.key("jkt")
+                    json.string(thumbprint)
+                }
+            }
+        }
+        let signed = Base64.encodeForAddresses(header.bytes) + "." + Base64.encodeForAddresses(payload.bytes)
+        return signed + "." + Base64.encodeForAddresses(key.key.sign(Array(signed.utf8)))
+    }
+
+    /// Reads an access token; nil where it is none of ours, or its time is over.
+    package func claims(_ token: String, at now: Instant, _ parser: JSONParser) -> Claims? {
+        guard let parts = SignedToken(token) else { return nil }
+        var (algorithm, type, keyID): (String?, String?, String?)
+        let headerIsRead = LinkingTokens.read(parts.header, parser) { name, value throws(JSONFault) in
+            switch name {
+            case "alg": algorithm = try value.string(at: "alg")
+            case "typ": type = try value.string(at: "typ")
+            case "kid": keyID = try value.string(at: "kid")
+            default: break
+            }
+        }
+        guard headerIsRead, algorithm == "EdDSA", type == "at+jwt",
+            let key = keys(at: now).first(where: { $0.id == keyID }),
+            PublicKey.ed25519(key.key.publicKey).verifies(parts.signature, of: parts.signed)
+        else { return nil }
+        var (subject, app, family, thumbprint): (String?, String?, String?, String?)
+        var (expiry, issuer): (Int64?, String?)
+        let payloadIsRead = LinkingTokens.read(parts.payload, parser) { name, value throws(JSONFault) in
+            switch name {
+            case "iss": issuer = try value.string(at: "iss")
+            case "sub": subject = try value.string(at: "sub")
+            case "client_id": app = try value.string(at: "client_id")
+            case "sid": family = try value.string(at: "sid")
+            case "exp": expiry = try value.integer(at: "exp")
+            case "cnf":
+                try value.forEachMember(at: "cnf") { name, value throws(JSONFault) in
+                    if name.copy() == "jkt" { thumbprint = try value.string(at: "jkt") }
+                }
+            default: break
+            }
+        }
+        guard payloadIsRead, issuer == LinkingTokens.issuer, let expiry, now.milliseconds / 1000 < expiry,
+            let install = subject.flatMap(InstallID.init(text:)), let app = app.flatMap(Int64.init),
+            let family = family.flatMap(Int64.init)
+        else { return nil }
+        return Claims(install: install, app: AppID(rawValue: app), family: family, thumbprint: thumbprint)
+    }
+
+    /// Goes through the members of an object; false where there is none that can be read.
+    private static func read(
+        _ json: [UInt8], _ parser: JSONParser, _ body: (JSONText, JSONValue) throws(JSONFault) -> Void
+    ) -> Bool {
+        do throws(JSONFault) {
+            try parser.read(json) { root throws(JSONFault) in try root.forEachMember(at: "token", body) }
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    // MARK: - Refresh tokens
+
+    /// What a refresh token says.
+    package struct Refresh: Equatable, Sendable {
+        package let install: InstallID
+        package let app: AppID
+        package let family: Int64
+        package let generation: UInt64
+    }
+
+    /// 32 bytes: install, app, family, generation, 8 each | 32 bytes: what only we can make of these.
+    package func refreshToken(_ session: Session) -> String {
+        let numbers = [
+            UInt64(bitPattern: session.install.rawValue), UInt64(bitPattern: session.app.rawValue),
+            UInt64(bitPattern: session.family), session.generation,
+        ]
+        let body = numbers.flatMap { number in (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
+        }
+        return Base64.encodeForAddresses(body + seal(body).bytes)
+    }
+
+    package func refresh(_ token: String) -> Refresh? {
+        guard token.utf8.count <= 128, let bytes = Base64.decodeForAddresses(token.utf8.span), bytes.count == 64,
+            let digest = Digest(bytes[32...]), seal(Array(bytes[..<32])) == digest
+        else { return nil }
+        let numbers = (0..<4).map { place in bytes[place * 8..<place * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        }
+        return Refresh(
+            install: InstallID(numbers[0]), app: AppID(rawValue: Int64(bitPattern: numbers[1])),
+            family: Int64(bitPattern: numbers[2]), generation: numbers[3])
+    }
+
+    /// What hides which app a code is for, and shows that we made the code.
+    func codeMask(_ random: [UInt8]) -> UInt64 {
+        master.authenticate(Array("linking code mask\0".utf8), random).words.0
+    }
+
+    private func seal(_ body: [UInt8]) -> Digest {
+        master.authenticate(Array("linking refresh token\0".utf8), body)
+    }
+}

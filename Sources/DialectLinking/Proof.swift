@@ -1,0 +1,134 @@
+import ByteText
+import Crypto
+package import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+import Threads
+
+/// Checks that whoever calls has the key that it says it has (DPoP, RFC 9449).
+package final class ProofChecker: Sendable {
+    /// Proofs that were seen, in two generations: when the younger is old enough, the older is forgotten.
+    private struct Seen: Sendable {
+        var young: Set<Hash128> = []
+        var old: Set<Hash128> = []
+        var turnAt: Int64 = 0
+    }
+
+    private let seen = Monitor(Seen())
+    /// Proofs from before it began may have been seen by the process before this one.
+    private let beganAt: Int64
+
+    /// How far a proof's time may be from ours.
+    package static let windowSeconds: Int64 = 60
+    /// Proofs of one generation; beyond that calls have to wait.
+    static let proofsAtMost = 262_144
+
+    package init(now: Instant) { beganAt = now.milliseconds / 1000 }
+
+    static let invalid = "INVALID_DPOP_PROOF"
+
+    /// Checks the proof that comes with a request, if one does; answers the thumbprint of its key.
+    ///
+    /// - Parameter token: the access token that the request is made with, which the proof then names.
+    func thumbprint(
+        _ request: borrowing Request, _ method: Method, token: String? = nil, at now: Instant, _ tools: LoopTools
+    ) throws(LinkingError) -> String? {
+        guard let text = request.field("dpop") else { return nil }
+        func fault(_ what: String) -> LinkingError { LinkingError(.unauthorized, ProofChecker.invalid, what) }
+        guard let parts = SignedToken(text) else { throw fault("The DPoP field holds no proof.") }
+        var (type, algorithm): (String?, String?)
+        var isCritical = false
+        var key: JSONWebKey?
+        var claims: [String: String] = [:]
+        var issuedAt: Int64?
+        do throws(JSONFault) {
+            try tools.json.read(parts.header) { root throws(JSONFault) in
+                try root.forEachMember(at: "header") { name, value throws(JSONFault) in
+                    switch name {
+                    case "typ": type = try value.string(at: "typ")
+                    case "alg": algorithm = try value.string(at: "alg")
+                    case "jwk": key = try JSONWebKey(value)
+                    case "crit": isCritical = true
+                    default: break
+                    }
+                }
+            }
+            try tools.json.read(parts.payload) { root throws(JSONFault) in
+                try root.forEachMember(at: "payload") { name, value throws(JSONFault) in
+                    switch name {
+                    case "jti", "htm", "htu", "ath": claims[name.copy()] = try value.string(at: name.copy())
+                    case "iat": issuedAt = try value.integer(at: "iat")
+                    default: break
+                    }
+                }
+            }
+        } catch {
+            throw fault("The DPoP proof cannot be read: \(error.message)")
+        }
+        // RFC 7515 4.1.11: who does not know an extension that matters refuses; we know none.
+        guard !isCritical else { throw fault("The DPoP proof asks for an extension by crit; leave crit out.") }
+        guard type == "dpop+jwt", let key, algorithm == key.algorithm else {
+            throw fault("The DPoP proof must be a dpop+jwt, signed as its jwk says, by ES256 or EdDSA.")
+        }
+        guard key.key.verifies(parts.signature, of: parts.signed) else {
+            throw fault("The signature of the DPoP proof does not hold.")
+        }
+        guard claims["htm"] == String(describing: method.name), isAddress(claims["htu"] ?? "", of: request) else {
+            throw fault("The DPoP proof is for another call: htm and htu have to be this one's method and address.")
+        }
+        let seconds = now.milliseconds / 1000
+        guard let issuedAt, issuedAt >= beganAt, issuedAt >= seconds - ProofChecker.windowSeconds,
+            issuedAt <= seconds + ProofChecker.windowSeconds
+        else { throw fault("The DPoP proof is not from now; make a new one, by the clock of the Date field.") }
+        if let token {
+            guard claims["ath"] == Base64.encodeForAddresses(SHA256.digest(of: Array(token.utf8)).bytes) else {
+                throw fault("The DPoP proof is for another access token: ath has to be this one's SHA-256.")
+            }
+        }
+        guard let id = claims["jti"], (1...128).contains(id.utf8.count) else {
+            throw fault("The DPoP proof needs a jti of 1 to 128 bytes.")
+        }
+        let thumbprint = key.thumbprint
+        try note(tools.hash.hash(tag: ProofChecker.tag, thumbprint + id), at: seconds)
+        return thumbprint
+    }
+
+    /// Takes a proof that was not seen before.
+    private func note(_ proof: Hash128, at seconds: Int64) throws(LinkingError) {
+        enum Outcome { case new, repeated, full }
+        let outcome: Outcome = seen.withLock { seen in
+            if seconds >= seen.turnAt {
+                // A proof from ahead of us is good for two windows.
+                seen = Seen(young: [], old: seen.young, turnAt: seconds + 2 * ProofChecker.windowSeconds + 1)
+            }
+            if seen.young.contains(proof) || seen.old.contains(proof) { return .repeated }
+            if seen.young.count >= ProofChecker.proofsAtMost { return .full }
+            seen.young.insert(proof)
+            return .new
+        }
+        switch outcome {
+        case .new: return
+        case .repeated:
+            throw LinkingError(
+                .unauthorized, ProofChecker.invalid, "The DPoP proof was used before; make a new one for each call.")
+        case .full:
+            throw LinkingError(
+                .serviceUnavailable, "UNAVAILABLE", "Too many calls with proofs come in; try again in a minute.")
+        }
+    }
+
+    /// Whether an address is that of a request. What is in front of us may speak HTTPS where we do not.
+    private func isAddress(_ address: String, of request: borrowing Request) -> Bool {
+        guard let scheme = ["https://", "http://"].first(where: address.hasPrefix) else { return false }
+        let rest = address.dropFirst(scheme.utf8.count)
+        guard let slash = rest.firstIndex(of: "/") else { return false }
+        let path = rest[slash...].prefix { $0 != "?" && $0 != "#" }
+        let host = (request.field("host") ?? "").lowercased()
+        return path == request.rawPath && rest[..<slash].lowercased() == host
+    }
+
+    /// Unlike the tag of anything else that is hashed with the same key.
+    private static let tag: UInt64 = 0xFFFF_FFFF_FFFF_FFFE
+}

@@ -1,0 +1,242 @@
+import ByteText
+import CivilTime
+import Crypto
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// What back ends call (spec/linking.md 1.3, 1.4 and 1.7).
+enum ServerCalls {
+    static func routes(_ tools: Linking.Tools) -> [SurfaceRoute] { [code(tools.tokens), link, delete] }
+
+    // MARK: - Codes
+
+    private static func code(_ tokens: LinkingTokens) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, "/users/auth-code", scope: .userLink,
+            operation: Operation(
+                id: "linking_auth_code", summary: "Makes a code by which an install becomes one of a user's.",
+                description:
+                    "With preview=true, in the query or the body, it also says what redeeming it would come to.",
+                query: [.init("preview", .string(oneOf: ["true", "false"]))],
+                request: .object([
+                    .init("external_id", .string("What the back end calls its user."), required: true),
+                    .init(
+                        "dpop_jkt", .string("The thumbprint of the only key that may redeem the code (RFC 9449 10).")),
+                    .init("preview", .boolean()),
+                    .init("device_class", .string("For the preview.", oneOf: DeviceClass.allCases.map(\.name))),
+                ]),
+                responses: [
+                    .init(
+                        .ok, "The code, and until when it is good.",
+                        schema: .object([
+                            .init("authentication_code", .string("128 hexadecimal digits."), required: true),
+                            .init("expires_at", .string("ISO 8601."), required: true), .init("preview", .object([])),
+                        ]))
+                ] + Envelope.errors([(.forbidden, "The key may not link.")])),
+            action: .collect(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    do throws(LinkingError) {
+                        return try code(request, caller, tools, tokens)
+                    } catch {
+                        throw error.rejection(request.id)
+                    }
+                }))
+    }
+
+    private static func code(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ tokens: LinkingTokens
+    ) throws(LinkingError) -> CollectedCommand {
+        let body = try LinkingBody(request, tools, ["external_id", "dpop_jkt", "device_class"])
+        let external = try body.externalID(caller, tools)
+        if let thumbprint = body.texts["dpop_jkt"], !JSONWebKey.isThumbprint(thumbprint) {
+            throw .badRequest("dpop_jkt must be the SHA-256 thumbprint of a JWK, in base64url.")
+        }
+        var preview: DeviceClass?
+        if body.flags["preview"] ?? (request.query?["preview"] == "true") {
+            let name = body.texts["device_class"] ?? DeviceClass.phone.name
+            guard let device = DeviceClass(named: name) else {
+                throw .badRequest(
+                    "device_class must be one of \(DeviceClass.allCases.map(\.name).joined(separator: ", ")).")
+            }
+            preview = device
+        }
+        let app = try caller.app()
+        let code = AuthenticationCode(for: app, tokens)
+        let command = IssueCode(
+            app: app, key: caller.key?.id, external: external, digest: code.digest, seal: code.seal,
+            thumbprint: body.texts["dpop_jkt"], preview: preview)
+        return CollectedCommand(.linking(.issueCode(command)), isRemembered: false) { reply in
+            guard case .linking(.codeIssued(let expiresAt, let preview)) = reply.plain else {
+                preconditionFailure("A code was asked for, and something else was answered.")
+            }
+            return Envelope.json { json in
+                json.key("authentication_code")
+                json.string(code.text)
+                json.key("expires_at")
+                json.moment(expiresAt)
+                if let preview {
+                    json.key("preview")
+                    json.object { write(preview, &$0) }
+                }
+            }
+        }
+    }
+
+    private static func write(_ preview: CodePreview, _ json: inout JSONWriter) {
+        json.key("user_id")
+        if let user = preview.user { json.string(user.linkingText) } else { json.null() }
+        json.key("would_be_active")
+        json.bool(!preview.isBlocked)
+        json.key("would_deactivate")
+        json.array { json in
+            for install in preview.leaving {
+                json.object { json in
+                    json.key("install_id")
+                    json.string(install.install.text)
+                    json.key("device_class")
+                    json.string(install.device.deviceClass.name)
+                    for (name, field) in [
+                        ("os", Install.Device.Field.os), ("os_version", .osVersion), ("model", .model),
+                    ] {
+                        guard let value = install.device.fields[field] else { continue }
+                        json.key(name)
+                        json.string(value)
+                    }
+                    json.key("last_seen")
+                    json.moment(install.lastSeen)
+                }
+            }
+        }
+    }
+
+    // MARK: - Links
+
+    private static let link = SurfaceRoute(
+        .post, "/v2/users/:install_id/link", scope: .userLink,
+        operation: Operation(
+            id: "linking_link", summary: "Links an install to the user that has an external id.",
+            description: "The same link again changes nothing.",
+            request: .object([.init("external_id", .string("What the back end calls its user."), required: true)]),
+            responses: [
+                .init(
+                    .ok, "The user.",
+                    schema: .object([
+                        .init("id", .string("24 hexadecimal digits."), required: true),
+                        .init("person_id", .string("The same."), required: true),
+                    ]))
+            ]
+                + Envelope.errors([
+                    (.forbidden, "The key may not link, or the install cannot be linked like this."),
+                    (.notFound, "There is no such install."), (.conflict, "More than one install is active."),
+                ])),
+        action: .collect(
+            body: BufferedBody(),
+            decode: { request, caller, tools throws(Rejection) in
+                do throws(LinkingError) {
+                    let external = try LinkingBody(request, tools, ["external_id"]).externalID(caller, tools)
+                    // No install has the id 0: what is no id finds none.
+                    let install = InstallID(text: request.parameters[0]) ?? InstallID(rawValue: 0)
+                    let command = LinkInstall(
+                        install, app: try caller.app(), to: external, in: caller.project, hash: tools.hash)
+                    return CollectedCommand(.linking(.link(command))) { reply in
+                        guard case .linking(.linked(let person)) = reply.plain else {
+                            preconditionFailure("A link was asked for, and something else was answered.")
+                        }
+                        return Envelope.json { json in
+                            json.key("id")
+                            json.string(person.linkingText)
+                            json.key("person_id")
+                            json.string(person.linkingText)
+                        }
+                    }
+                } catch {
+                    throw error.rejection(request.id)
+                }
+            }))
+
+    // MARK: - Deletion
+
+    private static let delete = SurfaceRoute(
+        .delete, "/users/:user_id", scope: .userDelete,
+        operation: Operation(
+            id: "linking_delete_user", summary: "Deletes a user, and all that belongs to it.",
+            description: "By an API key, or by the token of one of the user's own installs.",
+            responses: [.init(.ok, "It is gone; there is no body.")]
+                + Envelope.errors([
+                    (.forbidden, "The key may not delete users, or the user is another's."),
+                    (.notFound, "There is no such user."),
+                ])),
+        action: .collect(
+            body: .optional,
+            decode: { request, caller, _ throws(Rejection) in
+                let person = PersonID(linkingText: request.parameters[0]) ?? PersonID(rawValue: 0)
+                return CollectedCommand(.linking(.deleteUser(DeleteUser(person, by: caller.install)))) { _ in
+                    Response(.ok)
+                }
+            }))
+}
+
+extension Caller {
+    /// The app that the key belongs to.
+    func app() throws(LinkingError) -> AppID {
+        guard let app = key?.app else { throw .unauthorized("The API key belongs to no app.") }
+        return app
+    }
+}
+
+extension JSONWriter {
+    mutating func moment(_ moment: Instant) {
+        plainString(ISO8601.format(millisecondsSince1970: moment.milliseconds))
+    }
+}
+
+/// An authentication code: 64 bytes that nobody can guess, in hexadecimal digits.
+///
+///     56 bytes: random | 8 bytes: the app, under a mask that only we can make from the random ones
+///
+/// So that whoever brings it need not say which app it is for. What somebody made up is of no app, and is turned away
+/// before anything is kept of it.
+struct AuthenticationCode {
+    let bytes: [UInt8]
+
+    private static let randomBytes = 56
+
+    init(for app: AppID, _ tokens: LinkingTokens) {
+        let random = SecureRandom.bytes(AuthenticationCode.randomBytes)
+        let number = UInt64(bitPattern: app.rawValue) ^ tokens.codeMask(random)
+        bytes = random + (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
+    }
+
+    /// Reads a code; what has not its length or its digits is none.
+    init?(_ text: String) {
+        guard text.utf8.count == 128, let bytes = Hexadecimal.decode(Array(text.lowercased().utf8).span) else {
+            return nil
+        }
+        self.bytes = bytes
+    }
+
+    var text: String { Hexadecimal.encode(bytes) }
+
+    /// What somebody brings as a code, whatever it is: what is none has a digest that no code has.
+    init(unchecked text: String) { bytes = AuthenticationCode(text)?.bytes ?? Array(text.utf8) }
+
+    /// The app that it is for.
+    func app(_ tokens: LinkingTokens) -> AppID {
+        let number = bytes[AuthenticationCode.randomBytes...].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        let random = Array(bytes[..<AuthenticationCode.randomBytes])
+        return AppID(rawValue: Int64(bitPattern: number ^ tokens.codeMask(random)))
+    }
+
+    /// All that is kept of it.
+    var digest: KeyHash { SHA256.digest(of: bytes).keyHash }
+
+    /// What hides in the store whose it is.
+    var seal: CodeSeal {
+        let words = HMAC(key: bytes).authenticate(Array("linking code seal".utf8)).words
+        return CodeSeal(key: Hash128(high: words.1, low: words.0))
+    }
+}

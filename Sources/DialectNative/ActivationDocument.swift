@@ -1,0 +1,67 @@
+import Domain
+import Gateway
+import JSON
+
+/// Who may be active, as the document of a strategy has it: three members that are changed together, because a limit of
+/// another policy means nothing.
+struct ActivationDocument {
+    private var name: String?
+    private var limit: Int?
+    private var devices: [DeviceClass]?
+
+    /// Reads a member; false where it is none of the three.
+    mutating func read(_ name: String, _ value: JSONValue) throws(JSONFault) -> Bool {
+        switch name {
+        case "activation":
+            let text = try value.string(at: name)
+            guard ActivationDocument.names.contains(text) else {
+                throw JSONFault(.wrong("must be last_wins, first_wins or n_active"), at: name)
+            }
+            self.name = text
+        case "active_limit":
+            let (number, limits) = (Int(try value.integer(at: name)), ActivationPolicy.limits)
+            guard limits.contains(number) else {
+                throw JSONFault(.wrong("must be from \(limits.lowerBound) to \(limits.upperBound)"), at: name)
+            }
+            limit = number
+        case "device_order":
+            var devices: [DeviceClass] = []
+            try value.forEachElement(at: name) { value throws(JSONFault) in
+                let text = try value.string(at: name)
+                guard let device = DeviceClass(named: text), !devices.contains(device) else {
+                    throw JSONFault(.wrong("must name classes of devices, each once"), at: name)
+                }
+                devices.append(device)
+            }
+            self.devices = devices
+        default: return false
+        }
+        return true
+    }
+
+    /// The policy, when all members are read; nil where nothing was said.
+    func policy() throws(JSONFault) -> ActivationPolicy? {
+        guard let name else {
+            if limit != nil || devices != nil {
+                throw JSONFault(.wrong("has to come with active_limit and device_order"), at: "activation")
+            }
+            return nil
+        }
+        let isMany = name == "n_active"
+        if isMany, limit == nil { throw JSONFault(.wrong("has to come with n_active"), at: "active_limit") }
+        // More than one may be there first, too: that is how the document shows it.
+        if name == "last_wins", let limit, limit != 1 {
+            throw JSONFault(.wrong("must be 1, unless n_active"), at: "active_limit")
+        }
+        return ActivationPolicy(
+            order: name == "first_wins" ? .firstWins : .lastWins, limit: limit ?? 1,
+            devices: devices ?? ActivationPolicy().devices)
+    }
+
+    private static let names = ["last_wins", "first_wins", "n_active"]
+
+    static let fields: [(String, Schema)] = [
+        ("activation", .string(oneOf: names)), ("active_limit", .integer("With n_active: how many.")),
+        ("device_order", .array(.string(oneOf: DeviceClass.allCases.map(\.name)))),
+    ]
+}

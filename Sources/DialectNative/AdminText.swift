@@ -1,0 +1,132 @@
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// What calls about projects, apps and keys have in common.
+enum AdminText {
+    static let nameBytes = 1...255
+
+    /// Reads a body's members; each is told by its name, those that no call has are refused.
+    static func read(
+        _ request: borrowing Request, _ tools: LoopTools,
+        _ member: (JSONText, JSONValue) throws(JSONFault) -> Bool
+    ) throws(Rejection) {
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    guard try member(key, value) else {
+                        throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
+                    }
+                }
+            }
+        } catch {
+            throw Rejection(Native.problem(error, request.id))
+        }
+    }
+
+    static func name(_ value: JSONValue, at path: String) throws(JSONFault) -> String {
+        let name = try value.string(at: path)
+        guard nameBytes.contains(name.utf8.count) else { throw JSONFault(.wrong("must have 1 to 255 bytes"), at: path) }
+        return name
+    }
+
+    static func one<Choice: RawRepresentable & CaseIterable>(
+        _ value: JSONValue, at path: String, of type: Choice.Type
+    ) throws(JSONFault) -> Choice where Choice.RawValue == String {
+        guard let choice = Choice(rawValue: try value.string(at: path)) else {
+            let names = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw JSONFault(.wrong("must be one of \(names)"), at: path)
+        }
+        return choice
+    }
+
+    static func moment(_ value: JSONValue, at path: String) throws(JSONFault) -> Instant {
+        guard let milliseconds = ISO8601.parse(try value.string(at: path).utf8.span) else {
+            throw JSONFault(.wrong("must be a moment as in 2027-01-31T00:00:00Z"), at: path)
+        }
+        return Instant(milliseconds: milliseconds)
+    }
+
+    static func wrong(_ detail: String, _ id: RequestID) -> Rejection {
+        Rejection(Native.problem(.badRequest, code: Native.validationError, detail, id))
+    }
+
+    /// The id that a path names; one that is no number is of nobody.
+    static func id(_ request: borrowing Request, _ noun: Administer.Noun) throws(Rejection) -> Int64 {
+        guard let id = Int64(decimal: request.parameters[0]) else {
+            throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))
+        }
+        return id
+    }
+
+    /// A page of things that have numbers, in their order.
+    static func page<Thing>(
+        _ name: StaticString, _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64,
+        _ write: (Thing, inout JSONWriter) -> Void
+    ) -> Response {
+        let rest = things.filter { number($0) > Int64(list.cursor ?? -1) }.sorted { number($0) < number($1) }
+        let page = rest.prefix(list.limit)
+        return Native.json(.ok) { json in
+            json.key(name)
+            json.array { json in
+                for thing in page { json.object { write(thing, &$0) } }
+            }
+            json.key("next_cursor")
+            if page.count < rest.count, let last = page.last { json.decimalString(number(last)) } else { json.null() }
+        }
+    }
+
+    static func list(_ name: String, of schema: Schema) -> Schema {
+        .object([
+            .init(name, .array(schema), required: true),
+            .init("next_cursor", .anyOf([.string(), .null]), required: true),
+        ])
+    }
+
+    static let optionalText = Schema.anyOf([.string(), .null])
+
+    /// Revoking something, by `DELETE` or by `POST …/revoke`.
+    static func revocations(
+        _ path: String, _ noun: Administer.Noun, _ summary: String,
+        _ subject: @escaping @Sendable (Int64, Caller) -> Administer.Subject?
+    ) -> [SurfaceRoute] {
+        [(Method.delete, "\(path)/:id", ""), (Method.post, "\(path)/:id/revoke", "_by_post")].map {
+            method, path, suffix in
+            SurfaceRoute(
+                method, path, scope: .admin,
+                operation: Operation(
+                    id: "\(noun.rawValue)_revoke\(suffix)", summary: summary,
+                    responses: [.init(.ok, "What is not taken any more from now on.", schema: revoked)]
+                        + Native.problems([.notFound, .unprocessableContent])),
+                action: .command(
+                    body: .optional,
+                    decode: { request, caller, _ throws(Rejection) in
+                        guard let subject = subject(try id(request, noun), caller) else {
+                            throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))
+                        }
+                        return DecodedCommand(.administer(Administer(subject)))
+                    },
+                    encode: { reply, _, _ in
+                        guard case .administered(let done) = reply else {
+                            preconditionFailure("Something was to be revoked, and something else was done.")
+                        }
+                        return Native.json(.ok) { json in
+                            json.key("revoked_at")
+                            json.moment(done.at)
+                            json.key("apps")
+                            json.array { json in for app in done.apps { json.decimalString(app.rawValue) } }
+                            json.key("keys")
+                            json.array { json in for key in done.keys { json.decimalString(key.rawValue) } }
+                        }
+                    }))
+        }
+    }
+
+    private static let revoked = Schema.object([
+        .init("revoked_at", .string(), required: true), .init("apps", .array(.string()), required: true),
+        .init("keys", .array(.string()), required: true),
+    ])
+}

@@ -1,0 +1,68 @@
+package import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Giving room back (spec/native.md, Administration).
+package enum CompactCalls {
+    /// How far it has come.
+    package struct Status: Sendable {
+        package let isRunning: Bool
+        /// Somebody who reads is in the way.
+        package let isHeld: Bool
+        package let pages: Int
+        package let doneAt: Instant?
+
+        package init(isRunning: Bool, isHeld: Bool, pages: Int, doneAt: Instant?) {
+            self.isRunning = isRunning
+            self.isHeld = isHeld
+            self.pages = pages
+            self.doneAt = doneAt
+        }
+    }
+
+    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] {
+        [
+            SurfaceRoute(
+                .post, "/onym/v1/compact", scope: .admin,
+                operation: Operation(
+                    id: "compact",
+                    summary: "Gives back the room that nothing needs, so that no file has a byte of what was erased.",
+                    description: """
+                        It is done a little at a time beside all other calls; GET tells how far it has come. It is done by \
+                        itself after each erasure, and once a day.
+                        """,
+                    responses: [.init(.accepted, "It has begun.", schema: schema)] + Native.problems([])),
+                action: .answer { _, _, _ in
+                    sources.compact()
+                    return answer(.accepted, sources.compaction())
+                }),
+            SurfaceRoute(
+                .get, "/onym/v1/compact", scope: .admin,
+                operation: Operation(
+                    id: "compaction_get", summary: "Tells how far giving room back has come.",
+                    responses: [.init(.ok, "How far.", schema: schema)] + Native.problems([])),
+                action: .answer { _, _, _ in answer(.ok, sources.compaction()) }),
+        ]
+    }
+
+    private static func answer(_ code: HTTPMessage.Status, _ status: Status) -> Response {
+        Native.json(code) { json in
+            json.key("running")
+            json.bool(status.isRunning)
+            json.key("waits_for_readers")
+            json.bool(status.isHeld)
+            json.key("pages_given_back")
+            json.integer(status.pages)
+            json.key("done_at")
+            json.moment(status.doneAt)
+        }
+    }
+
+    private static let schema = Schema.object([
+        .init("running", .boolean(), required: true), .init("waits_for_readers", .boolean(), required: true),
+        .init("pages_given_back", .integer(), required: true),
+        .init("done_at", .anyOf([.string(), .null]), required: true),
+    ])
+}

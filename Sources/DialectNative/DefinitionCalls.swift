@@ -1,0 +1,229 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that define the funnels and metrics of a project, which the Claim dialect counts.
+enum DefinitionCalls {
+    static let routes = [
+        list("/onym/v1/funnels", "funnels_list", "Lists the funnels.", "funnels", funnel) { definitions, json in
+            for (slug, funnel) in definitions.funnels.sorted(by: { $0.key < $1.key }) {
+                json.object { write(slug, funnel, &$0) }
+            }
+        },
+        change(
+            "/onym/v1/funnels/:slug", "funnel_set",
+            "Defines a funnel: the steps that users shall go, one after the other.",
+            request: .object(
+                [
+                    .init("name", .string("The slug unless said.")), .init("steps", .array(step), required: true),
+                ], others: false)
+        ) { slug, root throws(JSONFault) in
+            .funnel(try readFunnel(slug, root))
+        },
+        removal(
+            "/onym/v1/funnels/:slug", "funnel_remove", "Takes a funnel away. Its steps are still kept.", .funnel(nil)),
+        list("/onym/v1/metrics", "metrics_list", "Lists the metrics that have names.", "metrics", metric) {
+            definitions, json in
+            for (slug, name) in definitions.metrics.sorted(by: { $0.key < $1.key }) {
+                json.object { write(slug, name, &$0) }
+            }
+        },
+        change(
+            "/onym/v1/metrics/:slug", "metric_set",
+            "Names a metric. What events measure is counted with a name or without.",
+            request: .object([.init("name", .string(), required: true)], others: false)
+        ) { slug, root throws(JSONFault) in
+            .metric(name: try readMetric(root))
+        },
+        removal("/onym/v1/metrics/:slug", "metric_remove", "Takes a metric's name away.", .metric(name: nil)),
+    ]
+
+    // MARK: - Calls
+
+    private static func list(
+        _ path: String, _ id: String, _ summary: String, _ key: StaticString, _ schema: Schema,
+        _ write: @escaping @Sendable (Definitions, inout JSONWriter) -> Void
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            .get, path, scope: .admin,
+            operation: Operation(
+                id: id, summary: summary,
+                responses: [
+                    .init(.ok, "All of them.", schema: .object([.init("\(key)", .array(schema), required: true)]))
+                ] + Native.problems([])),
+            action: .query { _, caller, _ in
+                let project = caller.project
+                return { snapshot throws(StoreFault) in
+                    let packed = try snapshot.document(Definitions.key(of: project))
+                    let definitions = packed.flatMap(Definitions.init(packed:)) ?? Definitions()
+                    return Native.json(.ok) { json in
+                        json.key(key)
+                        json.array { write(definitions, &$0) }
+                    }
+                }
+            })
+    }
+
+    private static func change(
+        _ path: String, _ id: String, _ summary: String, request: Schema,
+        _ read: @escaping @Sendable (String, JSONValue) throws(JSONFault) -> Define.Subject
+    ) -> SurfaceRoute {
+        define(.put, path, id, summary, request, BufferedBody()) { slug, request, tools throws(JSONFault) in
+            try tools.json.read(request.body) { root throws(JSONFault) in try read(slug, root) }
+        }
+    }
+
+    private static func removal(
+        _ path: String, _ id: String, _ summary: String, _ subject: Define.Subject
+    ) -> SurfaceRoute {
+        define(.delete, path, id, summary, nil, .optional) { _, _, _ in subject }
+    }
+
+    private static func define(
+        _ method: Method, _ path: String, _ id: String, _ summary: String, _ request: Schema?, _ body: BufferedBody,
+        _ read: @escaping @Sendable (String, borrowing Request, LoopTools) throws(JSONFault) -> Define.Subject
+    ) -> SurfaceRoute {
+        SurfaceRoute(
+            method, path, scope: .admin,
+            operation: Operation(
+                id: id, summary: summary, request: request,
+                responses: [.init(.ok, "What it is now.", schema: .object([]))]
+                    + Native.problems([.badRequest, .unprocessableContent])),
+            action: .command(
+                body: body,
+                decode: { request, _, tools throws(Rejection) in
+                    do throws(JSONFault) {
+                        let slug = try slug(request.parameters[0])
+                        return DecodedCommand(.define(Define(slug: slug, try read(slug, request, tools))))
+                    } catch {
+                        throw Rejection(Native.problem(error, request.id))
+                    }
+                },
+                encode: { _, command, _ in
+                    guard case .define(let define) = command else {
+                        preconditionFailure("Something else was asked than to define something.")
+                    }
+                    return answer(define)
+                }))
+    }
+
+    private static func answer(_ define: Define) -> Response {
+        Native.json(.ok) { json in
+            switch define.subject {
+            case .funnel(let funnel?): write(define.slug, funnel, &json)
+            case .metric(let name?): write(define.slug, name, &json)
+            case .funnel(nil), .metric(nil):
+                json.key("removed")
+                json.string(define.slug)
+            }
+        }
+    }
+
+    // MARK: - Reading
+
+    private static let slugCharacters = 1...100
+    private static let nameCharacters = 1...200
+
+    private static func slug(_ text: String) throws(JSONFault) -> String {
+        let isSlug = text.utf8.allSatisfy { byte in
+            byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
+        }
+        guard isSlug, slugCharacters.contains(text.utf8.count) else {
+            throw JSONFault(.wrong("must have 1 to 100 characters: a to z, 0 to 9 and hyphens"), at: "slug")
+        }
+        return text
+    }
+
+    private static func name(_ value: JSONValue, at path: String) throws(JSONFault) -> String {
+        let name = try value.string(at: path)
+        guard nameCharacters.contains(name.unicodeScalars.count) else {
+            throw JSONFault(.wrong("must have 1 to 200 characters"), at: path)
+        }
+        return name
+    }
+
+    private static func readFunnel(_ slug: String, _ root: JSONValue) throws(JSONFault) -> Definitions.Funnel {
+        var funnelName = slug
+        var steps: [Definitions.Funnel.Step] = []
+        try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+            switch key {
+            case "name": funnelName = try name(value, at: "name")
+            case "steps":
+                try value.forEachElement(at: "steps") { element throws(JSONFault) in
+                    steps.append(try readStep(element, at: "steps[\(steps.count)]"))
+                }
+            default: throw JSONFault(.wrong("is not a field of a funnel"), at: key.shown)
+            }
+        }
+        guard Definitions.Funnel.steps.contains(steps.count) else {
+            throw JSONFault(.wrong("must be 1 to \(Definitions.Funnel.steps.upperBound) steps"), at: "steps")
+        }
+        return Definitions.Funnel(name: funnelName, steps: steps)
+    }
+
+    private static func readStep(_ value: JSONValue, at path: String) throws(JSONFault) -> Definitions.Funnel.Step {
+        var (shown, event): (String?, String?)
+        try value.forEachMember(at: path) { key, value throws(JSONFault) in
+            switch key {
+            case "name": shown = try name(value, at: "\(path).name")
+            case "step": event = try name(value, at: "\(path).step")
+            default: throw JSONFault(.wrong("is not a field of a step"), at: key.shown)
+            }
+        }
+        guard let event else {
+            throw JSONFault(.wrong("is required: the name that events call it"), at: "\(path).step")
+        }
+        return Definitions.Funnel.Step(name: shown ?? event, event: event)
+    }
+
+    private static func readMetric(_ root: JSONValue) throws(JSONFault) -> String {
+        var found: String?
+        try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+            switch key {
+            case "name": found = try name(value, at: "name")
+            default: throw JSONFault(.wrong("is not a field of a metric"), at: key.shown)
+            }
+        }
+        guard let found else { throw JSONFault(.wrong("is required"), at: "name") }
+        return found
+    }
+
+    // MARK: - Writing
+
+    private static func write(_ slug: String, _ funnel: Definitions.Funnel, _ json: inout JSONWriter) {
+        write(slug, funnel.name, &json)
+        json.key("steps")
+        json.array { json in
+            for step in funnel.steps {
+                json.object { json in
+                    json.key("name")
+                    json.string(step.name)
+                    json.key("step")
+                    json.string(step.event)
+                }
+            }
+        }
+    }
+
+    private static func write(_ slug: String, _ name: String, _ json: inout JSONWriter) {
+        json.key("slug")
+        json.string(slug)
+        json.key("name")
+        json.string(name)
+    }
+
+    private static let step = Schema.object(
+        [
+            .init("name", .string("What it is called; as events call it unless said.")),
+            .init("step", .string("What events call it: they say step:<this>."), required: true),
+        ], others: false)
+    private static let metric = Schema.object([
+        .init("slug", .string(), required: true), .init("name", .string(), required: true),
+    ])
+    private static let funnel = Schema.object([
+        .init("slug", .string(), required: true), .init("name", .string(), required: true),
+        .init("steps", .array(step), required: true),
+    ])
+}

@@ -1,0 +1,148 @@
+import ByteText
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Erasing people (spec/native.md, People).
+enum EraseCalls {
+    static let routes = [
+        SurfaceRoute(
+            .delete, "/onym/v1/people/:id", scope: .admin,
+            operation: Operation(
+                id: "person_erase",
+                summary: "Erases a person and all who are one with it. It cannot be undone; ?dry_run=true only counts.",
+                description: """
+                    From the answer on nothing leads to them. What was stored under them is taken out a little at a time, \
+                    and is gone from all files after the next compaction, which follows by itself. What was captured \
+                    before, and comes in late by one of their identities, is dropped and counted at its tombstone. A \
+                    value that somebody else holds as well stays with them, and is named.
+                    """,
+                responses: [.init(.ok, "The receipt.", schema: receipt)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (name, project, id) = (
+                        PersonName(request.parameters[0], caller, tools), caller.project, request.id
+                    )
+                    let isDry = try request.isDryRun()
+                    return .read { snapshot throws(StoreFault) in
+                        switch name.find(in: snapshot) {
+                        case .failure(let problem): return .answer(problem.response(id))
+                        case .success(let person):
+                            guard let profile = try Profile(person, in: project, snapshot) else {
+                                return .answer(Native.problem(.refused(.noSuchPerson), id))
+                            }
+                            if isDry { return .answer(preview(profile, snapshot, project)) }
+                            return .command(DecodedCommand(.erase(ErasePerson(person)))) { reply, _, _ in
+                                guard case .erased(let erased) = reply else {
+                                    preconditionFailure("Somebody was to be erased, and something else was answered.")
+                                }
+                                return Native.json(.ok) { write(erased, isDry: false, &$0) }
+                            }
+                        }
+                    }
+                })),
+        SurfaceRoute(
+            .delete, "/onym/v1/tombstones/:id", scope: .admin,
+            operation: Operation(
+                id: "tombstone_release",
+                summary: "Takes a tombstone away: what was captured before the erasure is taken in again.",
+                responses: [
+                    .init(
+                        .ok, "It is gone.", schema: .object([.init("released", .string(), required: true)]))
+                ] + Native.problems([.notFound, .unprocessableContent])),
+            action: .command(
+                body: .optional,
+                decode: { request, _, _ throws(Rejection) in
+                    guard let hash = Hexadecimal.decode(request.parameters[0].utf8.span).flatMap({ Hash128($0.span) })
+                    else {
+                        throw Rejection(Native.problem(.refused(.noSuchTombstone), request.id))
+                    }
+                    return DecodedCommand(.releaseTombstone(ReleaseTombstone(hash)))
+                },
+                encode: { _, command, _ in
+                    guard case .releaseTombstone(let release) = command else {
+                        preconditionFailure("A tombstone was to be released, and something else was done.")
+                    }
+                    return Native.json(.ok) { json in
+                        json.key("released")
+                        json.string(Hexadecimal.encode(release.hash.bytes))
+                    }
+                })),
+    ]
+
+    /// What would be erased.
+    private static func preview(_ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID) -> Response {
+        let members = profile.members.map(\.id)
+        var kept: [Erased.Kept] = []
+        for (_, identity) in profile.identities {
+            let key = IdentityKey(identity.type, identity.value.utf8.span, in: project, hash: snapshot.hash)
+            let others = snapshot.holders(of: key).filter { !members.contains($0) }
+            if !others.isEmpty { kept.append(Erased.Kept(type: identity.type, holders: others.sorted())) }
+        }
+        let erased = Erased(people: members, rows: profile.counts, documents: 0, tombstones: [], kept: kept)
+        return Native.json(.ok) { json in
+            write(erased, isDry: true, &json)
+            json.key("identities")
+            json.integer(profile.identities.count)
+        }
+    }
+
+    private static func write(_ erased: Erased, isDry: Bool, _ json: inout JSONWriter) {
+        json.key("erased")
+        json.bool(!isDry)
+        json.key("people")
+        json.people(erased.people)
+        json.key("rows")
+        json.counts(erased.rows)
+        json.key("tombstones")
+        json.array { json in
+            for mark in erased.tombstones {
+                json.object { json in
+                    json.key("id")
+                    json.string(Hexadecimal.encode(mark.hash.bytes))
+                    json.key("type")
+                    json.string("\(mark.type.name)")
+                }
+            }
+        }
+        json.key("kept")
+        json.array { json in
+            for kept in erased.kept {
+                json.object { json in
+                    json.key("type")
+                    json.string("\(kept.type.name)")
+                    json.key("held_by")
+                    json.people(kept.holders)
+                }
+            }
+        }
+    }
+
+    private static let receipt = Schema.object([
+        .init("erased", .boolean("False for a dry run."), required: true),
+        .init("people", .array(.string()), required: true), .init("rows", .object([]), required: true),
+        .init(
+            "tombstones",
+            .array(.object([.init("id", .string(), required: true), .init("type", .string(), required: true)])),
+            required: true),
+        .init(
+            "kept",
+            .array(
+                .object([
+                    .init("type", .string(), required: true), .init("held_by", .array(.string()), required: true),
+                ])), required: true),
+        .init("identities", .integer("How many there are; of a dry run.")),
+    ])
+}
+
+extension Request {
+    /// Whether the caller only wants to know what would be: `?dry_run=true`.
+    borrowing func isDryRun() throws(Rejection) -> Bool {
+        let request = self.id
+        return try isDryRun(else: { Native.problem(.badRequest, code: Native.validationError, $0, request) })
+    }
+}

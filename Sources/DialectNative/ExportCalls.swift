@@ -1,0 +1,250 @@
+import ByteText
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// All that is held of a person, to be given to it (spec/native.md, People).
+enum ExportCalls {
+    static let routes = [
+        SurfaceRoute(
+            .post, "/onym/v1/people/:id/export", scope: .admin,
+            operation: Operation(
+                id: "person_export",
+                summary: "Exports all that is held of a person, a line of JSON for each thing.",
+                description: """
+                    The lines say what they are: person, identity, property, install, purchase, grant, row, call. An answer has up to \
+                    8 MB; where there is more, its last line is {"kind":"next","cursor":…}, to be sent as ?cursor=….
+                    """,
+                responses: [
+                    .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())
+                ] + Native.problems([.badRequest, .notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let (name, project, id) = (
+                    PersonName(request.parameters[0], caller, tools), caller.project, request.id
+                )
+                var cursor: Export.Cursor?
+                if let text = request.query?["cursor"] {
+                    cursor = Base64.decode(text.utf8.span).flatMap(Export.Cursor.init(packed:))
+                    guard cursor != nil else {
+                        throw Rejection(
+                            Native.problem(
+                                .badRequest, code: Native.validationError,
+                                "cursor must be that of the answer before.", id))
+                    }
+                }
+                let start = cursor
+                return { snapshot throws(StoreFault) in
+                    switch name.find(in: snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person):
+                        guard let profile = try Profile(person, in: project, snapshot) else {
+                            return Native.problem(.refused(.noSuchPerson), id)
+                        }
+                        var export = Export(profile, from: start)
+                        try export.run(snapshot)
+                        return Response(.ok, contentType: "application/x-ndjson", body: export.lines)
+                    }
+                }
+            })
+    ]
+}
+
+/// The lines of an export, as far as one answer has them.
+private struct Export {
+    /// Where an answer ended: at which member, in which of its parts, and before which row or call.
+    struct Cursor {
+        var member: Int
+        var part: Int
+        var before: Int64
+
+        var packed: [UInt8] {
+            var packer = Packer()
+            packer.add(UInt64(member))
+            packer.add(UInt64(part))
+            packer.add(UInt64(bitPattern: before))
+            return packer.bytes
+        }
+
+        init(member: Int, part: Int, before: Int64) {
+            self.member = member
+            self.part = part
+            self.before = before
+        }
+
+        init?(packed: [UInt8]) {
+            var unpacker = Unpacker(packed)
+            guard let member = unpacker.integer(), let part = unpacker.integer(), let before = unpacker.integer(),
+                member <= UInt32.max, part <= UInt32.max, unpacker.isAtEnd
+            else { return nil }
+            self.init(member: Int(member), part: Int(part), before: Int64(bitPattern: before))
+        }
+    }
+
+    private let profile: Profile
+    private var place: Cursor
+    private(set) var lines: [UInt8] = []
+
+    private static let bytes = 8 << 20
+    private static let readAtOnce = 200
+    // The parts of a member: what it is, its rows by kind, and the calls that touched it.
+    private static let kinds = RowKind.allCases
+
+    init(_ profile: Profile, from cursor: Cursor?) {
+        self.profile = profile
+        place = cursor ?? Cursor(member: 0, part: 0, before: .max)
+    }
+
+    mutating func run(_ snapshot: any Snapshot) throws(StoreFault) {
+        while place.member < profile.members.count {
+            let member = profile.members[place.member].id
+            var isDone = true
+            if place.part == 0 {
+                try writeMember(member, snapshot)
+            } else if place.part <= Export.kinds.count {
+                isDone = try writeRows(member, Export.kinds[place.part - 1], snapshot)
+            } else {
+                isDone = try writeCalls(member, snapshot)
+            }
+            if isDone {
+                let isLast = place.part > Export.kinds.count
+                place = Cursor(
+                    member: isLast ? place.member + 1 : place.member, part: isLast ? 0 : place.part + 1, before: .max)
+            }
+            if isFull, place.member < profile.members.count {
+                line("next") { [place] json in
+                    json.key("cursor")
+                    json.string(Base64.encode(place.packed))
+                }
+                return
+            }
+        }
+    }
+
+    private var isFull: Bool { lines.count >= Export.bytes }
+
+    private mutating func line(_ kind: StaticString, _ body: (inout JSONWriter) -> Void) {
+        var json = JSONWriter()
+        json.object { json in
+            json.key("kind")
+            json.string("\(kind)")
+            body(&json)
+        }
+        lines += json.bytes
+        lines.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func writeMember(_ person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) {
+        let (root, merges) = (profile.root, profile.merges)
+        line("person") { json in
+            json.key("id")
+            json.decimalString(person.rawValue)
+            json.key("root")
+            json.decimalString(root.rawValue)
+            json.key("made_at")
+            json.moment(person.madeAt)
+            json.key("merges")
+            json.array { json in
+                for merge in merges where merge.from == person { json.string("m_\(merge.id.rawValue)") }
+            }
+        }
+        for (holder, identity) in profile.identities where holder == person {
+            line("identity") { json in
+                json.key("person")
+                json.decimalString(person.rawValue)
+                json.key("type")
+                json.string("\(identity.type.name)")
+                json.key("value")
+                json.string(identity.value)
+                json.key("since")
+                json.moment(identity.since)
+            }
+        }
+        // Its own: what the whole shows may be another member's.
+        for (dialect, kind) in Belongings.propertyKinds {
+            let document = try snapshot.document(DocumentKey(kind, of: person))
+            guard let attributes = document.flatMap(Attributes.init(packed:)) else { continue }
+            for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
+                guard let value = entry.value else { continue }
+                line("property") { json in
+                    json.key("person")
+                    json.decimalString(person.rawValue)
+                    json.key("dialect")
+                    json.string(dialect.rawValue)
+                    json.key("name")
+                    json.string(name)
+                    json.key("value")
+                    json.property(value, of: dialect)
+                    json.key("at")
+                    json.moment(entry.at)
+                }
+            }
+        }
+        guard let belongings = profile.belongings[person] else { return }
+        for install in belongings.installs {
+            line("install") { LinkingCalls.write(install, &$0) }
+        }
+        for (purchase, world) in belongings.purchases {
+            line("purchase") { json in
+                json.key("person")
+                json.decimalString(person.rawValue)
+                PeopleCalls.write(purchase, world, &json)
+            }
+        }
+        for grant in belongings.grants {
+            line("grant") { json in
+                json.key("person")
+                json.decimalString(person.rawValue)
+                json.key("entitlement")
+                json.string(grant.entitlement)
+                json.key("started_at")
+                json.moment(grant.startedAt)
+                json.key("expires_at")
+                json.moment(grant.expiresAt)
+            }
+        }
+    }
+
+    private mutating func writeRows(
+        _ person: PersonID, _ kind: RowKind, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool {
+        while !isFull {
+            let from = place.before == .max ? nil : RowNumber(rawValue: place.before)
+            let rows = try snapshot.rows(of: person, kind, from: from, limit: Export.readAtOnce)
+            for row in rows {
+                line("row") { json in
+                    json.key("person")
+                    json.decimalString(person.rawValue)
+                    json.key("row_kind")
+                    json.string("\(kind.name)")
+                    json.key("id")
+                    json.decimalString(row.number.rawValue)
+                    json.key("at")
+                    json.moment(row.row.at)
+                    json.key("body")
+                    json.raw(row.row.body)
+                }
+            }
+            guard rows.count == Export.readAtOnce, let next = rows.last?.previous else { return true }
+            place.before = next.rawValue
+        }
+        return false
+    }
+
+    private mutating func writeCalls(_ person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        while !isFull {
+            let before = place.before == .max ? nil : JournalSequence(rawValue: place.before)
+            let calls = try snapshot.calls(of: person, before: before, limit: Export.readAtOnce)
+            for call in calls {
+                line("call") { json in
+                    json.key("call")
+                    json.object { JournalText.write(call, &$0) }
+                }
+            }
+            guard calls.count == Export.readAtOnce, let last = calls.last else { return true }
+            place.before = last.sequence.rawValue
+        }
+        return false
+    }
+}

@@ -1,0 +1,198 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Giving people identities and taking them away by hand; devices that many have used; equal user ids (spec/native.md).
+enum IdentityCalls {
+    static let routes = [
+        SurfaceRoute(
+            .post, "/onym/v1/people/:id/identities", scope: .admin,
+            operation: Operation(
+                id: "identity_attach", summary: "Gives a person an identity.",
+                request: .object([
+                    .init("type", .string("An identity type."), required: true),
+                    .init("value", .string(), required: true), .init("reason", .string("Why, for the journal.")),
+                ]),
+                responses: [.init(.ok, "The person holds it.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    let name = PersonName(request.parameters[0], caller, tools)
+                    let (type, value, reason) = try wanted(request, tools)
+                    let identity = Identity(type, value, in: caller.project, hash: tools.hash)
+                    return change(name, caller, request.id, identity) { person in
+                        .attachIdentity(AttachIdentity(identity, to: person, reason: reason))
+                    }
+                })),
+        SurfaceRoute(
+            .delete, "/onym/v1/people/:id/identities/:type/:value", scope: .admin,
+            operation: Operation(
+                id: "identity_detach", summary: "Takes an identity from a person; nobody else gets it by that.",
+                request: .object([.init("reason", .string("Why, for the journal."))]),
+                responses: [.init(.ok, "The person no longer holds it.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let name = PersonName(request.parameters[0], caller, tools)
+                    let type = try type(request.parameters[1], request.id)
+                    let identity = Identity(type, request.parameters[2], in: caller.project, hash: tools.hash)
+                    let reason = try MergeCalls.reason(request, tools)
+                    return change(name, caller, request.id, identity) { person in
+                        .detachIdentity(DetachIdentity(identity, from: person, reason: reason))
+                    }
+                })),
+        SurfaceRoute(
+            .post, "/onym/v1/devices/:type/:value/release", scope: .admin,
+            operation: Operation(
+                id: "device_release",
+                summary: "Has a device that many people have used be anybody's again: none of them holds it any more.",
+                request: .object([.init("reason", .string("Why, for the journal."))]),
+                responses: [
+                    .init(.ok, "It is.", schema: .object([.init("released_from", .integer(), required: true)]))
+                ] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
+            action: .command(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let type = try type(request.parameters[0], request.id)
+                    guard type.isDevice else {
+                        throw Rejection(
+                            Native.problem(
+                                .badRequest, code: Native.validationError, "\(type.name) is no device's identity.",
+                                request.id))
+                    }
+                    let device = Identity(type, request.parameters[1], in: caller.project, hash: tools.hash)
+                    let reason = try MergeCalls.reason(request, tools)
+                    return DecodedCommand(.releaseDevice(ReleaseDevice(device, reason: reason)))
+                },
+                encode: { reply, _, _ in
+                    guard case .deviceReleased(let count) = reply else {
+                        preconditionFailure("A device was to be released, and something else was answered.")
+                    }
+                    return Native.json(.ok) { json in
+                        json.key("released_from")
+                        json.integer(count)
+                    }
+                })),
+        SurfaceRoute(
+            .post, "/onym/v1/same-user-ids", scope: .admin,
+            operation: Operation(
+                id: "same_user_ids_join",
+                summary: "Joins people who had equal user ids in several dialects before same_user_id was set.",
+                description: """
+                    Each call looks at a part, and answers the cursor of the next: ?cursor=…, null at the end. To begin \
+                    again does no harm. Who was parted by an undo stays apart.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "A part is done.",
+                        schema: .object([
+                            .init("joined", .integer("How many merges there are more."), required: true),
+                            .init("next_cursor", .anyOf([.string(), .null]), required: true),
+                        ]))
+                ] + Native.problems([.badRequest, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (list, project, id) = (try ListQuery(request), caller.project, request.id)
+                    guard tools.directory.strategy(of: project).guards.joinsSameUserIDs else {
+                        throw Rejection(
+                            Native.problem(
+                                .conflict, code: "same_user_id_off",
+                                "Set same_user_id in the strategy first: else nobody is joined from here on.", id))
+                    }
+                    return .read { snapshot throws(StoreFault) in
+                        let part = try SameUserIDPart(
+                            in: project, before: list.cursor.map(Int64.init), limit: list.limit, snapshot)
+                        return .command(DecodedCommand(.joinSameUserIDs(JoinSameUserIDs(part.pairs)))) { reply, _, _ in
+                            guard case .joined(let count) = reply else {
+                                preconditionFailure("People were to be joined, and something else was answered.")
+                            }
+                            return Native.json(.ok) { json in
+                                json.key("joined")
+                                json.integer(count)
+                                json.key("next_cursor")
+                                json.decimalString(part.next)
+                            }
+                        }
+                    }
+                })),
+    ]
+
+    /// Finds the person, and has the command decided.
+    private static func change(
+        _ name: PersonName, _ caller: Caller, _ id: RequestID, _ identity: Identity,
+        _ command: @escaping @Sendable (PersonID) -> Command
+    ) -> Step {
+        .read { snapshot throws(StoreFault) in
+            switch name.find(in: snapshot) {
+            case .failure(let problem): return .answer(problem.response(id))
+            case .success(let person):
+                return .command(DecodedCommand(command(person))) { _, command, _ in
+                    Native.json(.ok) { json in
+                        json.key("person")
+                        json.decimalString(person.rawValue)
+                        json.key("type")
+                        json.string("\(identity.type.name)")
+                        json.key("value")
+                        json.string(identity.value)
+                        json.key("held")
+                        if case .attachIdentity = command { json.bool(true) } else { json.bool(false) }
+                    }
+                }
+            }
+        }
+    }
+
+    private static func type(_ name: String, _ id: RequestID) throws(Rejection) -> IdentityType {
+        guard let type = IdentityType(named: name) else {
+            throw Rejection(
+                Native.problem(
+                    .badRequest, code: Native.validationError, "\"\(name.prefix(64))\" is no identity type.", id))
+        }
+        return type
+    }
+
+    private static func wanted(
+        _ request: borrowing Request, _ tools: LoopTools
+    ) throws(Rejection) -> (IdentityType, String, String?) {
+        var (type, value, reason): (IdentityType?, String?, String?)
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, member throws(JSONFault) in
+                    switch key {
+                    case "type":
+                        let name = try member.string(at: "type")
+                        type = IdentityType(named: name)
+                        if type == nil { throw JSONFault(.wrong("must be an identity type"), at: "type") }
+                    case "value":
+                        let text = try member.string(at: "value")
+                        guard Identity.valueBytes.contains(text.utf8.count) else {
+                            throw JSONFault(
+                                .wrong("must have 1 to \(Identity.valueBytes.upperBound) bytes"), at: "value")
+                        }
+                        value = text
+                    case "reason": reason = try MergeCalls.reason(member)
+                    default: throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
+                    }
+                }
+            }
+        } catch {
+            throw Rejection(Native.problem(error, request.id))
+        }
+        guard let type, let value else {
+            throw Rejection(
+                Native.problem(
+                    .badRequest, code: Native.validationError, "type and value must be there.", request.id))
+        }
+        return (type, value, reason)
+    }
+
+    private static let schema = Schema.object([
+        .init("person", .string(), required: true), .init("type", .string(), required: true),
+        .init("value", .string(), required: true), .init("held", .boolean(), required: true),
+    ])
+}

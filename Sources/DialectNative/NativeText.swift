@@ -1,0 +1,61 @@
+import CivilTime
+import Domain
+import JSON
+
+/// What the answers of this surface write in more than one place.
+extension JSONWriter {
+    /// Writes a moment: ISO 8601, in UTC.
+    mutating func moment(_ moment: Instant) {
+        plainString(ISO8601.format(millisecondsSince1970: moment.milliseconds))
+    }
+
+    /// Writes a moment, or null.
+    mutating func moment(_ moment: Instant?) {
+        if let moment { self.moment(moment) } else { null() }
+    }
+
+    /// Writes an id as a string of digits, or null.
+    mutating func decimalString(_ number: Int64?) {
+        if let number { decimalString(number) } else { null() }
+    }
+
+    /// Writes a text, or null.
+    mutating func string(_ text: String?) {
+        if let text { string(text) } else { null() }
+    }
+
+    /// Writes people as an array of their ids.
+    mutating func people(_ people: some Sequence<PersonID>) {
+        array { json in
+            for person in people { json.decimalString(person.rawValue) }
+        }
+    }
+
+    /// Writes the value of a property: those of IDSync are JSON, those of other dialects are text.
+    mutating func property(_ value: [UInt8], of dialect: Dialect) {
+        if dialect == .idsync { raw(value) } else { string(String(decoding: value, as: UTF8.self)) }
+    }
+
+    /// Writes how many rows there are of each kind, without the kinds that there are none of.
+    mutating func counts(_ counts: [RowKind: Int]) {
+        object { json in
+            for kind in RowKind.allCases {
+                guard let count = counts[kind] else { continue }
+                json.key(kind.name)
+                json.integer(count)
+            }
+        }
+    }
+}
+
+extension Purchase.Source {
+    /// The source's name on this surface.
+    var name: String {
+        switch self {
+        case .appStore: "appstore"
+        case .playStore: "playstore"
+        case .stripe: "stripe"
+        case .paddle: "paddle"
+        }
+    }
+}

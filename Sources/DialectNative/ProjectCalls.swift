@@ -1,0 +1,139 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Projects, and how much there is (spec/native.md, Administration).
+enum ProjectCalls {
+    /// Whether whoever runs the server need not say which project is meant.
+    static func concernAllProjects(_ path: String) -> Bool {
+        path.hasPrefix("/onym/v1/projects") || path == "/onym/v1/stats" || path == "/onym/v1/compact"
+            || !path.hasPrefix("/onym/")
+    }
+
+    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] {
+        [list, make(sources.mint), stats(sources)]
+            + AdminText.revocations(
+                "/onym/v1/projects", .project,
+                "Has no key and no app of a project be taken any more. What was stored stays."
+            ) { id, caller in
+                // A key speaks for its own project only.
+                let project = ProjectID(rawValue: Int32(truncatingIfNeeded: id))
+                guard Int64(project.rawValue) == id, caller.key == nil || project == caller.project else { return nil }
+                return .revokeProject(project)
+            }
+    }
+
+    private static let list = SurfaceRoute(
+        .get, "/onym/v1/projects", scope: .admin,
+        operation: Operation(
+            id: "projects_list",
+            summary: "Lists projects: the key's own; on the command line all.",
+            query: ListQuery.parameters,
+            responses: [.init(.ok, "Projects.", schema: AdminText.list("projects", of: schema))]
+                + Native.problems([.badRequest])),
+        action: .query { request, caller, tools throws(Rejection) in
+            let list = try ListQuery(request)
+            let all = tools.directory.projects.values
+            let projects = all.filter { caller.key == nil || $0.id == caller.project }
+            return { _ in
+                AdminText.page("projects", projects, list, number: { Int64($0.id.rawValue) }, write)
+            }
+        })
+
+    private static func make(_ mint: Mint) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, "/onym/v1/projects", scope: .admin,
+            operation: Operation(
+                id: "project_make",
+                summary: "Makes a project, with an app for each dialect and their keys, which are shown this once.",
+                description: "The answer is the document of onym init --json; repeated, it has no keys.",
+                request: .object([.init("name", .string(), required: true)], others: false),
+                responses: [
+                    .init(
+                        .created, "The project and its keys.",
+                        schema: .object([
+                            .init(
+                                "project",
+                                .object([
+                                    .init("id", .string(), required: true), .init("name", .string(), required: true),
+                                ]), required: true)
+                        ]))
+                ] + Native.problems([.badRequest, .conflict, .unprocessableContent])),
+            action: .collect(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    var name: String?
+                    try AdminText.read(request, tools) { key, value throws(JSONFault) in
+                        guard case "name" = key else { return false }
+                        name = try AdminText.name(value, at: "name")
+                        return true
+                    }
+                    guard let name else { throw AdminText.wrong("name is required.", request.id) }
+                    let made = mint.project(name, caller.now)
+                    return CollectedCommand(.administer(Administer(.makeProject(made.setUp)))) { reply in
+                        guard case .administered(let done) = reply, let id = done.projects.first else {
+                            preconditionFailure("A project was to be made, and something else was done.")
+                        }
+                        if done.hash == made.setUp.keys.first?.hash {
+                            return Response(.created, contentType: "application/json", body: made.credentials(id))
+                        }
+                        return Native.json(.created) { json in
+                            json.key("project")
+                            json.object { json in
+                                json.key("id")
+                                json.decimalString(id.rawValue)
+                                json.key("name")
+                                json.string(name)
+                            }
+                        }
+                    }
+                }))
+    }
+
+    private static func write(_ project: Project, _ json: inout JSONWriter) {
+        json.key("id")
+        json.decimalString(project.id.rawValue)
+        json.key("name")
+        json.string(project.name)
+        json.key("made_at")
+        json.moment(project.madeAt)
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("name", .string(), required: true),
+        .init("made_at", .string(), required: true),
+    ])
+
+    // MARK: - How much there is
+
+    private static func stats(_ sources: Native.Sources) -> SurfaceRoute {
+        SurfaceRoute(
+            .get, "/onym/v1/stats", scope: .admin,
+            operation: Operation(
+                id: "stats", summary: "Tells how much the server holds, over all projects.",
+                responses: [
+                    .init(
+                        .ok, "How much.",
+                        schema: .object(
+                            ["projects", "apps", "keys", "people", "identities", "links", "rows", "merges", "last_seq"]
+                                .map { .init($0, .integer(), required: true) }))
+                ] + Native.problems([])),
+            action: .answer { _, _, tools in
+                let (counts, directory) = (sources.counts(), tools.directory)
+                return Native.json(.ok) { json in
+                    let numbers: [(StaticString, Int)] = [
+                        ("projects", directory.projects.count), ("apps", directory.apps.count),
+                        ("keys", directory.keys.values.count { $0.revokedAt == nil }), ("people", counts.people),
+                        ("identities", counts.identities), ("links", counts.links), ("rows", counts.rows),
+                        ("merges", counts.merges), ("last_seq", Int(counts.lastSequence.rawValue)),
+                    ]
+                    for (name, number) in numbers {
+                        json.key(name)
+                        json.integer(number)
+                    }
+                }
+            })
+    }
+}

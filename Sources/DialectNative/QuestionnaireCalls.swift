@@ -1,0 +1,139 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Making questionnaires, and taking them back (spec/native.md, Administration).
+enum QuestionnaireCalls {
+    static let routes = [
+        SurfaceRoute(
+            .get, "/onym/v1/questionnaires", scope: .admin,
+            operation: Operation(
+                id: "questionnaire_list", summary: "Lists the questionnaires, the first one first.",
+                responses: [
+                    .init(
+                        .ok, "All of them.",
+                        schema: .object([.init("questionnaires", .array(schema(isWhole: true)), required: true)]))
+                ] + Native.problems([])),
+            action: .query { _, caller, _ in
+                { snapshot throws(StoreFault) in
+                    let questionnaires = try snapshot.questionnaires(in: caller.project)
+                    return Native.json(.ok) { json in
+                        json.key("questionnaires")
+                        json.array { json in
+                            for questionnaire in questionnaires { json.object { write(questionnaire, &$0) } }
+                        }
+                    }
+                }
+            }),
+        SurfaceRoute(
+            .get, "/onym/v1/questionnaires/:slug", scope: .admin,
+            operation: Operation(
+                id: "questionnaire_get", summary: "Shows a questionnaire.",
+                responses: [document] + Native.problems([.notFound])),
+            action: .query { request, caller, _ in
+                let (slug, id) = (request.parameters[0], request.id)
+                return { snapshot throws(StoreFault) in
+                    guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
+                        return Native.problem(.refused(.noSuchQuestionnaire), id)
+                    }
+                    return Native.json(.ok) { write(questionnaire, &$0) }
+                }
+            }),
+        SurfaceRoute(
+            .put, "/onym/v1/questionnaires/:slug", scope: .admin,
+            operation: Operation(
+                id: "questionnaire_set", summary: "Says what a questionnaire is; there need not be one.",
+                description: """
+                    Answers that no longer fit are left out of drafts. What was submitted stays as it was. What was \
+                    answered can be sent back as it is.
+                    """,
+                request: schema(isWhole: false),
+                responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
+            action: .command(
+                body: BufferedBody(),
+                decode: { request, _, tools throws(Rejection) in
+                    let slug = request.parameters[0]
+                    guard Questionnaire.isName(slug, allowing: "-") else {
+                        throw Rejection(
+                            Native.problem(
+                                .badRequest, code: Native.validationError,
+                                "slug must have 1 to 100 of a-z, 0-9 and -.", request.id))
+                    }
+                    do throws(JSONFault) {
+                        let text = try tools.json.read(request.body, QuestionnaireDocument.read)
+                        return DecodedCommand(.setQuestionnaire(.put(slug: slug, text)))
+                    } catch {
+                        throw Rejection(Native.problem(error, request.id))
+                    }
+                },
+                encode: { reply, _, _ in answer(reply) })),
+        SurfaceRoute(
+            .delete, "/onym/v1/questionnaires/:slug", scope: .admin,
+            operation: Operation(
+                id: "questionnaire_deactivate", summary: "Asks nobody any more. What was answered stays.",
+                responses: [document] + Native.problems([.notFound, .unprocessableContent])),
+            action: .command(
+                body: .optional,
+                decode: { request, _, _ throws(Rejection) in
+                    DecodedCommand(.setQuestionnaire(.deactivate(slug: request.parameters[0])))
+                },
+                encode: { reply, _, _ in answer(reply) })),
+    ]
+
+    private static func answer(_ reply: Reply) -> Response {
+        guard case .questionnaireSet(let questionnaire) = reply else {
+            preconditionFailure("A questionnaire was set, and something else was answered.")
+        }
+        return Native.json(.ok) { write(questionnaire, &$0) }
+    }
+
+    private static func write(_ questionnaire: Questionnaire, _ json: inout JSONWriter) {
+        json.key("id")
+        json.decimalString(questionnaire.id.rawValue)
+        json.key("slug")
+        json.string(questionnaire.slug)
+        json.key("name")
+        json.string(questionnaire.text.name)
+        json.key("description")
+        json.string(questionnaire.text.description)
+        json.key("active")
+        json.bool(questionnaire.text.isActive)
+        json.key("schema")
+        json.raw(questionnaire.text.schema)
+        json.key("made_at")
+        json.moment(questionnaire.madeAt)
+        json.key("changed_at")
+        json.moment(questionnaire.changedAt)
+    }
+
+    // MARK: - What the API's description says
+
+    private static let document = Operation.Answer(.ok, "The questionnaire.", schema: schema(isWhole: true))
+
+    private static func schema(isWhole: Bool) -> Schema {
+        let option = Schema.object([
+            .init("id", .string(), required: true), .init("label", .string(), required: true),
+        ])
+        let question = Schema.object([
+            .init("id", .string(), required: true),
+            .init("type", .string(oneOf: QuestionnaireDocument.kinds.map(\.name)), required: true),
+            .init("title", .string(), required: true), .init("subtitle", .string()), .init("required", .boolean()),
+            .init("placeholder", .string("Of a text.")), .init("multiline", .boolean("Of a text.")),
+            .init("options", .array(option)), .init("scale", .integer("Of a rating: 5.")),
+        ])
+        return .object([
+            .init("id", .string(), required: isWhole), .init("slug", .string(), required: isWhole),
+            .init("name", .string(), required: true), .init("description", .anyOf([.string(), .null])),
+            .init("active", .boolean("True unless said."), required: isWhole),
+            .init(
+                "schema",
+                .object([
+                    .init("version", .integer("1"), required: isWhole),
+                    .init("questions", .array(question), required: true),
+                ]), required: true),
+            .init("made_at", .string(), required: isWhole), .init("changed_at", .string(), required: isWhole),
+        ])
+    }
+}

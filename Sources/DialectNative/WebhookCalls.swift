@@ -1,0 +1,164 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// Addresses that are told what happens (spec/native.md, Changes).
+enum WebhookCalls {
+    private static let kindsAtMost = 100
+
+    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] { [list, make(sources), remove] }
+
+    private static let list = SurfaceRoute(
+        .get, "/onym/v1/webhooks", scope: .admin,
+        operation: Operation(
+            id: "webhooks_list", summary: "Lists the webhooks, and how far each has been told.",
+            responses: [.init(.ok, "Webhooks.", schema: .object([.init("webhooks", .array(schema), required: true)]))]
+                + Native.problems([])),
+        action: .query { _, caller, _ in
+            let project = caller.project
+            return { snapshot throws(StoreFault) in
+                var all: [(Webhook, Deliveries)] = []
+                for webhook in try Webhook.all(of: project, snapshot) {
+                    guard let deliveries = try Deliveries.of(webhook, snapshot) else { continue }
+                    all.append((webhook, deliveries))
+                }
+                return Native.json(.ok) { json in
+                    json.key("webhooks")
+                    json.array { json in
+                        for (webhook, deliveries) in all {
+                            json.object { json in
+                                write(webhook, &json)
+                                write(deliveries, &json)
+                            }
+                        }
+                    }
+                }
+            }
+        })
+
+    private static func make(_ sources: Native.Sources) -> SurfaceRoute {
+        SurfaceRoute(
+            .post, "/onym/v1/webhooks", scope: .admin,
+            operation: Operation(
+                id: "webhook_make", summary: "Has an address be told what happens from now on.",
+                description: """
+                    Each change is a POST with {"type","timestamp","data"}, of which data is the change as the feed has \
+                    it, and is signed as standardwebhooks.com says; the secret is shown here only. Changes of one person \
+                    come in order, each at least once: webhook-id tells which was there before. What is not answered \
+                    with 2xx is tried again for 24 hours, less and less often, and then parked. kinds names those \
+                    wanted, all without; after is where in the feed to begin, now unless said.
+                    """,
+                request: .object(
+                    [
+                        .init("url", .string("https://… or http://…"), required: true),
+                        .init("kinds", .array(.string(oneOf: ChangeEvent.Kind.allCases.map(\.rawValue)))),
+                        .init("after", .integer("The seq of a change; 0 for all that ever was.")),
+                    ], others: false),
+                responses: [.init(.created, "The webhook, and its secret.", schema: schema)]
+                    + Native.problems([.badRequest, .conflict, .unprocessableContent])),
+            action: .collect(
+                body: BufferedBody(),
+                decode: { request, _, tools throws(Rejection) in
+                    var (url, kinds, after): (String?, [ChangeEvent.Kind], Int64?) = (nil, [], nil)
+                    try AdminText.read(request, tools) { key, value throws(JSONFault) in
+                        switch key {
+                        case "url": url = try self.url(value)
+                        case "kinds":
+                            try value.forEachElement(at: "kinds") { element throws(JSONFault) in
+                                kinds.append(
+                                    try AdminText.one(element, at: "kinds[\(kinds.count)]", of: ChangeEvent.Kind.self))
+                            }
+                        case "after": after = try value.integer(at: "after")
+                        default: return false
+                        }
+                        return true
+                    }
+                    guard let url else { throw AdminText.wrong("url is required.", request.id) }
+                    guard kinds.count <= kindsAtMost else { throw AdminText.wrong("kinds are too many.", request.id) }
+                    let last = sources.counts().lastSequence
+                    guard (0...last.rawValue).contains(after ?? 0) else {
+                        throw AdminText.wrong("after must be the seq of a change, or 0.", request.id)
+                    }
+                    let wanted = kinds
+                    let tell = TellWebhook(
+                        .make(url: url, kinds: kinds, after: after.map(JournalSequence.init) ?? last))
+                    return CollectedCommand(.tellWebhook(tell)) { reply in
+                        guard case .webhookMade(let id, let at) = reply else {
+                            preconditionFailure("A webhook was to be made, and something else was done.")
+                        }
+                        return Native.json(.created) { json in
+                            write(Webhook(id: id, url: url, kinds: wanted, madeAt: at), &json)
+                            json.key("secret")
+                            json.string(sources.mint.webhookSecret(id))
+                        }
+                    }
+                }))
+    }
+
+    private static func url(_ value: JSONValue) throws(JSONFault) -> String {
+        let text = try value.string(at: "url")
+        let rest = ["https://", "http://"].first { text.hasPrefix($0) }.map { text.dropFirst($0.count) } ?? ""
+        guard Webhook.urlBytes.contains(text.utf8.count), let first = rest.utf8.first, first != UInt8(ascii: "/"),
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), !rest.prefix(while: { $0 != "/" }).contains("@")
+        else {
+            throw JSONFault(
+                .wrong("must be an address that begins with https:// or http://, without a user"), at: "url")
+        }
+        return text
+    }
+
+    private static let remove = SurfaceRoute(
+        .delete, "/onym/v1/webhooks/:id", scope: .admin,
+        operation: Operation(
+            id: "webhook_remove", summary: "Tells an address nothing more; what waits for it is dropped.",
+            responses: [.init(.ok, "It is gone.", schema: .object([.init("removed", .string(), required: true)]))]
+                + Native.problems([.notFound, .unprocessableContent])),
+        action: .command(
+            body: .optional,
+            decode: { request, _, _ throws(Rejection) in
+                DecodedCommand(.tellWebhook(TellWebhook(.remove(try AdminText.id(request, .webhook)))))
+            },
+            encode: { reply, _, _ in
+                guard case .webhookRemoved(let id) = reply else {
+                    preconditionFailure("A webhook was to be removed, and something else was done.")
+                }
+                return Native.json(.ok) { json in
+                    json.key("removed")
+                    json.decimalString(id)
+                }
+            }))
+
+    private static func write(_ webhook: Webhook, _ json: inout JSONWriter) {
+        json.key("id")
+        json.decimalString(webhook.id)
+        json.key("url")
+        json.string(webhook.url)
+        json.key("kinds")
+        json.array { json in for kind in webhook.kinds { json.string(kind.rawValue) } }
+        json.key("made_at")
+        json.moment(webhook.madeAt)
+    }
+
+    private static func write(_ deliveries: Deliveries, _ json: inout JSONWriter) {
+        json.key("delivered")
+        json.integer(deliveries.delivered)
+        json.key("read_to")
+        json.integer(Int(deliveries.cursor.rawValue))
+        json.key("waiting")
+        json.integer(deliveries.waiting.count)
+        json.key("parked")
+        json.integer(deliveries.parked.count)
+        json.key("paused")
+        json.bool(deliveries.isFull)
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("url", .string(), required: true),
+        .init("kinds", .array(.string()), required: true), .init("made_at", .string(), required: true),
+        .init("secret", .string("Shown once: whsec_…")), .init("delivered", .integer()), .init("read_to", .integer()),
+        .init("waiting", .integer()), .init("parked", .integer()),
+        .init("paused", .boolean("So many wait, or are parked, that the feed is not read on for it.")),
+    ])
+}

@@ -1,0 +1,261 @@
+/// A call that makes projects, apps and keys, or ends them.
+package struct Administer: Sendable {
+    package enum Subject: Sendable {
+        /// A project with its apps and keys, which are numbered among themselves.
+        case makeProject(SetUp)
+        case makeApp(App)
+        case makeKey(AccessKey)
+        /// Everything of a project, of an app, or one key is not taken any more. What was stored stays.
+        case revokeProject(ProjectID)
+        case revokeApp(AppID)
+        case revokeKey(KeyID)
+    }
+
+    package let subject: Subject
+    package init(_ subject: Subject) { self.subject = subject }
+
+    /// What there can be no more of, or what is not there. The names are part of messages.
+    package enum Noun: String, Sendable {
+        case project, app, key, webhook, delivery
+        case signingKey = "signing key"
+    }
+
+    package static let projectsAtMost = 1000
+    package static let appsPerProject = 200
+    package static let keysPerProject = 1000
+}
+
+/// What came of it. Secrets are not in it: only who has just made one can show it.
+package struct Administered: Equatable, Sendable {
+    /// Which of the calls it was.
+    package let kind: JournalEntry.Kind
+    package let at: Instant
+    package var projects: [ProjectID] = []
+    package var apps: [AppID] = []
+    package var keys: [KeyID] = []
+    /// Of the key or the secret that was made: whoever has another one in hand repeats a call that was answered before.
+    package var hash: KeyHash?
+
+    package init(_ kind: JournalEntry.Kind, at moment: Instant) {
+        self.kind = kind
+        at = moment
+    }
+}
+
+extension Administer {
+    /// - Parameter project: of the caller; what the call names has to be of it, but for projects themselves.
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let directory = view.directory
+        switch subject {
+        case .makeProject(let setUp): return try make(setUp, directory, stamp)
+        case .makeApp(let app): return try make(app, directory, stamp)
+        case .makeKey(let key): return try make(key, directory, stamp)
+        case .revokeProject(let id):
+            guard directory.projects[id] != nil else { throw .noSuch(.project) }
+            return revoke(
+                [id], directory.apps.values.filter { $0.project == id },
+                directory.keys.values.filter { $0.project == id }, stamp)
+        case .revokeApp(let id):
+            guard let app = directory.apps[id], app.project == project else { throw .noSuch(.app) }
+            return revoke([], [app], directory.keys.values.filter { $0.app == id }, stamp)
+        case .revokeKey(let id):
+            guard let key = directory.keys[id], key.project == project else { throw .noSuch(.key) }
+            return revoke([], [], [key], stamp)
+        }
+    }
+
+    private func make(_ setUp: SetUp, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+        guard directory.projects.count < Administer.projectsAtMost else { throw .tooMany(.project) }
+        let id = ProjectID(rawValue: (directory.projects.keys.map(\.rawValue).max() ?? 0) + 1)
+        let (apps, keys) = (directory.lastApp, directory.lastKey)
+        var done = Administered(.makeProject, at: stamp.at)
+        done.projects = [id]
+        done.hash = setUp.keys.first?.hash
+        var changes: [Change] = [.projectMade(Project(id: id, name: setUp.project.name, madeAt: stamp.at))]
+        for app in setUp.apps {
+            changes.append(.appMade(app.placed(AppID(rawValue: apps + app.id.rawValue), id, at: stamp.at)))
+        }
+        for key in setUp.keys {
+            let app = key.app.map { AppID(rawValue: apps + $0.rawValue) }
+            changes.append(.keyMade(key.placed(KeyID(rawValue: keys + key.id.rawValue), id, app, at: stamp.at)))
+        }
+        return decision(done, changes)
+    }
+
+    private func make(_ app: App, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+        let others = directory.apps.values.filter { $0.project == app.project }
+        guard others.count < Administer.appsPerProject else { throw .tooMany(.app) }
+        let app = app.placed(AppID(rawValue: directory.lastApp + 1), app.project, at: stamp.at)
+        var done = Administered(.makeApp, at: stamp.at)
+        done.apps = [app.id]
+        done.hash = app.secretHash
+        return decision(done, [.appMade(app)])
+    }
+
+    private func make(_ key: AccessKey, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+        let others = directory.keys.values.filter { $0.project == key.project }
+        guard others.count < Administer.keysPerProject else { throw .tooMany(.key) }
+        if let id = key.app {
+            guard let app = directory.apps[id], app.project == key.project, app.revokedAt == nil else {
+                throw .noSuch(.app)
+            }
+            guard app.dialect == key.kind.dialect else { throw .appOfOtherDialect(app.dialect) }
+        }
+        if key.kind == .linking {
+            let active = others.count { $0.kind == .linking && $0.app == key.app && $0.isValid(at: stamp.at) }
+            guard active < MakeLinkingKey.activeAtMost else { throw .linking(.tooManyKeys) }
+        }
+        let key = key.placed(KeyID(rawValue: directory.lastKey + 1), key.project, key.app, at: stamp.at)
+        var done = Administered(.makeKey, at: stamp.at)
+        done.keys = [key.id]
+        done.hash = key.hash
+        return decision(done, [.keyMade(key)])
+    }
+
+    /// What is revoked already stays as it is.
+    private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision {
+        var done = Administered(.revoke, at: stamp.at)
+        done.projects = projects
+        done.apps = apps.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
+        done.keys = keys.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
+        let changes =
+            done.apps.map { Change.appRevoked($0, at: stamp.at) } + done.keys.map { .keyRevoked($0, at: stamp.at) }
+        return changes.isEmpty ? Decision(reply: .administered(done)) : decision(done, changes)
+    }
+
+    private func decision(_ done: Administered, _ changes: [Change]) -> Decision {
+        Decision(reply: .administered(done), outcome: Outcome(kind: done.kind, person: nil, changes: changes))
+    }
+}
+
+extension Directory {
+    fileprivate var lastApp: Int64 { apps.keys.map(\.rawValue).max() ?? 0 }
+    fileprivate var lastKey: Int64 { keys.keys.map(\.rawValue).max() ?? 0 }
+}
+
+extension App {
+    fileprivate func placed(_ id: AppID, _ project: ProjectID, at moment: Instant) -> App {
+        App(
+            id: id, project: project, dialect: dialect, name: name, platform: platform, bundleID: bundleID,
+            publicID: publicID, secretHash: secretHash, webOrigins: webOrigins, madeAt: moment)
+    }
+}
+
+extension AccessKey {
+    fileprivate func placed(_ id: KeyID, _ project: ProjectID, _ app: AppID?, at moment: Instant) -> AccessKey {
+        AccessKey(
+            id: id, project: project, app: app, kind: kind, name: name, hash: hash, scopes: scopes, madeAt: moment,
+            expiresAt: expiresAt)
+    }
+}
+
+extension Administered {
+    func pack(into packer: inout Packer) {
+        packer.add(at)
+        packer.add(hash == nil ? 0 : 1 as UInt8)
+        if let hash { packer.add(hash.bytes) }
+        for ids in [projects.map { Int64($0.rawValue) }, apps.map(\.rawValue), keys.map(\.rawValue)] {
+            packer.add(UInt64(ids.count))
+            for id in ids { packer.add(UInt64(bitPattern: id)) }
+        }
+    }
+
+    init?(_ kind: JournalEntry.Kind, unpacking unpacker: inout Unpacker) {
+        guard let at = unpacker.instant(), let hasHash = unpacker.byte() else { return nil }
+        self.init(kind, at: at)
+        if hasHash == 1 {
+            guard let hash = unpacker.bytes().flatMap({ KeyHash($0.span) }) else { return nil }
+            self.hash = hash
+        }
+        guard let projects = unpacker.ids(), let apps = unpacker.ids(), let keys = unpacker.ids() else { return nil }
+        self.projects = projects.map { ProjectID(rawValue: Int32(truncatingIfNeeded: $0)) }
+        self.apps = apps.map(AppID.init)
+        self.keys = keys.map(KeyID.init)
+    }
+
+    var events: [ChangeEvent] {
+        func event(_ kind: ChangeEvent.Kind, _ name: String, _ id: Int64) -> ChangeEvent {
+            ChangeEvent(kind, nil, [.init(name, .id(id))])
+        }
+        let isEnd = kind == .revoke
+        return projects.map { event(isEnd ? .projectRevoked : .projectCreated, "project", Int64($0.rawValue)) }
+            + apps.map { event(isEnd ? .appRevoked : .appCreated, "app", $0.rawValue) }
+            + keys.map { event(isEnd ? .keyRevoked : .keyCreated, "key", $0.rawValue) }
+    }
+}
+
+extension Unpacker {
+    mutating func ids() -> [Int64]? {
+        guard let count = integer(), count <= 10_000 else { return nil }
+        var ids: [Int64] = []
+        for _ in 0..<count {
+            guard let id = integer() else { return nil }
+            ids.append(Int64(bitPattern: id))
+        }
+        return ids
+    }
+}
+
+/// A note that a key was used. It is made at most once an hour for each.
+package struct NoteKeyUse: Sendable {
+    package let key: KeyID
+    package let at: Instant
+
+    package init(_ key: KeyID, at moment: Instant) {
+        self.key = key
+        at = moment
+    }
+
+    package static func document(of key: KeyID) -> DocumentKey { DocumentKey(.keyUse, of: key.rawValue) }
+
+    /// When a key was used, as far as that was noted.
+    package static func lastUse(of key: KeyID, _ snapshot: any Snapshot) throws(StoreFault) -> Instant? {
+        guard let packed = try snapshot.document(document(of: key)) else { return nil }
+        var unpacker = Unpacker(packed)
+        return unpacker.instant()
+    }
+
+    func decide() -> Decision {
+        var packer = Packer()
+        packer.add(at)
+        let change = Change.documentPut(NoteKeyUse.document(of: key), PersonID(rawValue: 0), packer.bytes)
+        return Decision(reply: .noted, outcome: Outcome(kind: .noteKeyUse, person: nil, changes: [change]))
+    }
+}
+
+extension AccessKey.Kind {
+    /// What a key of this kind may do unless less is said; it can never do more.
+    package var scopes: ScopeSet {
+        switch self {
+        case .admin: ScopeSet(Scope.allCases)
+        case .idsync: [.identityRead, .identityWrite, .eventsWrite]
+        case .idsyncWeb: [.identityWrite, .eventsWrite]
+        case .claimClient, .claimImport: [.eventsWrite, .usersWrite]
+        // All that spec/claim.md 1.2 lets an agent hold: everything but `events:write`.
+        case .claimAgent:
+            [
+                .eventsRead, .funnelsRead, .funnelsWrite, .appsRead, .appsWrite, .projectsRead, .projectsWrite,
+                .metricsRead, .metricsWrite, .auditLogsRead, .usersWrite, .integrationsRead, .integrationsWrite,
+                .jobsRead, .jobsWrite, .issuesRead, .issuesWrite, .feedbackRead, .feedbackWrite, .questionnairesRead,
+                .questionnairesWrite, .reviewsRead, .reviewsWrite,
+            ]
+        case .entitlementsProject: [.accessRead, .usersWrite]
+        case .entitlementsSecret: [.accessRead, .accessWrite, .usersWrite]
+        case .linking: [.userLink, .userRead, .userDelete]
+        }
+    }
+
+    /// Whether a key of this kind belongs to an app, and not to the whole project.
+    package var needsApp: Bool {
+        switch self {
+        case .admin, .claimAgent: false
+        default: true
+        }
+    }
+}
+
+extension ScopeSet {
+    package func isSubset(of other: ScopeSet) -> Bool {
+        Scope.allCases.allSatisfy { !contains($0) || other.contains($0) }
+    }
+}

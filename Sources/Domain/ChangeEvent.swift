@@ -1,0 +1,170 @@
+/// Something that happened to people, as those who follow along are told of it (spec/native.md, Changes).
+///
+/// It refers to people, types and calls. The value of an identity or of a property is never in it, so that nothing has to
+/// be called back when a person is erased.
+package struct ChangeEvent: Equatable, Sendable {
+    /// The names are part of the API.
+    package enum Kind: String, CaseIterable, Sendable {
+        case personCreated = "person.created"
+        case personMerged = "person.merged"
+        case mergeUndone = "merge.undone"
+        case identityLinked = "identity.linked"
+        case identityMoved = "identity.moved"
+        case identityUnlinked = "identity.unlinked"
+        case aliasCreated = "alias.created"
+        case aliasUndone = "alias.undone"
+        case propertiesChanged = "properties.changed"
+        case entitlementGranted = "entitlement.granted"
+        case entitlementLost = "entitlement.lost"
+        case entitlementTransferred = "entitlement.transferred"
+        case personErased = "person.erased"
+        case codeRedeemed = "code.redeemed"
+        case installActivated = "install.activated"
+        case installBlocked = "install.blocked"
+        case installDeactivated = "install.deactivated"
+        case installDisabled = "install.disabled"
+        case installEnabled = "install.enabled"
+        case strategyChanged = "strategy.changed"
+        case projectCreated = "project.created"
+        case projectRevoked = "project.revoked"
+        case appCreated = "app.created"
+        case appRevoked = "app.revoked"
+        case keyCreated = "key.created"
+        case keyRevoked = "key.revoked"
+        case webhookCreated = "webhook.created"
+        case webhookRemoved = "webhook.removed"
+        case signingKeyCreated = "signing_key.created"
+        case signingKeyRetired = "signing_key.retired"
+        /// A known user was named without a token, where that is only watched.
+        case identityUnproven = "identity.unproven"
+        case refused
+    }
+
+    package enum Value: Equatable, Sendable {
+        case text(String)
+        case texts([String])
+        /// An id, which is written as a string of digits.
+        case id(Int64)
+        case number(Int64)
+    }
+
+    package struct Field: Equatable, Sendable {
+        package let name: String
+        package let value: Value
+
+        package init(_ name: String, _ value: Value) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    package let kind: Kind
+    package let person: PersonID?
+    package let data: [Field]
+    /// What a row says that stands for the data: a JSON object; nil where none does.
+    package let row: [UInt8]?
+
+    package init(_ kind: Kind, _ person: PersonID?, _ data: [Field] = [], row: [UInt8]? = nil) {
+        self.kind = kind
+        self.person = person
+        self.data = data
+        self.row = row
+    }
+}
+
+extension RecordedCall {
+    /// What there is to tell of the call. What only brought rows is not told.
+    package var events: [ChangeEvent] {
+        if case .refused(let code) = answer, kind == .unproven {
+            return [ChangeEvent(.identityUnproven, person, [.init("code", .text(code))])]
+        }
+        if case .refused(let code) = answer {
+            return [ChangeEvent(.refused, person, [.init("code", .text(code)), .init("call", .text(kind.name))])]
+        }
+        var events: [ChangeEvent] = []
+        for fact in facts {
+            switch fact {
+            case .personMade(let person): events.append(ChangeEvent(.personCreated, person))
+            case .linked(let person, let type, let value):
+                let field = ChangeEvent.Field("type", .text("\(type.name)"))
+                if let loser = loser(of: type, value) {
+                    events.append(ChangeEvent(.identityMoved, person, [field, .init("from", .id(loser.rawValue))]))
+                } else {
+                    events.append(ChangeEvent(.identityLinked, person, [field]))
+                }
+            case .unlinked(let person, let type, let value):
+                if kind == .erase { continue }
+                if isLinkedAgain(type, value) { continue }
+                events.append(
+                    ChangeEvent(.identityUnlinked, person, [.init("type", .text("\(type.name)"))]))
+            case .merged(let merge): events.append(ChangeEvent(.personMerged, merge.into, RecordedCall.data(merge)))
+            case .mergeUndone(let merge):
+                events.append(ChangeEvent(.mergeUndone, merge.into, RecordedCall.data(merge)))
+            case .personErased(let person): events.append(ChangeEvent(.personErased, person))
+            case .documentPut(let person, let document):
+                if kind == .erase { continue }
+                let dialect: Dialect
+                switch document {
+                case .attributes: dialect = .idsync
+                case .properties: dialect = .claim
+                case .accessProperties: dialect = .entitlements
+                default: continue
+                }
+                var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
+                if case .reply(.access(.propertiesSet(let saved, _))) = answer {
+                    data.append(.init("names", .texts(saved.map(\.name))))
+                }
+                events.append(ChangeEvent(.propertiesChanged, person, data))
+            case .rowsAdded(let person, let rows, _, let bodies):
+                let told: ChangeEvent.Kind
+                switch rows {
+                case .accessGranted: told = .entitlementGranted
+                case .accessLost: told = .entitlementLost
+                case .accessTransferred: told = .entitlementTransferred
+                default: continue
+                }
+                events += bodies.map { ChangeEvent(told, person, row: $0.isEmpty ? nil : $0) }
+            }
+        }
+        if kind == .redeemCode { events.append(ChangeEvent(.codeRedeemed, person)) }
+        if case .reply(.linking(.telling(_, let told))) = answer { events += told.map { ChangeEvent($0) } }
+        if case .reply(let reply) = answer { events += RecordedCall.events(reply, person) }
+        return events
+    }
+
+    /// Whose an identity was, that the call has given to somebody else.
+    private func loser(of type: IdentityType, _ value: String) -> PersonID? {
+        for case .unlinked(let person, type, value) in facts { return person }
+        return nil
+    }
+
+    private func isLinkedAgain(_ type: IdentityType, _ value: String) -> Bool {
+        facts.contains { if case .linked(_, type, value) = $0 { true } else { false } }
+    }
+
+    private static func data(_ merge: Merge) -> [ChangeEvent.Field] {
+        [
+            .init("merge", .text("m_\(merge.id.rawValue)")), .init("from", .id(merge.from.rawValue)),
+            .init("into", .id(merge.into.rawValue)), .init("rule", .text("\(merge.rule.name)")),
+        ]
+    }
+
+    /// What the answer tells beside the facts.
+    private static func events(_ reply: Reply, _ person: PersonID?) -> [ChangeEvent] {
+        switch reply {
+        case .aliased(.made(let alias)): [ChangeEvent(.aliasCreated, person, [.init("alias", .id(alias.rawValue))])]
+        case .aliasUndone(let alias): [ChangeEvent(.aliasUndone, person, [.init("alias", .id(alias.rawValue))])]
+        case .administered(let done): done.events
+        case .linking(.appMade(let app)): [ChangeEvent(.appCreated, nil, [.init("app", .id(app.rawValue))])]
+        case .linking(.keyMade(let key)): [ChangeEvent(.keyCreated, nil, [.init("key", .id(key.rawValue))])]
+        case .linking(.keyRevoked(let key)): [ChangeEvent(.keyRevoked, nil, [.init("key", .id(key.rawValue))])]
+        case .webhookMade(let id, _): [ChangeEvent(.webhookCreated, nil, [.init("webhook", .id(id))])]
+        case .webhookRemoved(let id): [ChangeEvent(.webhookRemoved, nil, [.init("webhook", .id(id))])]
+        case .signingKeyMade(let key): [ChangeEvent(.signingKeyCreated, nil, [.init("signing_key", .id(key.id))])]
+        case .signingKeyRetired(let key): [ChangeEvent(.signingKeyRetired, nil, [.init("signing_key", .id(key.id))])]
+        case .strategySet(let version, _):
+            [ChangeEvent(.strategyChanged, nil, [.init("version", .number(Int64(version)))])]
+        default: []
+        }
+    }
+}

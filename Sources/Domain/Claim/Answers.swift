@@ -1,0 +1,393 @@
+/// What somebody answers to one question.
+package enum AnswerValue: Equatable, Sendable {
+    case text(String)
+    case choices([String])
+    case number(Int64)
+    /// No answer: one that was given is taken away.
+    case nothing
+    /// What is no answer to any question.
+    case other
+}
+
+/// Why answers are not taken. Each names the question.
+package enum AnswerFault: Equatable, Sendable {
+    case unknownQuestion(String)
+    case isRequired(String)
+    case mustBeText(String)
+    case tooLong(String)
+    case mustBeOption(String)
+    case mustBeOptions(String)
+    case mustBeInteger(String, ClosedRange<Int64>)
+}
+
+/// A call that brings answers to a questionnaire: some of them, or with them all (spec/claim.md 1.7).
+package struct AnswerQuestionnaire: Sendable {
+    package let slug: String
+    package let user: Identity
+    package let answers: [(question: String, value: AnswerValue)]
+    /// Whether that was all: from now on the user has responded.
+    package let isComplete: Bool
+    /// Where it was answered: a JSON object that has some member.
+    package let details: [UInt8]
+    package let sighting: AppUser.Sighting
+
+    package init(
+        slug: String, user: Identity, answers: [(question: String, value: AnswerValue)], isComplete: Bool,
+        details: [UInt8], sighting: AppUser.Sighting
+    ) {
+        self.slug = slug
+        self.user = user
+        self.answers = answers
+        self.isComplete = isComplete
+        self.details = details
+        self.sighting = sighting
+    }
+
+    /// What the call carries, roughly, in bytes.
+    var byteCount: Int {
+        answers.reduce(512 + details.count) { bytes, answer in
+            switch answer.value {
+            case .text(let text): bytes + 64 + text.utf8.count
+            case .choices(let choices): choices.reduce(bytes + 64) { $0 + $1.utf8.count }
+            case .number, .nothing, .other: bytes + 64
+            }
+        }
+    }
+}
+
+/// The answer to ``AnswerQuestionnaire``.
+package struct Answered: Equatable, Sendable {
+    package let id: ResponseID
+    /// When the first of the answers came.
+    package let at: Instant
+    package let isFirst: Bool
+    /// Whether the call made a response of the draft.
+    package let wasSubmitted: Bool
+
+    package init(id: ResponseID, at: Instant, isFirst: Bool, wasSubmitted: Bool) {
+        self.id = id
+        self.at = at
+        self.isFirst = isFirst
+        self.wasSubmitted = wasSubmitted
+    }
+}
+
+/// A user's answers to a questionnaire: made once, never reused.
+package struct ResponseID: Hashable, Sendable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+}
+
+/// The answers that one person gave to a questionnaire: a draft, or submitted.
+///
+/// Of a draft that somebody goes on with who has claimed it, each of the two has its own answers; what is submitted is
+/// whole.
+package struct QuestionnaireResponse: Equatable, Sendable {
+    package let id: ResponseID
+    package let madeAt: Instant
+    private var changedAt: Instant
+    /// The call that wrote it: of two calls the later has the larger one.
+    fileprivate var call: PersonID
+    package private(set) var submittedAt: Instant?
+    private(set) var entries: [String: Entry] = [:]
+
+    struct Entry: Equatable, Sendable {
+        let value: AnswerValue
+        let call: PersonID
+    }
+
+    init(id: ResponseID, madeAt: Instant, _ stamp: Stamp) {
+        self.id = id
+        self.madeAt = madeAt
+        changedAt = stamp.at
+        call = stamp.person
+    }
+
+    mutating func set(_ answers: [(question: String, value: AnswerValue)], _ stamp: Stamp) {
+        changedAt = stamp.at
+        call = stamp.person
+        for answer in answers { entries[answer.question] = Entry(value: answer.value, call: stamp.person) }
+    }
+
+    /// Makes it whole: there are these answers, and no others.
+    mutating func submit(_ answers: [String: AnswerValue], _ stamp: Stamp) {
+        entries = [:]
+        set(answers.map { ($0.key, $0.value) }, stamp)
+        submittedAt = stamp.at
+    }
+
+    /// Whether it is a draft that nobody has gone on with for so long that it is not read any more.
+    func isStale(at now: Instant) -> Bool {
+        submittedAt == nil && now.milliseconds - changedAt.milliseconds >= QuestionnaireResponse.draftMilliseconds
+    }
+
+    package static let draftDays: Int64 = 90
+    private static let draftMilliseconds = draftDays * 24 * 3600 * 1000
+
+    /// One for each person and questionnaire. Responses of nobody in particular have one each, by their own ids.
+    static func key(_ holder: Int64, _ questionnaire: QuestionnaireID) -> DocumentKey {
+        DocumentKey(
+            .response,
+            hash: Hash128(
+                high: UInt64(bitPattern: questionnaire.rawValue), low: UInt64(bitPattern: holder)))
+    }
+
+    var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(madeAt)
+        packer.add(changedAt)
+        packer.add(UInt64(bitPattern: call.rawValue))
+        packer.add(submittedAt == nil ? 0 : 1 as UInt8)
+        if let submittedAt { packer.add(submittedAt) }
+        for (question, entry) in entries.sorted(by: { $0.key < $1.key }) {
+            packer.add(question)
+            packer.add(UInt64(bitPattern: entry.call.rawValue))
+            switch entry.value {
+            case .nothing, .other: packer.add(0 as UInt8)
+            case .text(let text):
+                packer.add(1 as UInt8)
+                packer.add(text)
+            case .choices(let choices):
+                packer.add(2 as UInt8)
+                packer.add(UInt64(choices.count))
+                for choice in choices { packer.add(choice) }
+            case .number(let number):
+                packer.add(3 as UInt8)
+                packer.add(UInt64(bitPattern: number))
+            }
+        }
+        return packer.bytes
+    }
+
+    init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let id = unpacker.integer(), let madeAt = unpacker.instant(), let changedAt = unpacker.instant(),
+            let call = unpacker.person(), let isSubmitted = unpacker.byte()
+        else { return nil }
+        self.init(
+            id: ResponseID(rawValue: Int64(bitPattern: id)), madeAt: madeAt, Stamp(at: changedAt, person: call))
+        if isSubmitted == 1 { submittedAt = unpacker.instant() }
+        while !unpacker.isAtEnd {
+            guard let question = unpacker.text(), let call = unpacker.person(), let kind = unpacker.byte()
+            else { return nil }
+            switch kind {
+            case 0: entries[question] = Entry(value: .nothing, call: call)
+            case 1:
+                guard let text = unpacker.text() else { return nil }
+                entries[question] = Entry(value: .text(text), call: call)
+            case 2:
+                guard let count = unpacker.integer() else { return nil }
+                var choices: [String] = []
+                for _ in 0..<count {
+                    guard let choice = unpacker.text() else { return nil }
+                    choices.append(choice)
+                }
+                entries[question] = Entry(value: .choices(choices), call: call)
+            case 3:
+                guard let number = unpacker.integer() else { return nil }
+                entries[question] = Entry(value: .number(Int64(bitPattern: number)), call: call)
+            default: return nil
+            }
+        }
+    }
+}
+
+/// The answers of several people who are one: what was submitted goes before a draft, and among equals the known one's
+/// before an anonymous one's where both are from before they were merged; else the newest. The others are hidden, and are
+/// there again where the merge is undone.
+package struct FoldedResponse: Sendable {
+    package let response: QuestionnaireResponse
+    /// Who has it.
+    package let holder: PersonID
+    package let answers: [String: AnswerValue]
+
+    /// Folds the documents of a group; nil where there is nothing but drafts that are stale.
+    package init?<Failure>(
+        root: PersonID, _ merges: [Merge], at now: Instant, document: (PersonID) throws(Failure) -> [UInt8]?
+    ) throws(Failure) {
+        var all: [QuestionnaireResponse] = []
+        var folded: (response: QuestionnaireResponse, holder: PersonID)?
+        func fold(_ person: PersonID, by merge: MergeID?) throws(Failure) {
+            guard let response = try document(person).flatMap(QuestionnaireResponse.init(packed:)),
+                !response.isStale(at: now)
+            else { return }
+            all.append(response)
+            if let known = folded?.response, let merge, !FoldedResponse.replaces(response, known, merge) { return }
+            folded = (response, person)
+        }
+        try fold(root, by: nil)
+        var seen: Set<PersonID> = [root]
+        for merge in merges {
+            for person in [merge.into, merge.from] where seen.insert(person).inserted {
+                try fold(person, by: merge.id)
+            }
+        }
+        guard let folded else { return nil }
+        response = folded.response
+        holder = folded.holder
+        let parts = response.submittedAt == nil ? all.filter { $0.id == folded.response.id } : [response]
+        answers = FoldedResponse.answers(parts)
+    }
+
+    /// A response of nobody in particular.
+    init(_ response: QuestionnaireResponse, of holder: PersonID) {
+        self.response = response
+        self.holder = holder
+        answers = FoldedResponse.answers([response])
+    }
+
+    /// To each question the newest answer.
+    private static func answers(_ parts: [QuestionnaireResponse]) -> [String: AnswerValue] {
+        var entries: [String: QuestionnaireResponse.Entry] = [:]
+        for part in parts { entries.merge(part.entries) { $0.call > $1.call ? $0 : $1 } }
+        return entries.mapValues(\.value).filter { $0.value != .nothing }
+    }
+
+    /// Whether what somebody has who joined goes before what was there.
+    private static func replaces(
+        _ new: QuestionnaireResponse, _ known: QuestionnaireResponse, _ merge: MergeID
+    ) -> Bool {
+        let isSubmitted = new.submittedAt != nil
+        if isSubmitted != (known.submittedAt != nil) { return isSubmitted }
+        if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
+        return new.call > known.call
+    }
+}
+
+extension AnswerQuestionnaire {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard let questionnaire = view.questionnaire(slug, in: project) else { throw .noSuchQuestionnaire }
+        guard questionnaire.text.isActive else { throw .notEligible(.inactive) }
+        let holder = view.holder(of: user)
+        let isNobody = user.type == .claimNobody
+        let before = isNobody ? nil : holder.flatMap { view.response(of: $0, to: questionnaire.id, at: stamp.at) }
+        if let holder, !isNobody {
+            let properties = view.properties(of: view.members(of: holder))
+            if properties[Questionnaire.dismissalProperty] != nil { throw .notEligible(.globallyDismissed) }
+            if before?.response.submittedAt != nil { throw .notEligible(.alreadyResponded) }
+        }
+        let merged = try merge(into: questionnaire.fitting(before?.answers ?? [:]), questionnaire.text.questions)
+
+        var people = PeopleMaker(stamp)
+        let person = holder ?? people.make(user)
+        let id = before?.response.id ?? ResponseID(rawValue: stamp.person.rawValue)
+        // What the person has from before a merge that hides it stays as it is, for when the merge is undone.
+        var target = isNobody ? id.rawValue : person.rawValue
+        if let before, let own = view.ownResponse(target, questionnaire.id), own.id != id, !own.isStale(at: stamp.at) {
+            target = before.holder.rawValue
+        }
+        let known = view.ownResponse(target, questionnaire.id).flatMap { $0.id == id ? $0 : nil }
+        var response =
+            known ?? QuestionnaireResponse(id: id, madeAt: before?.response.madeAt ?? stamp.at, stamp)
+        if isComplete { response.submit(merged, stamp) } else { response.set(answers, stamp) }
+        let owner = isNobody ? person : PersonID(rawValue: target)
+        var changes = people.changes
+        changes.append(
+            .documentPut(QuestionnaireResponse.key(target, questionnaire.id), owner, response.packed))
+        if isComplete || isNobody { changes.append(.rowAdded(person, row(of: response, to: questionnaire, stamp))) }
+        changes += sighting.changes(of: person, stamp, view)
+        let answered = Answered(
+            id: id, at: response.madeAt, isFirst: before == nil, wasSubmitted: isComplete)
+        return Decision(
+            reply: .answered(answered), outcome: Outcome(kind: .answer, person: person, changes: changes))
+    }
+
+    /// The row that tells of a response: which one it is, and where it was given. The answers are with the person.
+    private func row(
+        of response: QuestionnaireResponse, to questionnaire: Questionnaire, _ stamp: Stamp
+    ) -> Row {
+        let members = """
+            "response_id":"\(response.id.rawValue)","questionnaire_id":"\(questionnaire.id.rawValue)",\
+            "slug":"\(questionnaire.slug)"
+            """
+        return Row(.answer, at: stamp.at, body: details.object(beginningWith: members))
+    }
+
+    /// All answers after the call.
+    private func merge(
+        into before: [String: AnswerValue], _ questions: [Questionnaire.Question]
+    ) throws(Refusal) -> [String: AnswerValue] {
+        var merged = before
+        for (id, value) in answers {
+            guard let question = questions.first(where: { $0.id == id }) else { throw .badAnswer(.unknownQuestion(id)) }
+            if let fault = question.fault(of: value) { throw .badAnswer(fault) }
+            merged[id] = value == .nothing ? nil : value
+        }
+        if isComplete, let missing = questions.first(where: { $0.isRequired && merged[$0.id] == nil }) {
+            throw .badAnswer(.isRequired(missing.id))
+        }
+        return merged
+    }
+}
+
+extension Questionnaire {
+    /// The answers that fit the questions, which may have changed since they were given.
+    package func fitting(_ answers: [String: AnswerValue]) -> [String: AnswerValue] {
+        answers.filter { answer in
+            text.questions.first { $0.id == answer.key }.map { $0.fault(of: answer.value) == nil } ?? false
+        }
+    }
+}
+
+extension Questionnaire.Question {
+    /// Why something is no answer to the question; nil where it is one.
+    func fault(of value: AnswerValue) -> AnswerFault? {
+        switch (kind, value) {
+        case (_, .nothing): nil
+        case (.text, .text(let text)): text.utf16.count <= Questionnaire.Question.textUnits ? nil : .tooLong(id)
+        case (.text, _): .mustBeText(id)
+        case (.singleChoice, .text(let option)): options.contains(option) ? nil : .mustBeOption(id)
+        case (.singleChoice, _): .mustBeOption(id)
+        case (.multiChoice, .choices(let choices)):
+            Set(choices).count == choices.count && choices.allSatisfy(options.contains) ? nil : .mustBeOptions(id)
+        case (.multiChoice, _): .mustBeOptions(id)
+        case (.rating, .number(Questionnaire.Question.rating)), (.nps, .number(Questionnaire.Question.nps)): nil
+        case (.rating, _): .mustBeInteger(id, Questionnaire.Question.rating)
+        case (.nps, _): .mustBeInteger(id, Questionnaire.Question.nps)
+        }
+    }
+}
+
+extension View {
+    /// What is kept under a holder, whoever that is one with.
+    fileprivate func ownResponse(_ holder: Int64, _ questionnaire: QuestionnaireID) -> QuestionnaireResponse? {
+        document(QuestionnaireResponse.key(holder, questionnaire)).flatMap(QuestionnaireResponse.init(packed:))
+    }
+
+    fileprivate func response(
+        of person: PersonID, to questionnaire: QuestionnaireID, at now: Instant
+    ) -> FoldedResponse? {
+        FoldedResponse(root: root(of: person), merges(of: person), at: now) { person in
+            document(QuestionnaireResponse.key(person.rawValue, questionnaire))
+        }
+    }
+}
+
+extension Snapshot {
+    /// The answers of a person, and whoever is one with it.
+    package func response(
+        of person: PersonID, to questionnaire: QuestionnaireID, at now: Instant
+    ) throws(StoreFault) -> FoldedResponse? {
+        try FoldedResponse(root: root(of: person), merges(of: person), at: now) { person throws(StoreFault) in
+            try document(QuestionnaireResponse.key(person.rawValue, questionnaire))
+        }
+    }
+
+    /// The answers of nobody in particular that have an id.
+    package func response(
+        _ id: ResponseID, of nobody: PersonID, to questionnaire: QuestionnaireID
+    ) throws(StoreFault) -> FoldedResponse? {
+        try document(QuestionnaireResponse.key(id.rawValue, questionnaire))
+            .flatMap(QuestionnaireResponse.init(packed:)).map { FoldedResponse($0, of: nobody) }
+    }
+
+    /// Whether a person wants to be asked nothing.
+    package func hasDismissedQuestionnaires(_ person: PersonID) throws(StoreFault) -> Bool {
+        let properties = try FoldedAttributes(root: root(of: person), merges(of: person)) {
+            person throws(StoreFault) in
+            try document(DocumentKey(.properties, of: person))
+        }
+        return properties.entries[Questionnaire.dismissalProperty] != nil
+    }
+}

@@ -1,0 +1,118 @@
+/// What a project has said of its funnels and metrics, by their slugs. It is one document of the project.
+package struct Definitions: Equatable, Sendable {
+    /// A way that users shall go, step by step.
+    package struct Funnel: Equatable, Sendable {
+        /// A step: what it is called, and what events call it.
+        package struct Step: Equatable, Sendable {
+            package let name: String
+            package let event: String
+
+            package init(name: String, event: String) {
+                self.name = name
+                self.event = event
+            }
+        }
+
+        package let name: String
+        package let steps: [Step]
+
+        package init(name: String, steps: [Step]) {
+            self.name = name
+            self.steps = steps
+        }
+
+        /// As many steps as a funnel may have.
+        package static let steps = 1...20
+    }
+
+    package internal(set) var funnels: [String: Funnel] = [:]
+    /// What metrics are called. One that nobody named is counted all the same.
+    package internal(set) var metrics: [String: String] = [:]
+
+    package init() {}
+
+    /// As many funnels, and as many metrics, as a project may define.
+    package static let limit = 200
+
+    package static func key(of project: ProjectID) -> DocumentKey {
+        DocumentKey(.definitions, of: Int64(project.rawValue))
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(funnels.count))
+        for (slug, funnel) in funnels.sorted(by: { $0.key < $1.key }) {
+            packer.add(slug)
+            packer.add(funnel.name)
+            packer.add(UInt64(funnel.steps.count))
+            for step in funnel.steps {
+                packer.add(step.name)
+                packer.add(step.event)
+            }
+        }
+        for (slug, name) in metrics.sorted(by: { $0.key < $1.key }) {
+            packer.add(slug)
+            packer.add(name)
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let count = unpacker.integer() else { return nil }
+        for _ in 0..<count {
+            guard let slug = unpacker.text(), let name = unpacker.text(), let count = unpacker.integer() else {
+                return nil
+            }
+            var steps: [Funnel.Step] = []
+            for _ in 0..<count {
+                guard let name = unpacker.text(), let event = unpacker.text() else { return nil }
+                steps.append(Funnel.Step(name: name, event: event))
+            }
+            funnels[slug] = Funnel(name: name, steps: steps)
+        }
+        while !unpacker.isAtEnd {
+            guard let slug = unpacker.text(), let name = unpacker.text() else { return nil }
+            metrics[slug] = name
+        }
+    }
+}
+
+/// A call that says what a funnel or a metric is, or that there is none any more.
+package struct Define: Sendable {
+    package enum Subject: Equatable, Sendable {
+        case funnel(Definitions.Funnel?)
+        case metric(name: String?)
+    }
+
+    package let slug: String
+    package let subject: Subject
+
+    package init(slug: String, _ subject: Subject) {
+        self.slug = slug
+        self.subject = subject
+    }
+}
+
+extension Define {
+    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let key = Definitions.key(of: project)
+        let before = view.document(key).flatMap(Definitions.init(packed:)) ?? Definitions()
+        var after = before
+        switch subject {
+        case .funnel(let funnel): after.funnels[slug] = funnel
+        case .metric(let name): after.metrics[slug] = name
+        }
+        if max(after.funnels.count, after.metrics.count) > Definitions.limit { throw .tooManyDefinitions }
+        guard after != before else { return Decision(reply: .defined) }
+        // It is about no person.
+        let change = Change.documentPut(key, PersonID(rawValue: 0), after.packed)
+        return Decision(reply: .defined, outcome: Outcome(kind: .define, person: nil, changes: [change]))
+    }
+
+    /// What the call carries, roughly, in bytes.
+    var byteCount: Int {
+        guard case .funnel(let funnel?) = subject else { return 256 }
+        return funnel.steps.reduce(256) { $0 + 16 + $1.name.utf8.count + $1.event.utf8.count }
+    }
+}

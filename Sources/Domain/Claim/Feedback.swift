@@ -1,0 +1,118 @@
+/// A call that brings what a user has to say (spec/claim.md 1.7).
+package struct SendFeedback: Sendable {
+    package let user: Identity
+    /// What was said, and where: a JSON object that has some member.
+    package let body: [UInt8]
+    package let sighting: AppUser.Sighting
+
+    package init(user: Identity, body: [UInt8], sighting: AppUser.Sighting) {
+        self.user = user
+        self.body = body
+        self.sighting = sighting
+    }
+}
+
+/// Something that a user had to say: made once, never reused.
+package struct FeedbackID: Hashable, Sendable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+
+    var documentKey: DocumentKey { DocumentKey(.feedback, of: rawValue) }
+}
+
+/// The answer to ``SendFeedback``.
+package struct SentFeedback: Equatable, Sendable {
+    package let id: FeedbackID
+    package let at: Instant
+
+    package init(id: FeedbackID, at: Instant) {
+        self.id = id
+        self.at = at
+    }
+}
+
+extension SendFeedback {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+        var people = PeopleMaker(stamp)
+        let person = view.holder(of: user) ?? people.make(user)
+        let id = FeedbackID(rawValue: stamp.person.rawValue)
+        let row = Row(.feedback, at: stamp.at, body: body.object(beginningWith: #""feedback_id":"\#(id.rawValue)""#))
+        let state = FeedbackState(id: id, project: project, person: person)
+        let changes = people.changes + [.rowAdded(person, row), state.put] + sighting.changes(of: person, stamp, view)
+        return Decision(
+            reply: .feedbackSent(SentFeedback(id: id, at: stamp.at)),
+            outcome: Outcome(kind: .sendFeedback, person: person, changes: changes))
+    }
+}
+
+/// A call that hides what a user had to say. It stays where it is: a claim does not bring it back.
+package struct DeleteFeedback: Sendable {
+    package let feedback: FeedbackID
+    package init(_ feedback: FeedbackID) { self.feedback = feedback }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let packed = view.document(feedback.documentKey)
+        guard var state = packed.flatMap({ FeedbackState(id: feedback, packed: $0) }), state.project == project,
+            state.deletedAt == nil
+        else { throw .noSuchFeedback }
+        state.deletedAt = stamp.at
+        return Decision(
+            reply: .feedbackDeleted(feedback),
+            outcome: Outcome(kind: .deleteFeedback, person: state.person, changes: [state.put]))
+    }
+}
+
+/// What is kept of feedback beside its row, which never changes.
+struct FeedbackState: Equatable, Sendable {
+    let id: FeedbackID
+    let project: ProjectID
+    let person: PersonID
+    var deletedAt: Instant?
+
+    init(id: FeedbackID, project: ProjectID, person: PersonID) {
+        self.id = id
+        self.project = project
+        self.person = person
+    }
+
+    var put: Change {
+        var packer = Packer()
+        packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
+        packer.add(UInt64(bitPattern: person.rawValue))
+        if let deletedAt { packer.add(deletedAt) }
+        return .documentPut(id.documentKey, person, packer.bytes)
+    }
+
+    init?(id: FeedbackID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let project = unpacker.integer(), let person = unpacker.person() else { return nil }
+        self.init(id: id, project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)), person: person)
+        if !unpacker.isAtEnd { deletedAt = unpacker.instant() }
+    }
+}
+
+extension Snapshot {
+    /// Whether feedback was deleted, or is unknown.
+    package func isDeleted(_ feedback: FeedbackID) throws(StoreFault) -> Bool {
+        guard let packed = try document(feedback.documentKey),
+            let state = FeedbackState(id: feedback, packed: packed)
+        else { return true }
+        return state.deletedAt != nil
+    }
+}
+
+extension [UInt8] {
+    /// The bytes of a JSON object that has some member, with more before it.
+    func object(beginningWith members: String) -> [UInt8] {
+        precondition(count > 2, "An object that has no member cannot be gone on with.")
+        return Array("{\(members),".utf8) + dropFirst()
+    }
+}
+
+extension AppUser.Sighting {
+    /// What it changes of somebody.
+    func changes<V: View>(of person: PersonID, _ stamp: Stamp, _ view: V) -> [Change] {
+        var user = AppUser(of: person, view) ?? AppUser(of: person, at: since ?? stamp.at)
+        return user.see(self, at: stamp.at) ? [user.put] : []
+    }
+}

@@ -1,0 +1,53 @@
+/// What those are told who follow what happens to a person's access.
+enum AccessEvent {
+    case granted(entitlement: String)
+    case revoked(entitlement: String)
+    case purchased(Purchase)
+    case transferred(Purchase, [PersonID], [PersonID])
+    case propertiesSet([AccessProperty])
+
+    func row(_ stamp: Stamp) -> Row { Row(kind, at: stamp.at, body: Array(body.utf8)) }
+
+    private var kind: RowKind {
+        switch self {
+        case .granted, .purchased: .accessGranted
+        case .revoked: .accessLost
+        case .transferred: .accessTransferred
+        case .propertiesSet: .accessProperties
+        }
+    }
+
+    private var body: String {
+        switch self {
+        case .granted(let entitlement), .revoked(let entitlement):
+            "{\"entitlement\":\(AccessEvent.quoted(entitlement)),\"source\":\"manual\"}"
+        case .purchased(let purchase):
+            "{\"product\":\(AccessEvent.quoted(purchase.product)),\"transaction\":\(AccessEvent.quoted(purchase.transaction))}"
+        case .transferred(let purchase, let from, let to):
+            "{\"product\":\(AccessEvent.quoted(purchase.product)),\"transaction\":\(AccessEvent.quoted(purchase.transaction)),\"from\":\(AccessEvent.list(from)),\"to\":\(AccessEvent.list(to))}"
+        case .propertiesSet(let properties):
+            "{"
+                + properties.map { "\(AccessEvent.quoted($0.name)):\(AccessEvent.quoted($0.value))" }
+                .joined(separator: ",") + "}"
+        }
+    }
+
+    private static func list(_ people: [PersonID]) -> String {
+        "[" + people.map { "\"\($0.rawValue)\"" }.joined(separator: ",") + "]"
+    }
+
+    /// A text as JSON writes it.
+    static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case "\u{0}"..<" ":
+                let digits = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

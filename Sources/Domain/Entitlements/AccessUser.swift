@@ -1,0 +1,131 @@
+/// What access keeps of an install's user: by which names it goes, what its store account has paid for, what the identity
+/// that is linked to it owns, and what it was granted by hand.
+package struct AccessUser: Equatable, Sendable {
+    /// Access that somebody gave by hand. It stays with whom it was given to (spec/entitlements.md 2.4, rule 7).
+    package struct Grant: Equatable, Sendable {
+        package let entitlement: String
+        package let startedAt: Instant
+        /// Nil for ever.
+        package let expiresAt: Instant?
+        /// Whether it was given to the identity, else to the install.
+        package let isOfIdentity: Bool
+
+        package func isActive(at moment: Instant) -> Bool { expiresAt.map { moment < $0 } ?? true }
+    }
+
+    package let person: PersonID
+    /// What the install calls itself.
+    package let id: String
+    package let madeAt: Instant
+    /// Whether the install says that it is one for trying out.
+    package let isForTrying: Bool
+    /// What the app calls the signed-in user that this one stands for; given once, for ever.
+    package internal(set) var identity: String?
+    /// The store accounts with names that it was seen to pay with.
+    package internal(set) var accounts: [Hash128] = []
+    /// Purchases that may be its store account's, and that may be its identity's. The purchase itself has the last word.
+    package internal(set) var paid: [PurchaseID] = []
+    package internal(set) var owned: [PurchaseID] = []
+    package internal(set) var grants: [Grant] = []
+
+    /// As many purchases as one principal may have.
+    package static let purchasesPerUser = 1000
+    package static let accountsPerUser = 32
+    static let grantsPerUser = 1000
+
+    init(_ person: PersonID, id: String, madeAt: Instant, isForTrying: Bool) {
+        self.person = person
+        self.id = id
+        self.madeAt = madeAt
+        self.isForTrying = isForTrying
+    }
+
+    static func key(_ person: PersonID) -> DocumentKey { DocumentKey(.accessUser, of: person) }
+
+    var put: Change { .documentPut(AccessUser.key(person), person, packed) }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(id)
+        packer.add(madeAt)
+        packer.add(isForTrying ? 1 : 0 as UInt8)
+        packer.add(identity == nil ? 0 : 1 as UInt8)
+        if let identity { packer.add(identity) }
+        for list in [accounts, paid.map(\.hash), owned.map(\.hash)] {
+            packer.add(UInt64(list.count))
+            for hash in list { packer.add(hash) }
+        }
+        packer.add(UInt64(grants.count))
+        for grant in grants {
+            packer.add(grant.entitlement)
+            packer.add(grant.startedAt)
+            packer.add(optional: grant.expiresAt)
+            packer.add(grant.isOfIdentity ? 1 : 0 as UInt8)
+        }
+        return packer.bytes
+    }
+
+    package init?(_ person: PersonID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let id = unpacker.text(), let madeAt = unpacker.instant(), let isForTrying = unpacker.byte(),
+            let hasIdentity = unpacker.byte()
+        else { return nil }
+        self.init(person, id: id, madeAt: madeAt, isForTrying: isForTrying == 1)
+        if hasIdentity == 1 {
+            guard let identity = unpacker.text() else { return nil }
+            self.identity = identity
+        }
+        guard let accounts = unpacker.hashes(), let paid = unpacker.hashes(), let owned = unpacker.hashes(),
+            let count = unpacker.integer()
+        else { return nil }
+        self.accounts = accounts
+        self.paid = paid.map(PurchaseID.init)
+        self.owned = owned.map(PurchaseID.init)
+        for _ in 0..<count {
+            guard let entitlement = unpacker.text(), let startedAt = unpacker.instant(),
+                let expiresAt = unpacker.optionalInstant(), let isOfIdentity = unpacker.byte()
+            else { return nil }
+            grants.append(
+                Grant(
+                    entitlement: entitlement, startedAt: startedAt, expiresAt: expiresAt,
+                    isOfIdentity: isOfIdentity == 1))
+        }
+    }
+}
+
+/// What a store account with a name has paid for, whichever installs use it.
+struct NamedAccount: Equatable, Sendable {
+    let hash: Hash128
+    var paid: [PurchaseID] = []
+
+    static func key(_ hash: Hash128) -> DocumentKey { DocumentKey(.storeAccount, hash: hash) }
+
+    /// It is about nobody in particular, and goes with the last purchase.
+    var put: Change { .documentPut(NamedAccount.key(hash), PersonID(rawValue: 0), paid.isEmpty ? [] : packed) }
+
+    var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(paid.count))
+        for purchase in paid { packer.add(purchase.hash) }
+        return packer.bytes
+    }
+
+    init(_ hash: Hash128, packed: [UInt8]?) {
+        self.hash = hash
+        guard let packed else { return }
+        var unpacker = Unpacker(packed)
+        paid = unpacker.hashes()?.map(PurchaseID.init) ?? []
+    }
+}
+
+extension Unpacker {
+    mutating func hashes() -> [Hash128]? {
+        guard let count = integer() else { return nil }
+        var hashes: [Hash128] = []
+        for _ in 0..<count {
+            guard let hash = hash() else { return nil }
+            hashes.append(hash)
+        }
+        return hashes
+    }
+}

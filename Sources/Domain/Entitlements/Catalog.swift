@@ -1,0 +1,172 @@
+/// What a project sells: its entitlements, and which products give which of them, for how long.
+package struct Catalog: Equatable, Sendable {
+    package struct Entitlement: Equatable, Sendable {
+        package let id: String
+        package let name: String?
+
+        package init(id: String, name: String?) {
+            self.id = id
+            self.name = name
+        }
+    }
+
+    package struct Product: Equatable, Sendable {
+        /// The raw values are stored: they never change.
+        package enum Kind: UInt8, CaseIterable, Sendable {
+            case subscription = 1
+            /// Bought once, and kept.
+            case nonConsumable = 2
+            case consumable = 3
+
+            package var name: StaticString {
+                switch self {
+                case .subscription: "subscription"
+                case .nonConsumable: "non_consumable"
+                case .consumable: "consumable"
+                }
+            }
+
+            package init?(named name: String) {
+                guard let kind = Kind.allCases.first(where: { "\($0.name)" == name }) else { return nil }
+                self = kind
+            }
+        }
+
+        package let id: String
+        /// What stores call it, where they call it otherwise.
+        package let storeID: String?
+        package let kind: Kind
+        /// For how long it gives access where the store names no end; nil for ever.
+        package let durationSeconds: Int64?
+        package let entitlements: [String]
+
+        package init(id: String, storeID: String?, kind: Kind, durationSeconds: Int64?, entitlements: [String]) {
+            self.id = id
+            self.storeID = storeID
+            self.kind = kind
+            self.durationSeconds = durationSeconds
+            self.entitlements = entitlements
+        }
+    }
+
+    /// In the order of their ids.
+    package private(set) var entitlements: [Entitlement] = []
+    package private(set) var products: [Product] = []
+    /// Whether users are told in milliseconds when they were made (spec/entitlements.md, decision 4).
+    package internal(set) var tellsMilliseconds = false
+
+    package static let entitlementsPerProject = 1000
+    package static let productsPerProject = 1000
+    package static let entitlementsPerProduct = 50
+
+    package init() {}
+
+    package static func key(_ project: ProjectID) -> DocumentKey { DocumentKey(.catalog, of: Int64(project.rawValue)) }
+
+    package func entitlement(_ id: String) -> Entitlement? { entitlements.first { $0.id.hasSameBytes(as: id) } }
+
+    /// A product by its own id, or by what stores call it.
+    package func product(_ id: String) -> Product? {
+        var (low, high) = (0, products.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if products[middle].id.hasSameBytes(as: id) { return products[middle] }
+            if products[middle].id.precedesByBytes(id) { low = middle + 1 } else { high = middle }
+        }
+        return products.first { $0.storeID?.hasSameBytes(as: id) == true }
+    }
+
+    mutating func put(_ entitlement: Entitlement) {
+        removeEntitlement(entitlement.id)
+        let place = entitlements.firstIndex { entitlement.id.precedesByBytes($0.id) } ?? entitlements.count
+        entitlements.insert(entitlement, at: place)
+    }
+
+    mutating func put(_ product: Product) {
+        removeProduct(product.id)
+        let place = products.firstIndex { product.id.precedesByBytes($0.id) } ?? products.count
+        products.insert(product, at: place)
+    }
+
+    mutating func removeEntitlement(_ id: String) { entitlements.removeAll { $0.id.hasSameBytes(as: id) } }
+    mutating func removeProduct(_ id: String) { products.removeAll { $0.id.hasSameBytes(as: id) } }
+
+    /// Whether a catalog that was kept tells milliseconds, without reading all that is sold.
+    static func tellsMilliseconds(packed: [UInt8]?) -> Bool { packed?.first == 1 }
+
+    func put(_ project: ProjectID) -> Change {
+        // It is about nobody in particular.
+        .documentPut(Catalog.key(project), PersonID(rawValue: 0), packed)
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(tellsMilliseconds ? 1 : 0 as UInt8)
+        packer.add(UInt64(entitlements.count))
+        for entitlement in entitlements {
+            packer.add(entitlement.id)
+            packer.add(optional: entitlement.name)
+        }
+        packer.add(UInt64(products.count))
+        for product in products {
+            packer.add(product.id)
+            packer.add(optional: product.storeID)
+            packer.add(product.kind.rawValue)
+            packer.add(UInt64(bitPattern: product.durationSeconds ?? 0))
+            packer.add(UInt64(product.entitlements.count))
+            for entitlement in product.entitlements { packer.add(entitlement) }
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let tellsMilliseconds = unpacker.byte(), let entitlementCount = unpacker.integer() else { return nil }
+        self.tellsMilliseconds = tellsMilliseconds == 1
+        for _ in 0..<entitlementCount {
+            guard let id = unpacker.text(), let name = unpacker.optionalText() else { return nil }
+            entitlements.append(Entitlement(id: id, name: name))
+        }
+        guard let productCount = unpacker.integer() else { return nil }
+        for _ in 0..<productCount {
+            guard let id = unpacker.text(), let storeID = unpacker.optionalText(),
+                let kind = unpacker.byte().flatMap(Product.Kind.init), let duration = unpacker.integer(),
+                let count = unpacker.integer()
+            else { return nil }
+            var given: [String] = []
+            for _ in 0..<count {
+                guard let entitlement = unpacker.text() else { return nil }
+                given.append(entitlement)
+            }
+            let seconds = Int64(bitPattern: duration)
+            products.append(
+                Product(
+                    id: id, storeID: storeID, kind: kind, durationSeconds: seconds == 0 ? nil : seconds,
+                    entitlements: given))
+        }
+    }
+}
+
+extension String {
+    /// Whether it is the same to the byte: Swift's own `==` takes two spellings of a letter for one.
+    package func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+
+    package func precedesByBytes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
+}
+
+extension Packer {
+    mutating func add(optional text: String?) {
+        add(text == nil ? 0 : 1 as UInt8)
+        if let text { add(text) }
+    }
+}
+
+extension Unpacker {
+    mutating func optionalText() -> String?? {
+        switch byte() {
+        case 0: .some(nil)
+        case 1: text().map { .some($0) } ?? nil
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/// A call that changes what a project sells.
+package enum CatalogEdit: Sendable {
+    case putEntitlement(Catalog.Entitlement)
+    case removeEntitlement(String)
+    case putProduct(Catalog.Product)
+    case removeProduct(String)
+    case tellMilliseconds(Bool)
+
+    func decide<V: View>(in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+        let before = view.catalog(of: project)
+        var catalog = before
+        switch self {
+        case .putEntitlement(let entitlement):
+            catalog.put(entitlement)
+            guard catalog.entitlements.count <= Catalog.entitlementsPerProject else { throw .tooManyDefinitions }
+        case .removeEntitlement(let id):
+            guard catalog.entitlement(id) != nil else { throw .noSuchDefinition }
+            let isInUse = catalog.products.contains { $0.entitlements.contains { $0.hasSameBytes(as: id) } }
+            guard !isInUse else { throw .entitlementInUse }
+            catalog.removeEntitlement(id)
+        case .putProduct(let product):
+            for id in product.entitlements where catalog.entitlement(id) == nil { throw .undefinedEntitlement(id) }
+            if let storeID = product.storeID {
+                let isTaken = catalog.products.contains { other in
+                    !other.id.hasSameBytes(as: product.id) && other.storeID?.hasSameBytes(as: storeID) == true
+                }
+                guard !isTaken else { throw .storeIDTaken }
+            }
+            catalog.put(product)
+            guard catalog.products.count <= Catalog.productsPerProject else { throw .tooManyDefinitions }
+        case .removeProduct(let id):
+            guard catalog.products.contains(where: { $0.id.hasSameBytes(as: id) }) else { throw .noSuchProduct }
+            catalog.removeProduct(id)
+        case .tellMilliseconds(let value): catalog.tellsMilliseconds = value
+        }
+        let reply = Reply.access(.edited(catalog))
+        guard catalog.packed != before.packed else { return Decision(reply: reply) }
+        return Decision(
+            reply: reply, outcome: Outcome(kind: .editCatalog, person: nil, changes: [catalog.put(project)]))
+    }
+}

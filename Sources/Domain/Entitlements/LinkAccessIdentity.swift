@@ -1,0 +1,90 @@
+/// A call that links what an app calls a signed-in user to a user (spec/entitlements.md 1.3, and 2.4 rule 2). Once, for ever.
+package struct LinkAccessIdentity: Sendable {
+    package let identity: Identity
+    /// Nil to have a user made, with ``newUser``'s id.
+    package let user: Identity?
+    package let newUser: Identity
+    /// The install that the call comes from, where it says so; else it is the user's.
+    package let install: Identity?
+    /// Whether an identity that is another user's is an answer, else it is a refusal.
+    package let findsOwner: Bool
+
+    package init(
+        _ identity: Identity, user: Identity?, newUser: Identity, install: Identity?, findsOwner: Bool = false
+    ) {
+        self.identity = identity
+        self.user = user
+        self.newUser = newUser
+        self.install = install
+        self.findsOwner = findsOwner
+    }
+
+    func decide<V: View>(_ stamp: Stamp, _ view: V) throws(AccessRefusal) -> Decision {
+        let owner = view.accessUser(identity)
+        if findsOwner, let owner {
+            return Decision(reply: .access(.identified(identity: identity.value, user: owner.id)))
+        }
+        var people = PeopleMaker(stamp)
+        var target: AccessUser
+        if let user {
+            guard let found = view.accessUser(user) else { throw .identityOfNobody }
+            if found.identity?.hasSameBytes(as: identity.value) == true { throw .identityRepeated }
+            if found.identity != nil, !findsOwner { throw .userHasIdentity }
+            guard owner == nil else { throw .identityTaken }
+            target =
+                found.identity == nil
+                ? found
+                : AccessUser(
+                    people.make(newUser), id: newUser.value, madeAt: stamp.at, isForTrying: found.isForTrying)
+        } else {
+            guard owner == nil else { throw .identityTaken }
+            target = AccessUser(
+                people.make(newUser), id: newUser.value, madeAt: stamp.at,
+                isForTrying: identity.type == AccessWorld.sandbox.identityType)
+        }
+        var payer: AccessUser? = user == nil ? nil : target
+        if let install {
+            guard let found = view.accessUser(install) else { throw .sessionMismatch }
+            payer = found
+        }
+        target.identity = identity.value
+        var changes = people.changes + [.linked(target.person, identity)]
+        if let payer { changes += target.takeOver(paidBy: payer, view) }
+        changes.append(target.put)
+        let answer = AccessReply.identified(identity: identity.value, user: target.id)
+        return Decision(
+            reply: .access(.kept(answer, .identified(target.person, payer: payer?.person))),
+            outcome: Outcome(kind: .accessIdentity, person: target.person, changes: changes))
+    }
+}
+
+extension AccessUser {
+    /// A brand-new identity takes what its store account has paid for and nobody owns.
+    mutating func takeOver<V: DocumentView>(paidBy payer: AccessUser, _ view: V) -> [Change] {
+        var changes: [Change] = []
+        for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
+            guard owned.count < AccessUser.purchasesPerUser else { break }
+            purchase.owners = [person]
+            owned.append(purchase.id)
+            changes.append(purchase.put)
+        }
+        return changes
+    }
+
+    /// The purchases of the install's store account.
+    func paidPurchases<V: DocumentView>(_ view: V) -> [Purchase] {
+        let principals = AccessPrincipals(loggedOut: self)
+        let purchases: [Purchase] = principals.purchases { view.document($0) }
+        return purchases.filter { principals.pays($0.account) }
+    }
+}
+
+extension AccessPrincipals {
+    /// An install where nobody is signed in.
+    init(loggedOut install: AccessUser) {
+        user = install
+        self.install = install
+        identity = nil
+        isExact = true
+    }
+}

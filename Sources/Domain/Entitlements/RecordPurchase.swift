@@ -1,0 +1,182 @@
+/// A call that tells of a purchase (spec/entitlements.md 1.6). It never transfers anything.
+package struct RecordPurchase: Sendable {
+    package let session: AccessSession
+    /// What the store vouches for; else why the call cannot be taken, which is said only to who has a user.
+    package let receipt: Result<Receipt, AccessRefusal>
+
+    package init(_ session: AccessSession, _ receipt: Result<Receipt, AccessRefusal>) {
+        self.session = session
+        self.receipt = receipt
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+        let principals = try view.principals(session)
+        do throws(AccessRefusal) {
+            return try RecordPurchase.record(try receipt.get(), for: principals, stamp, in: project, view)
+        } catch {
+            // The journal tells who came with a bad receipt.
+            if case .badReceipt(let fault, _) = error { throw .badReceipt(fault, by: principals.user.person) }
+            throw error
+        }
+    }
+
+    /// Has a purchase be whose it is, for whoever was found out to tell of it.
+    static func record<V: DocumentView>(
+        _ receipt: Receipt, for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(AccessRefusal) -> Decision {
+        let circumstances = AccessCircumstances.purchased(AccessParties(principals), receipt)
+        if let known = view.purchase(receipt.purchase) {
+            return try update(known, receipt, principals, circumstances, stamp, view)
+        }
+        let catalog = view.catalog(of: project)
+        if let end = receipt.expiry(catalog.product(receipt.product)), end <= stamp.at { throw .badReceipt(.expired) }
+        var ledger = AccessLedger(view)
+        let purchase = try ledger.add(receipt, for: principals)
+        let event = AccessEvent.purchased(purchase).row(stamp)
+        return Decision(
+            reply: .access(.kept(.purchased(user: principals.user.id, isNew: true), circumstances)),
+            outcome: Outcome(
+                kind: .recordPurchase, person: principals.user.person,
+                changes: ledger.changes + [.rowAdded(principals.user.person, event)]))
+    }
+
+    /// Takes in what a store says of a purchase that is known. Nothing is granted by it to anybody else.
+    private static func update<V: DocumentView>(
+        _ known: Purchase, _ receipt: Receipt, _ principals: AccessPrincipals, _ circumstances: AccessCircumstances,
+        _ stamp: Stamp, _ view: V
+    ) throws(AccessRefusal) -> Decision {
+        let isSeen = principals.rule(for: known) != nil
+        let isNews = known.isBehind(receipt)
+        // The same transaction by somebody who has no part in it was overheard, or passed on.
+        guard isNews || isSeen || principals.pays(known.account) else { throw .badReceipt(.replayed) }
+        var purchase = known
+        purchase.update(receipt)
+        let user = isSeen ? principals.user : purchase.shownAs(view) ?? principals.user
+        let answer = AccessReply.purchased(user: user.id, isNew: false)
+        guard purchase != known else { return Decision(reply: .access(answer)) }
+        // What the store says again is kept for when it said so, and told to nobody.
+        let events: [Change] =
+            purchase.isSame(as: known)
+            ? [] : [.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp))]
+        return Decision(
+            reply: .access(.kept(answer, circumstances)),
+            outcome: Outcome(
+                kind: .recordPurchase, person: principals.user.person, changes: [purchase.put] + events))
+    }
+}
+
+extension Purchase {
+    /// The user by whom it is seen.
+    func shownAs<V: DocumentView>(_ view: V) -> AccessUser? {
+        if let owner = owners.first { return view.accessUser(owner) }
+        if case .install(let person) = account { return view.accessUser(person) }
+        return view.accessUser(reporter)
+    }
+}
+
+/// The users, accounts and purchases that a decision changes, each of them put once.
+struct AccessLedger<V: DocumentView> {
+    private let view: V
+    private var users: [PersonID: AccessUser] = [:]
+    private var accounts: [Hash128: NamedAccount] = [:]
+    private var purchases: [PurchaseID: Purchase] = [:]
+
+    init(_ view: V) { self.view = view }
+
+    func purchase(_ id: PurchaseID) -> Purchase? { purchases[id] ?? view.purchase(id) }
+
+    func user(_ person: PersonID) -> AccessUser? { users[person] ?? view.accessUser(person) }
+
+    private func account(_ hash: Hash128) -> NamedAccount {
+        accounts[hash] ?? NamedAccount(hash, packed: view.document(NamedAccount.key(hash)))
+    }
+
+    /// What has changed, in the order of ids.
+    var changes: [Change] {
+        purchases.values.sorted { $0.id.hash.low < $1.id.hash.low }.map(\.put)
+            + accounts.values.sorted { $0.hash.low < $1.hash.low }.map(\.put)
+            + users.values.sorted { $0.person < $1.person }.map(\.put)
+    }
+
+    /// Adds a purchase that nobody knew: it belongs to whoever looks.
+    mutating func add(
+        _ receipt: Receipt, for principals: AccessPrincipals
+    ) throws(AccessRefusal) -> Purchase {
+        var purchase = Purchase(
+            receipt, reporter: principals.user.person, account: nil, owners: [])
+        if let identity = principals.identity { try own(&purchase, [identity.person]) }
+        try bind(&purchase, to: receipt.account, of: principals)
+        purchases[purchase.id] = purchase
+        return purchase
+    }
+
+    mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }
+
+    /// Has a purchase belong to some identities, and nobody else.
+    mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(AccessRefusal) {
+        for person in purchase.owners where !owners.contains(person) {
+            guard var user = user(person) else { continue }
+            user.owned.removeAll { $0 == purchase.id }
+            users[person] = user
+        }
+        for person in owners {
+            guard var user = user(person), !user.owned.contains(purchase.id) else { continue }
+            guard user.owned.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+            user.owned.append(purchase.id)
+            users[person] = user
+        }
+        purchase.own(owners.sorted())
+        purchases[purchase.id] = purchase
+    }
+
+    /// Binds a purchase to the store account that paid: the one that the store names, else that of the install.
+    mutating func bind(
+        _ purchase: inout Purchase, to named: StoreAccount?, of principals: AccessPrincipals
+    ) throws(AccessRefusal) {
+        let payer = principals.payer.map { user($0.person) ?? $0 }
+        if case .named(let hash) = named {
+            if var payer, !payer.accounts.contains(hash) {
+                // Nobody would see what an account paid for that is not among them.
+                guard payer.accounts.count < AccessUser.accountsPerUser else { throw .tooManyPurchases }
+                payer.accounts.append(hash)
+                users[payer.person] = payer
+            }
+            try set(named, of: &purchase)
+        } else if let payer {
+            try set(.install(payer.person), of: &purchase)
+        }
+    }
+
+    /// Has a store account be the one that paid.
+    mutating func set(_ account: StoreAccount?, of purchase: inout Purchase) throws(AccessRefusal) {
+        guard account != purchase.account else { return }
+        switch purchase.account {
+        case .install(let person):
+            if var user = user(person) {
+                user.paid.removeAll { $0 == purchase.id }
+                users[person] = user
+            }
+        case .named(let hash):
+            var known = self.account(hash)
+            known.paid.removeAll { $0 == purchase.id }
+            accounts[hash] = known
+        case nil: break
+        }
+        switch account {
+        case .install(let person):
+            if var user = user(person), !user.paid.contains(purchase.id) {
+                guard user.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+                user.paid.append(purchase.id)
+                users[person] = user
+            }
+        case .named(let hash):
+            var known = self.account(hash)
+            guard known.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+            if !known.paid.contains(purchase.id) { known.paid.append(purchase.id) }
+            accounts[hash] = known
+        case nil: break
+        }
+        purchase.account = account
+        purchases[purchase.id] = purchase
+    }
+}

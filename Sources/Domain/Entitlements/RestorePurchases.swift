@@ -1,0 +1,229 @@
+/// A call that restores purchases on an install (spec/entitlements.md, decision 5, and 2.4 rule 6): the only one that
+/// transfers anything.
+package struct RestorePurchases: Sendable {
+    package let session: AccessSession
+    /// By what strategy; nil for the project's.
+    package let strategy: RestoreStrategy?
+    /// What the store vouches for, one by one, and what it does not.
+    package let items: [Result<Receipt, ReceiptFault>]
+    package let isDryRun: Bool
+    private let world: AccessWorld
+
+    /// The most transactions of one call.
+    package static let itemsPerCall = 100
+
+    package init(
+        _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], strategy: RestoreStrategy?,
+        isDryRun: Bool, in world: AccessWorld
+    ) {
+        self.session = session
+        self.items = items
+        self.strategy = strategy
+        self.isDryRun = isDryRun
+        self.world = world
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+        let principals = try view.principals(session)
+        let parties = AccessParties(principals)
+        let receipts = items.map { try? $0.get() }
+        let restoring = Restoring(
+            receipts: receipts, strategy: strategy ?? view.strategy(of: project).restore[world], isDryRun: isDryRun,
+            circumstances: .restored(parties, receipts, by: strategy, in: world))
+        return try restoring.decide(for: principals, stamp, in: project, view)
+    }
+}
+
+/// What is to be restored, and how, once it is found out for whom.
+struct Restoring {
+    /// Nil for what nobody vouches for.
+    let receipts: [Receipt?]
+    let strategy: RestoreStrategy
+    let isDryRun: Bool
+    let circumstances: AccessCircumstances
+
+    func decide<V: DocumentView>(
+        for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(AccessRefusal) -> Decision {
+        let catalog = view.catalog(of: project)
+        var ledger = AccessLedger(view)
+        var results: [Restored.Item] = []
+        var moves: [Transfer.Move] = []
+        var events: [Change] = []
+        for receipt in receipts {
+            guard let receipt else {
+                results.append(Restored.Item(transaction: nil, product: nil, outcome: .invalid))
+                continue
+            }
+            let outcome: Restored.Outcome
+            if var purchase = ledger.purchase(receipt.purchase) {
+                let before = Transfer.Side(purchase)
+                purchase.update(receipt)
+                let product = catalog.product(purchase.product)
+                outcome = try restore(&purchase, receipt, product, strategy, principals, stamp, &ledger)
+                ledger.put(purchase)
+                let after = Transfer.Side(purchase)
+                if before != after { moves.append(Transfer.Move(purchase: purchase.id, before: before, after: after)) }
+                events += self.events(purchase, before, after, principals, stamp)
+            } else if receipt.expiry(catalog.product(receipt.product)).map({ $0 <= stamp.at }) ?? false {
+                // Nobody has ever seen it, and it gives nothing.
+                outcome = .invalid
+            } else {
+                let purchase = try ledger.add(receipt, for: principals)
+                events.append(.rowAdded(principals.user.person, AccessEvent.purchased(purchase).row(stamp)))
+                outcome = .yours
+            }
+            let names = outcome.people.compactMap { ledger.user($0)?.identity }.sorted()
+            results.append(
+                Restored.Item(
+                    transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind, names: names))
+        }
+        var changes = ledger.changes.filter { !isAsBefore($0, view) }
+        var transfer: TransferID?
+        if !moves.isEmpty {
+            let made = Transfer(
+                id: TransferID(rawValue: stamp.person.rawValue), in: project, user: principals.user.person,
+                at: stamp.at,
+                strategy: strategy, moves: moves)
+            transfer = made.id
+            changes.append(made.put)
+        }
+        let restored = Restored(
+            user: principals.user.id, strategy: strategy, isDryRun: isDryRun, transfer: isDryRun ? nil : transfer,
+            items: results)
+        // What nobody vouches for leaves a line in the journal, as where it is told of as a purchase. So does, once, what stays
+        // where it is: by other rules it would have gone over.
+        let isForged = receipts.contains { $0 == nil }
+        if isDryRun || (changes.isEmpty && !isForged) { return Decision(reply: .access(.restored(restored))) }
+        return Decision(
+            reply: .access(.kept(.restored(restored), circumstances)),
+            outcome: Outcome(kind: .restorePurchases, person: principals.user.person, changes: changes + events))
+    }
+
+    private func isAsBefore<V: DocumentView>(_ change: Change, _ view: V) -> Bool {
+        guard case .documentPut(let key, _, let body) = change else { return false }
+        return view.document(key) ?? [] == body
+    }
+
+    private func restore<V: DocumentView>(
+        _ purchase: inout Purchase, _ receipt: Receipt, _ product: Catalog.Product?, _ strategy: RestoreStrategy,
+        _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: inout AccessLedger<V>
+    ) throws(AccessRefusal) -> Restored.Outcome {
+        guard let identity = principals.identity?.person else {
+            // Nobody who is signed in anywhere loses anything by it.
+            try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
+            return .yours
+        }
+        let others = purchase.owners.filter { $0 != identity }
+        if purchase.owners.contains(identity) || purchase.owners.isEmpty {
+            try ledger.own(&purchase, purchase.owners.isEmpty ? [identity] : purchase.owners)
+            try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
+            return .yours
+        }
+        switch strategy {
+        case .keepOriginal:
+            purchase.keep(from: identity)
+            return .kept(by: others)
+        case .transferIfInactive where purchase.isSubscription(product) && purchase.isActive(at: stamp.at, product):
+            purchase.keep(from: identity)
+            return .kept(by: others)
+        case .transfer, .transferIfInactive:
+            try ledger.own(&purchase, [identity])
+            try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
+            return .moved(from: others)
+        case .copy:
+            try ledger.own(&purchase, purchase.owners + [identity])
+            try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
+            return .shared
+        }
+    }
+
+    /// What both sides are told.
+    private func events(
+        _ purchase: Purchase, _ before: Transfer.Side, _ after: Transfer.Side, _ principals: AccessPrincipals,
+        _ stamp: Stamp
+    ) -> [Change] {
+        let (lost, gained) = before.parties(goingTo: after, by: principals.payer?.person)
+        if lost.isEmpty {
+            return gained.map { .rowAdded($0, AccessEvent.purchased(purchase).row(stamp)) }
+        }
+        return (lost + gained).map { .rowAdded($0, AccessEvent.transferred(purchase, lost, gained).row(stamp)) }
+    }
+}
+
+extension Purchase {
+    /// The account that a store has named before.
+    fileprivate var namedAccount: StoreAccount? {
+        if case .named = account { account } else { nil }
+    }
+}
+
+/// The answer to ``RestorePurchases``.
+package struct Restored: Equatable, Sendable {
+    package struct Item: Equatable, Sendable {
+        /// Nil where nobody vouches for it.
+        package let transaction: String?
+        package let product: String?
+        package let outcome: Kind
+        /// Whom it has gone over from, or who keeps it, by their identities.
+        package let names: [String]
+
+        init(transaction: String?, product: String?, outcome: Kind, names: [String] = []) {
+            self.transaction = transaction
+            self.product = product
+            self.outcome = outcome
+            self.names = names
+        }
+    }
+
+    /// The raw values are stored: they never change.
+    package enum Kind: UInt8, Sendable {
+        case yours = 1
+        case moved = 2
+        case shared = 3
+        case kept = 4
+        case invalid = 5
+
+        package var name: StaticString {
+            switch self {
+            case .yours: "yours"
+            case .moved: "moved"
+            case .shared: "shared"
+            case .kept: "kept"
+            case .invalid: "invalid"
+            }
+        }
+    }
+
+    enum Outcome {
+        case yours
+        case moved(from: [PersonID])
+        case shared
+        case kept(by: [PersonID])
+        case invalid
+
+        var kind: Kind {
+            switch self {
+            case .yours: .yours
+            case .moved: .moved
+            case .shared: .shared
+            case .kept: .kept
+            case .invalid: .invalid
+            }
+        }
+
+        var people: [PersonID] {
+            switch self {
+            case .moved(let people), .kept(let people): people
+            case .yours, .shared, .invalid: []
+            }
+        }
+    }
+
+    package let user: String
+    package let strategy: RestoreStrategy
+    package let isDryRun: Bool
+    /// By which what has moved can be moved back; nil where nothing has.
+    package let transfer: TransferID?
+    package let items: [Item]
+}

@@ -1,0 +1,172 @@
+/// What a restore moved, as long as somebody may want it moved back.
+package struct Transfer: Equatable, Sendable {
+    /// Whose a purchase is, and who paid.
+    package struct Side: Equatable, Sendable {
+        package let owners: [PersonID]
+        package let account: StoreAccount?
+
+        init(_ purchase: Purchase) {
+            owners = purchase.owners
+            account = purchase.account
+        }
+
+        fileprivate init(owners: [PersonID], account: StoreAccount?) {
+            self.owners = owners
+            self.account = account
+        }
+
+        /// Whether all whom it names are still users: nothing is given back to somebody who was erased.
+        fileprivate func isThere<V: DocumentView>(_ view: V) -> Bool {
+            var people = owners
+            if case .install(let person) = account { people.append(person) }
+            return people.allSatisfy { person in view.accessUser(person) != nil }
+        }
+
+        /// Who loses a purchase that goes over to another side, and who gets it. What nobody owns is the install's whose store
+        /// account paid; of an account with a name, it is known only that whoever restores uses it.
+        func parties(goingTo other: Side, by payer: PersonID?) -> (lost: [PersonID], gained: [PersonID]) {
+            let isRebound = account != other.account
+            func people(_ side: Side, _ payer: PersonID?) -> [PersonID] {
+                guard side.owners.isEmpty else { return side.owners }
+                switch side.account {
+                case .install(let person) where isRebound: return [person]
+                case .named where isRebound: return payer.map { [$0] } ?? []
+                default: return []
+                }
+            }
+            let (had, has) = (people(self, nil), people(other, payer))
+            return (had.filter { !has.contains($0) }, has.filter { !had.contains($0) })
+        }
+    }
+
+    package struct Move: Equatable, Sendable {
+        package let purchase: PurchaseID
+        package let before: Side
+        package let after: Side
+    }
+
+    package let id: TransferID
+    package let project: ProjectID
+    /// Who restored.
+    package let user: PersonID
+    package let at: Instant
+    package let strategy: RestoreStrategy
+    package let moves: [Move]
+    package private(set) var undoneAt: Instant?
+
+    init(
+        id: TransferID, in project: ProjectID, user: PersonID, at: Instant, strategy: RestoreStrategy, moves: [Move]
+    ) {
+        self.id = id
+        self.project = project
+        self.user = user
+        self.at = at
+        self.strategy = strategy
+        self.moves = moves
+    }
+
+    package static func key(_ id: TransferID) -> DocumentKey { DocumentKey(.transfer, of: id.rawValue) }
+
+    var put: Change { .documentPut(Transfer.key(id), user, packed) }
+
+    /// Moves back what a restore has moved, all of it or, where some of it has moved on, nothing.
+    static func undo<V: DocumentView>(
+        _ id: TransferID, isDryRun: Bool, _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(AccessRefusal) -> Decision {
+        guard var transfer = view.document(key(id)).flatMap({ Transfer(id, packed: $0) }), transfer.undoneAt == nil,
+            transfer.project == project
+        else { throw .noSuchTransfer }
+        var ledger = AccessLedger(view)
+        var events: [Change] = []
+        var moved: [TransferUndone.Item] = []
+        for move in transfer.moves {
+            guard var purchase = ledger.purchase(move.purchase), Side(purchase) == move.after,
+                move.before.isThere(view)
+            else { throw .transferOutdated }
+            try ledger.own(&purchase, move.before.owners)
+            try ledger.set(move.before.account, of: &purchase)
+            let (losers, winners) = move.after.parties(goingTo: move.before, by: nil)
+            events += (losers + winners).map {
+                .rowAdded($0, AccessEvent.transferred(purchase, losers, winners).row(stamp))
+            }
+            let lost = move.after.owners.filter { !move.before.owners.contains($0) }
+            let gained = move.before.owners.filter { !move.after.owners.contains($0) }
+            moved.append(
+                TransferUndone.Item(
+                    transaction: purchase.transaction, product: purchase.product,
+                    from: lost.compactMap { ledger.user($0)?.identity },
+                    to: gained.compactMap { ledger.user($0)?.identity }))
+        }
+        transfer.undoneAt = stamp.at
+        let reply = Reply.access(.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved)))
+        if isDryRun { return Decision(reply: reply) }
+        return Decision(
+            reply: reply,
+            outcome: Outcome(
+                kind: .undoTransfer, person: transfer.user, changes: ledger.changes + [transfer.put] + events))
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
+        packer.add(user)
+        packer.add(at)
+        packer.add(strategy.rawValue)
+        packer.add(optional: undoneAt)
+        packer.add(UInt64(moves.count))
+        for move in moves {
+            packer.add(move.purchase.hash)
+            for side in [move.before, move.after] {
+                packer.add(side.owners)
+                packer.add(side.account)
+            }
+        }
+        return packer.bytes
+    }
+
+    package init?(_ id: TransferID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let project = unpacker.integer(), let user = unpacker.person(), let at = unpacker.instant(),
+            let strategy = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
+            let undoneAt = unpacker.optionalInstant(), let count = unpacker.integer()
+        else { return nil }
+        var moves: [Move] = []
+        for _ in 0..<count {
+            guard let purchase = unpacker.hash(), let before = unpacker.side(), let after = unpacker.side()
+            else { return nil }
+            moves.append(Move(purchase: PurchaseID(hash: purchase), before: before, after: after))
+        }
+        self.init(
+            id: id, in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)), user: user, at: at,
+            strategy: strategy, moves: moves)
+        self.undoneAt = undoneAt
+    }
+}
+
+extension Unpacker {
+    fileprivate mutating func side() -> Transfer.Side? {
+        guard let owners = people(), let account = account() else { return nil }
+        return Transfer.Side(owners: owners, account: account)
+    }
+}
+
+/// A transfer: made once, never reused.
+package struct TransferID: Hashable, Sendable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+}
+
+/// The answer to an undone transfer.
+package struct TransferUndone: Equatable, Sendable {
+    package struct Item: Equatable, Sendable {
+        package let transaction: String
+        package let product: String
+        /// Who no longer has it, and who has it again, by their identities.
+        package let from: [String]
+        package let to: [String]
+    }
+
+    package let id: TransferID
+    package let isDryRun: Bool
+    package let items: [Item]
+}

@@ -1,0 +1,277 @@
+/// A call that erases a person, and all who are one with it: nothing leads to them any more, and all that was theirs goes.
+///
+/// What stays is that there were people with these ids, and for each identity a tombstone: a hash, by which what was
+/// captured before, and comes in late, is known and dropped.
+package struct ErasePerson: Sendable {
+    package let person: PersonID
+    package init(_ person: PersonID) { self.person = person }
+}
+
+/// What was erased.
+package struct Erased: Equatable, Sendable {
+    /// A value that somebody else holds as well, who keeps it.
+    package struct Kept: Equatable, Sendable {
+        package let type: IdentityType
+        package let holders: [PersonID]
+
+        package init(type: IdentityType, holders: [PersonID]) {
+            self.type = type
+            self.holders = holders
+        }
+    }
+
+    package let people: [PersonID]
+    package let rows: [RowKind: Int]
+    package let documents: Int
+    package let tombstones: [Tombstone.Mark]
+    package let kept: [Kept]
+
+    package init(
+        people: [PersonID], rows: [RowKind: Int], documents: Int, tombstones: [Tombstone.Mark], kept: [Kept]
+    ) {
+        self.people = people
+        self.rows = rows
+        self.documents = documents
+        self.tombstones = tombstones
+        self.kept = kept
+    }
+}
+
+extension Erased {
+    func pack(into packer: inout Packer) {
+        packer.add(UInt64(people.count))
+        for person in people { packer.add(UInt64(bitPattern: person.rawValue)) }
+        packer.add(UInt64(rows.count))
+        for (kind, count) in rows.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            packer.add(kind.rawValue)
+            packer.add(UInt64(count))
+        }
+        packer.add(UInt64(documents))
+        packer.add(UInt64(tombstones.count))
+        for mark in tombstones {
+            packer.add(mark.type.rawValue)
+            packer.add(mark.hash.bytes)
+        }
+        packer.add(UInt64(kept.count))
+        for kept in kept {
+            packer.add(kept.type.rawValue)
+            packer.add(UInt64(kept.holders.count))
+            for holder in kept.holders { packer.add(UInt64(bitPattern: holder.rawValue)) }
+        }
+    }
+
+    init?(unpacking unpacker: inout Unpacker) {
+        func people() -> [PersonID]? {
+            guard let count = unpacker.integer() else { return nil }
+            var people: [PersonID] = []
+            for _ in 0..<count {
+                guard let person = unpacker.person() else { return nil }
+                people.append(person)
+            }
+            return people
+        }
+        guard let erased = people(), let kinds = unpacker.integer() else { return nil }
+        var rows: [RowKind: Int] = [:]
+        for _ in 0..<kinds {
+            guard let kind = unpacker.byte().flatMap(RowKind.init(rawValue:)), let count = unpacker.integer() else {
+                return nil
+            }
+            rows[kind] = Int(count)
+        }
+        guard let documents = unpacker.integer(), let marks = unpacker.integer() else { return nil }
+        var tombstones: [Tombstone.Mark] = []
+        for _ in 0..<marks {
+            guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
+                let hash = unpacker.bytes().flatMap({ Hash128($0.span) })
+            else { return nil }
+            tombstones.append(Tombstone.Mark(type: type, hash: hash))
+        }
+        guard let count = unpacker.integer() else { return nil }
+        var kept: [Kept] = []
+        for _ in 0..<count {
+            guard let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)), let holders = people() else {
+                return nil
+            }
+            kept.append(Kept(type: type, holders: holders))
+        }
+        self.init(people: erased, rows: rows, documents: Int(documents), tombstones: tombstones, kept: kept)
+    }
+}
+
+/// That whoever held an identity was erased.
+package struct Tombstone: Equatable, Sendable {
+    /// By what a tombstone is known: the type, and the hash that stands for the value.
+    package struct Mark: Equatable, Sendable {
+        package let type: IdentityType
+        package let hash: Hash128
+
+        package init(type: IdentityType, hash: Hash128) {
+            self.type = type
+            self.hash = hash
+        }
+    }
+
+    /// Who was erased.
+    package let person: PersonID
+    package let type: IdentityType
+    /// What was captured before this is dropped.
+    package let at: Instant
+    /// How many rows have been.
+    package var dropped: Int
+    /// Of an install: the app that it was of.
+    package let app: AppID?
+
+    package init(person: PersonID, type: IdentityType, at: Instant, dropped: Int = 0, app: AppID? = nil) {
+        self.app = app
+        self.person = person
+        self.type = type
+        self.at = at
+        self.dropped = dropped
+    }
+
+    package static func key(of identity: IdentityKey) -> DocumentKey { DocumentKey(.tombstone, hash: identity.hash) }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: person.rawValue))
+        packer.add(type.rawValue)
+        packer.add(at)
+        packer.add(UInt64(dropped))
+        if let app { packer.add(UInt64(bitPattern: app.rawValue)) }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let person = unpacker.person(), let type = unpacker.byte().flatMap(IdentityType.init(rawValue:)),
+            let at = unpacker.instant(), let dropped = unpacker.integer()
+        else { return nil }
+        let app = unpacker.integer().map { AppID(rawValue: Int64(bitPattern: $0)) }
+        self.init(person: person, type: type, at: at, dropped: Int(dropped), app: app)
+    }
+}
+
+extension View {
+    /// The tombstone of whoever held an identity, if they were erased.
+    func tombstone(of identity: IdentityKey) -> Tombstone? {
+        document(Tombstone.key(of: identity)).flatMap(Tombstone.init(packed:))
+    }
+}
+
+extension ErasePerson {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        guard view.person(person, in: project) != nil else { throw .noSuchPerson }
+        let members = view.members(of: person)
+        var changes = view.purchasesErased(of: members)
+        var rows: [RowKind: Int] = [:]
+        var documents = 0
+        var tombstones: [Tombstone.Mark] = []
+        var kept: [Erased.Kept] = []
+        var attachments = ErasedAttachments(in: project, view)
+        for member in members {
+            guard let place = view.person(member, in: project) else { continue }
+            attachments.erase(of: member, view)
+            var held: [(type: IdentityType, key: IdentityKey)] = []
+            view.forEachIdentity(of: place) { type, key in
+                held.append((type, key))
+                return true
+            }
+            for kind in RowKind.allCases {
+                let count = view.rowCount(of: member, kind)
+                if count > 0 { rows[kind, default: 0] += count }
+            }
+            for kind in DocumentKind.allCases where kind != .tombstone {
+                let hashes = [DocumentKey(kind, of: member).hash] + held.map(\.key.hash)
+                for hash in hashes {
+                    let key = DocumentKey(kind, hash: hash)
+                    guard view.document(key) != nil else { continue }
+                    documents += 1
+                    changes.append(.documentPut(key, member, []))
+                }
+            }
+            for (type, key) in held {
+                changes.append(.unlinked(member, type, key))
+                var others: [PersonID] = []
+                view.forEachHolder(of: key) { holder in
+                    let id = view.id(of: holder)
+                    if !members.contains(id) { others.append(id) }
+                }
+                if !others.isEmpty {
+                    kept.append(Erased.Kept(type: type, holders: others.sorted()))
+                    continue
+                }
+                if tombstones.contains(where: { $0.hash == key.hash }) { continue }
+                tombstones.append(Tombstone.Mark(type: type, hash: key.hash))
+                let app = type == .linkingInstallID ? view.install(named: key)?.app : nil
+                let tombstone = Tombstone(person: member, type: type, at: stamp.at, app: app)
+                changes.append(.documentPut(Tombstone.key(of: key), member, tombstone.packed))
+            }
+            changes.append(.personErased(member))
+        }
+        documents += attachments.count
+        changes += attachments.changes
+        let erased = Erased(people: members, rows: rows, documents: documents, tombstones: tombstones, kept: kept)
+        return Decision(
+            reply: .erased(erased), outcome: Outcome(kind: .erase, person: person, changes: changes))
+    }
+}
+
+/// A call that takes a tombstone away: what was captured before the erasure is taken in again.
+package struct ReleaseTombstone: Sendable {
+    package let hash: Hash128
+    package init(_ hash: Hash128) { self.hash = hash }
+}
+
+extension ReleaseTombstone {
+    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        let key = DocumentKey(.tombstone, hash: hash)
+        guard let tombstone = view.document(key).flatMap(Tombstone.init(packed:)) else { throw .noSuchTombstone }
+        return Decision(
+            reply: .tombstoneReleased,
+            outcome: Outcome(
+                kind: .releaseTombstone, person: tombstone.person, changes: [.documentPut(key, tombstone.person, [])]))
+    }
+}
+
+/// Finds out which rows come too late: those that were captured before whoever they are of was erased.
+struct LateRows {
+    private var tombstones: [IdentityKey: Tombstone] = [:]
+    private(set) var dropped = 0
+
+    /// When whoever held an identity was erased.
+    mutating func erasure<V: View>(of identity: IdentityKey, _ view: V) -> Instant? {
+        if let known = tombstones[identity] { return known.at }
+        guard let tombstone = view.tombstone(of: identity) else { return nil }
+        tombstones[identity] = tombstone
+        return tombstone.at
+    }
+
+    /// Counts a row that came with an identity.
+    mutating func drop(_ identity: IdentityKey) {
+        tombstones[identity]?.dropped += 1
+        dropped += 1
+    }
+
+    /// The rows that are not too late.
+    mutating func filter<V: View>(_ rows: [Row], by identities: [IdentityKey], _ view: V) -> [Row] {
+        var rows = rows
+        for identity in identities {
+            guard let erased = erasure(of: identity, view) else { continue }
+            for row in rows where row.at < erased && row.kind != .context { drop(identity) }
+            rows.removeAll { $0.at < erased && $0.kind != .context }
+        }
+        return rows
+    }
+
+    /// What is to be kept of how many were dropped.
+    var changes: [Change] {
+        if dropped == 0 { return [] }
+        return tombstones.filter { $0.value.dropped > 0 }.sorted { $0.key.hash.low < $1.key.hash.low }
+            .map { .documentPut(Tombstone.key(of: $0.key), $0.value.person, $0.value.packed) }
+    }
+
+    /// The decision where nothing is left.
+    func decision(_ reply: Reply, _ kind: JournalEntry.Kind) -> Decision {
+        Decision(reply: reply, outcome: Outcome(kind: kind, person: nil, changes: changes))
+    }
+}

@@ -1,0 +1,172 @@
+/// Gives an install its next tokens.
+package struct RefreshTokens: Sendable {
+    package let caller: LinkingCaller
+    package let generation: UInt64
+
+    package init(_ caller: LinkingCaller, generation: UInt64) {
+        self.caller = caller
+        self.generation = generation
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        var install = try view.install(caller, settings)
+        let user = install.user.flatMap { view.linkedUser($0) }
+        func answer(_ outcome: Outcome?) -> Decision {
+            let reply = LinkingReply.refreshed(
+                Session(install, stamp, settings), InstallStatus(install, user, settings))
+            return Decision(reply: .linking(reply), outcome: outcome)
+        }
+        switch install.tokens.turn(generation) {
+        case .unknown: throw .invalidToken
+        case .again: return answer(nil)
+        case .next:
+            install.tokens.generation += 1
+            install.lastSeen = stamp.at
+            return answer(Outcome(kind: .refreshTokens, person: install.person, changes: [install.put]))
+        case .reused:
+            install.tokens.isRevoked = true
+            return Decision(
+                reply: .linking(.refused(.tokenReused)),
+                outcome: Outcome(kind: .refreshTokens, person: install.person, changes: [install.put]))
+        }
+    }
+}
+
+/// Tells an install how it stands. One that waits becomes active if there is room now (spec/linking.md 3.4), and where
+/// the limit was lowered those wait from now on who are too many.
+package struct CheckInstall: Sendable {
+    package let caller: LinkingCaller
+    package init(_ caller: LinkingCaller) { self.caller = caller }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        var install: Install
+        do throws(LinkingFault) {
+            install = try view.install(caller, settings)
+        } catch {
+            // That its user is gone is something that an install is told.
+            guard error == .installDeleted else { throw error }
+            return Decision(reply: .linking(.status(InstallStatus(deleted: caller.install, settings))))
+        }
+        guard var user = install.user.flatMap({ view.linkedUser($0) }) else {
+            return Decision(reply: .linking(.status(InstallStatus(install, nil, settings))))
+        }
+        var changes = InstallChanges(at: stamp.at)
+        guard try changes.renew(&install, &user, settings.policy, view) else {
+            return Decision(reply: .linking(.status(InstallStatus(install, user, settings))))
+        }
+        changes.put(install, user)
+        return Decision(
+            reply: changes.reply(.status(InstallStatus(install, user, settings))),
+            outcome: Outcome(kind: .changeInstall, person: user.person, changes: changes.changes))
+    }
+}
+
+/// Brings what an install has gathered. It is stored under the install's own person, and read through its user.
+package struct SubmitRows: Sendable {
+    package let caller: LinkingCaller
+    package let rows: [Row]
+
+    package init(_ caller: LinkingCaller, rows: [Row]) {
+        self.caller = caller
+        self.rows = rows
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        var install = try view.install(caller, settings)
+        if install.isDisabled { throw .installDisabled }
+        var changes = InstallChanges(at: stamp.at)
+        var user = install.user.flatMap { view.linkedUser($0) }
+        if var trimmed = user, changes.trim(&install, &trimmed, settings.policy, view) {
+            changes.put(install, trimmed)
+            user = trimmed
+        }
+        let isTooLate = install.isTooLate(at: stamp.at, graceSeconds: settings.graceSeconds)
+        // One that waits may be active again; what it sends meanwhile is counted, and no reason to give up.
+        if isTooLate, install.state != .blocked { throw .installDeactivated }
+        var submitted = LinkingReply.Submitted()
+        var late = LateRows()
+        // An external id may be somebody's who was deleted: what is from before that is not the new one's.
+        let rows = late.filter(rows, by: [install.externalKey].compactMap { $0 }, view)
+        submitted.dropped = late.dropped
+        var recognized = RowHashSet(capacity: rows.count)
+        for row in rows {
+            // What it gathered while another was active would be there twice.
+            if isTooLate || install.silences.contains(where: { $0.contains(row.at) }) {
+                submitted.dropped += 1
+            } else if let hash = row.recognition, view.knowsRow(hash) || !recognized.insert(hash) {
+                submitted.repeated += 1
+            } else {
+                submitted.accepted += 1
+                changes.add(.rowAdded(install.person, row))
+            }
+        }
+        let reply = changes.reply(.submitted(submitted, InstallStatus(install, user, settings)))
+        for change in late.changes { changes.add(change) }
+        guard !changes.changes.isEmpty else { return Decision(reply: reply) }
+        return Decision(
+            reply: reply, outcome: Outcome(kind: .submitRows, person: install.person, changes: changes.changes))
+    }
+}
+
+/// Ends an install: its device has forgotten the user.
+package struct ResetInstall: Sendable {
+    package let caller: LinkingCaller
+    package init(_ caller: LinkingCaller) { self.caller = caller }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        // The answer to the first may have been lost.
+        if let install = view.install(caller.install, caller.name.key), install.state == .reset,
+            install.app == caller.app,
+            install.tokens.id == caller.family, install.thumbprint == caller.thumbprint
+        {
+            return Decision(reply: .linking(.reset(install.id)))
+        }
+        var install = try view.install(caller, view.linkingSettings(of: project))
+        var changes = InstallChanges(at: stamp.at)
+        install.reset(at: stamp.at)
+        var user = install.user.flatMap { view.linkedUser($0) }
+        if user?.remove(install.id) == true {
+            changes.tell(.deactivated, of: install, epoch: user?.epoch ?? 0, reason: .reset)
+        } else {
+            user = nil
+        }
+        changes.put(install, user)
+        return Decision(
+            reply: changes.reply(.reset(install.id)),
+            outcome: Outcome(
+                kind: .resetInstall, person: install.user ?? install.person, changes: changes.changes))
+    }
+}
+
+/// The operator's switch for one install.
+package struct DisableInstall: Sendable {
+    package let install: InstallID
+    package let isDisabled: Bool
+    package let name: Identity
+
+    package init(_ install: InstallID, isDisabled: Bool, in project: ProjectID, hash: KeyedHash) {
+        self.install = install
+        name = Identity(install, in: project, hash: hash)
+        self.isDisabled = isDisabled
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard var install = view.install(install, name.key), view.directory.apps[install.app]?.project == project
+        else { throw view.wasDeleted(name.key) ? .installDeleted : .installNotFound }
+        if view.isDeleted(install) { throw .installDeleted }
+        var user = install.user.flatMap { view.linkedUser($0) }
+        guard install.isDisabled != isDisabled else {
+            return Decision(reply: .linking(.status(InstallStatus(install, user, settings))))
+        }
+        var changes = InstallChanges(at: stamp.at)
+        changes.disable(&install, &user, isDisabled, settings.policy, view)
+        return Decision(
+            reply: changes.reply(.status(InstallStatus(install, user, settings))),
+            outcome: Outcome(
+                kind: .changeInstall, person: install.user ?? install.person, changes: changes.changes))
+    }
+}

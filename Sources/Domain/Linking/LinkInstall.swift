@@ -1,0 +1,155 @@
+/// Makes an install with the app's id and secret (spec/linking.md 1.5). It has a person of its own, so that what it sends
+/// before it is linked belongs to somebody.
+package struct MakeInstall: Sendable {
+    package let app: AppID
+    package let device: Install.Device
+    package let thumbprint: String?
+    package let hash: KeyedHash
+
+    package init(app: AppID, device: Install.Device, thumbprint: String?, hash: KeyedHash) {
+        self.app = app
+        self.device = device
+        self.thumbprint = thumbprint
+        self.hash = hash
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard settings[app].takesSecret else { throw .secretNotTaken }
+        guard thumbprint != nil || !settings[app].requiresProof else { throw .proofRequired }
+        let id = InstallID(next: stamp)
+        let name = Identity(id, in: project, hash: hash)
+        let install = Install(
+            id, name.key, app: app, person: stamp.person, device, thumbprint: thumbprint, at: stamp.at)
+        return Decision(
+            reply: .linking(.installMade(Session(install, stamp, settings), InstallStatus(install, nil, settings))),
+            outcome: Outcome(
+                kind: .makeInstall, person: stamp.person,
+                changes: [
+                    .personMade(stamp.person, at: stamp.at),
+                    .linked(stamp.person, name), install.put,
+                ]))
+    }
+}
+
+extension InstallID {
+    /// The number after that of the person which a call may make. The next call's are larger by at least one, and so are
+    /// the ids of its installs.
+    init(next stamp: Stamp) { self.init(rawValue: stamp.person.next.rawValue) }
+}
+
+/// Links an install to the user that has an external id, by a back end's word (spec/linking.md 3.1).
+package struct LinkInstall: Sendable {
+    package let install: InstallID
+    package let app: AppID
+    package let external: Identity
+    package let name: Identity
+
+    package init(_ install: InstallID, app: AppID, to external: Identity, in project: ProjectID, hash: KeyedHash) {
+        self.install = install
+        self.app = app
+        self.external = external
+        name = Identity(install, in: project, hash: hash)
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard settings[app].isOn else { throw .notConfigured }
+        let known = view.install(self.install, name.key)
+        let tombstone = view.tombstone(of: name.key)
+        // Whose it is comes before what became of it: that is nobody else's business.
+        if let owner = known?.app ?? tombstone?.app, owner != app {
+            throw settings[app].hidesForeignInstalls ? .installNotFound : .installOfOtherApp
+        }
+        guard var install = known else { throw tombstone == nil ? .installNotFound : .installDeleted }
+        if view.isDeleted(install) { throw .installDeleted }
+        if install.isDisabled { throw .installDisabled }
+        let holder = view.holder(of: external)
+        // They may have become one by something else than this call.
+        let own = install.user ?? install.person
+        let isHolders = holder.map { view.areOne(own, $0) } ?? false
+        if install.link == .external, !isHolders { throw .linkedToOtherUser }
+        switch install.state {
+        case .deactivated, .reset: throw .installDeactivated
+        case .unlinked, .active, .blocked: break
+        }
+        switch install.link {
+        case .external: return Decision(reply: .linking(.linked(own)))
+        case .hard:
+            if isHolders { return install.know(nil, external.key) }
+            guard holder == nil else { throw .installInUse }
+            guard view.externalKey(of: own) == nil else { throw .linkedToOtherUser }
+            return install.know(external, external.key)
+        case .none:
+            var changes = InstallChanges(at: stamp.at)
+            let user = view.linkedMember(of: holder ?? own) ?? holder ?? own
+            if let holder {
+                // What the install has sent joins the user. Nothing of it is rewritten, so it can be taken back.
+                if !isHolders {
+                    if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
+                    let id = MergeID(rawValue: stamp.person.rawValue)
+                    changes.add(.merged(Merge(id: id, from: install.person, into: holder, rule: .linking)))
+                }
+            } else {
+                guard view.externalKey(of: own) == nil else { throw .linkedToOtherUser }
+                changes.add(.linked(user, external))
+            }
+            install.externalKey = external.key
+            return try install.join(user, .external, settings.policy, &changes, view)
+        }
+    }
+}
+
+extension Install {
+    /// A user of its own has an external id: a new one, or one that somebody has who became one with it.
+    mutating func know(_ new: Identity?, _ key: IdentityKey) -> Decision {
+        let user = user ?? person
+        link = .external
+        externalKey = key
+        return Decision(
+            reply: .linking(.linked(user)),
+            outcome: Outcome(
+                kind: .linkInstall, person: user, changes: new.map { [Change.linked(user, $0), put] } ?? [put]))
+    }
+
+    /// Is nobody's again; what it gathered while another was active stays untaken.
+    mutating func unlink(at moment: Instant) {
+        (user, link, externalKey) = (nil, .none, nil)
+        speak(at: moment)
+        guard state != .reset else { return }
+        (state, ending) = (.unlinked, nil)
+    }
+
+    /// Becomes one of a user's installs, for good.
+    mutating func join<V: View>(
+        _ person: PersonID, _ link: Link, _ policy: ActivationPolicy, _ changes: inout InstallChanges, _ view: V
+    ) throws(LinkingFault) -> Decision {
+        (user, self.link) = (person, link)
+        var user = view.linkedUser(person) ?? LinkedUser(of: person)
+        try changes.activate(&self, &user, policy, reason: .linked, view)
+        changes.put(self, user)
+        return Decision(
+            reply: changes.reply(.linked(person)),
+            outcome: Outcome(kind: .linkInstall, person: person, changes: changes.changes))
+    }
+}
+
+/// Gives an install a user of its own, without an external id (spec/linking.md 2.3).
+package struct LinkHard: Sendable {
+    package let caller: LinkingCaller
+    package init(_ caller: LinkingCaller) { self.caller = caller }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard settings[caller.app].isOn else { throw .notConfigured }
+        var install = try view.install(caller, settings)
+        if install.isDisabled { throw .installDisabled }
+        if let user = install.user { return Decision(reply: .linking(.linked(user))) }
+        var changes = InstallChanges(at: stamp.at)
+        // It may be one with a user, by an administrator's word.
+        install.externalKey = view.externalKey(of: install.person)
+        let user = view.linkedMember(of: install.person) ?? install.person
+        let link = install.externalKey == nil ? Install.Link.hard : .external
+        return try install.join(user, link, settings.policy, &changes, view)
+    }
+}

@@ -1,0 +1,335 @@
+/// A call of the Linking dialect.
+package enum LinkingCommand: Sendable {
+    case makeInstall(MakeInstall)
+    case link(LinkInstall)
+    case linkHard(LinkHard)
+    case issueCode(IssueCode)
+    case redeem(RedeemCode)
+    case linkLate(LinkLate)
+    case refresh(RefreshTokens)
+    case check(CheckInstall)
+    case submit(SubmitRows)
+    case reset(ResetInstall)
+    case deleteUser(DeleteUser)
+    case disable(DisableInstall)
+    case edit(EditLinking)
+    case makeApp(MakeLinkingApp)
+    case makeKey(MakeLinkingKey)
+    case revokeKey(RevokeLinkingKey)
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+        do throws(LinkingFault) {
+            return switch self {
+            case .makeInstall(let call): try call.decide(stamp, in: project, view)
+            case .link(let call): try call.decide(stamp, in: project, view)
+            case .linkHard(let call): try call.decide(stamp, in: project, view)
+            case .issueCode(let call): try call.decide(stamp, in: project, view)
+            case .redeem(let call): try call.decide(stamp, in: project, view)
+            case .linkLate(let call): try call.decide(stamp, in: project, view)
+            case .refresh(let call): try call.decide(stamp, in: project, view)
+            case .check(let call): try call.decide(stamp, in: project, view)
+            case .submit(let call): try call.decide(stamp, in: project, view)
+            case .reset(let call): try call.decide(stamp, in: project, view)
+            case .deleteUser(let call): try call.decide(stamp, in: project, view)
+            case .disable(let call): try call.decide(stamp, in: project, view)
+            case .edit(let call): call.decide(in: project, view)
+            case .makeApp(let call): try call.decide(stamp, in: project, view)
+            case .makeKey(let call): try call.decide(stamp, in: project, view)
+            case .revokeKey(let call): try call.decide(stamp, in: project, view)
+            }
+        } catch {
+            throw .linking(error)
+        }
+    }
+
+    /// What it has to see: identities, people, and the codes that say whose.
+    var needs: (identities: [IdentityKey], people: [PersonID], codes: [(key: DocumentKey, seal: CodeSeal)]) {
+        switch self {
+        case .link(let call): ([call.external.key, call.name.key], [], [])
+        case .linkHard(let call): ([call.caller.name.key], [], [])
+        case .issueCode(let call): ([call.external.key], [], [])
+        case .redeem(let call): ([], [], [(LinkCode.documentKey(call.digest), call.seal)])
+        case .linkLate(let call): ([call.caller.name.key], [], [(LinkCode.documentKey(call.digest), call.seal)])
+        case .refresh(let call): ([call.caller.name.key], [], [])
+        case .check(let call): ([call.caller.name.key], [], [])
+        case .submit(let call): ([call.caller.name.key], [], [])
+        case .reset(let call): ([call.caller.name.key], [], [])
+        case .deleteUser(let call): ([], [call.person], [])
+        case .disable(let call): ([call.name.key], [], [])
+        case .makeInstall, .edit, .makeApp, .makeKey, .revokeKey: ([], [], [])
+        }
+    }
+
+    var byteCount: Int {
+        switch self {
+        case .submit(let call): call.rows.reduce(256) { $0 + 64 + $1.body.count }
+        default: 512
+        }
+    }
+}
+
+/// The install that makes a call, as its token says.
+package struct LinkingCaller: Sendable {
+    package let install: InstallID
+    package let app: AppID
+    /// The family that its token is of.
+    package let family: Int64
+    /// The thumbprint of the key that it has proved to have with this call, if it has.
+    package let thumbprint: String?
+    /// The identity that the install's id is.
+    package let name: Identity
+
+    package init(
+        _ install: InstallID, app: AppID, family: Int64, thumbprint: String?, in project: ProjectID, hash: KeyedHash
+    ) {
+        self.install = install
+        self.app = app
+        self.family = family
+        self.thumbprint = thumbprint
+        name = Identity(install, in: project, hash: hash)
+    }
+}
+
+extension Identity {
+    package init(_ install: InstallID, in project: ProjectID, hash: KeyedHash) {
+        self.init(.linkingInstallID, install.text, in: project, hash: hash)
+    }
+}
+
+extension DocumentView {
+    func install(_ id: InstallID, _ name: IdentityKey) -> Install? {
+        document(Install.key(of: name)).flatMap { Install(id, name, packed: $0) }
+    }
+
+    func install(_ live: LinkedUser.Live) -> Install? { install(live.install, live.name) }
+
+    func linkedUser(_ person: PersonID) -> LinkedUser? {
+        document(LinkedUser.key(of: person)).flatMap { LinkedUser(of: person, packed: $0) }
+    }
+}
+
+extension View {
+    func linkingSettings(of project: ProjectID) -> LinkingSettings {
+        var settings = LinkingSettings(document: document(LinkingSettings.key(of: project)))
+        settings.policy = strategy(of: project).activation ?? settings.formerPolicy
+        return settings
+    }
+
+    /// The install that has a name, whatever its id: its tokens' family is called as it is.
+    func install(named name: IdentityKey) -> Install? {
+        guard let packed = document(Install.key(of: name)),
+            let install = Install(InstallID(rawValue: 0), name, packed: packed)
+        else { return nil }
+        return Install(InstallID(rawValue: install.tokens.id), name, packed: packed)
+    }
+
+    /// The names of the installs that a person, and nobody who is one with it, was made for.
+    func installs(of person: PersonID) -> [IdentityKey] { names(.linkingInstallID, of: person) }
+
+    private func names(_ type: IdentityType, of person: PersonID) -> [IdentityKey] {
+        guard let place = self.person(person) else { return [] }
+        var names: [IdentityKey] = []
+        forEachIdentity(of: place) { held, key in
+            if held == type { names.append(key) }
+            return true
+        }
+        return names
+    }
+
+    /// The external id of whoever is one with a person, if any has one.
+    func externalKey(of person: PersonID) -> IdentityKey? {
+        for member in members(of: person) {
+            if let key = names(.linkingExternalID, of: member).first { return key }
+        }
+        return nil
+    }
+
+    /// Who of those that are one with a person keeps their installs: whoever has some, or is a user at least.
+    func linkedMember(of person: PersonID) -> PersonID? {
+        let users = members(of: person).filter { linkedUser($0) != nil }
+        return users.first(where: hasLiveInstalls) ?? (users.contains(person) ? person : users.first)
+    }
+
+    private func hasLiveInstalls(_ person: PersonID) -> Bool { linkedUser(person).map { !$0.live.isEmpty } ?? false }
+
+    func areOne(_ one: PersonID, _ other: PersonID) -> Bool { one == other || members(of: one).contains(other) }
+
+    /// Why two people cannot be made one, as far as their installs go: a user has one external id, and one list of who is
+    /// active.
+    func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> LinkingFault? {
+        if externalKey(of: one) != nil, externalKey(of: other) != nil { return .bothHaveExternalIDs }
+        let live = [one, other].filter { members(of: $0).contains(where: hasLiveInstalls) }
+        return live.count > 1 ? .bothHaveInstalls : nil
+    }
+
+    /// Whether whoever an install belongs to was deleted, where it is there itself.
+    func isDeleted(_ install: Install) -> Bool { install.user.map { linkedUser($0) == nil } ?? false }
+
+    /// Whether an install was deleted together with its person.
+    func wasDeleted(_ name: IdentityKey) -> Bool { tombstone(of: name) != nil }
+
+    /// The install that makes a call, if its token holds and it may make any.
+    func install(_ caller: LinkingCaller, _ settings: LinkingSettings) throws(LinkingFault) -> Install {
+        guard let install = install(caller.install, caller.name.key) else {
+            throw wasDeleted(caller.name.key) ? .installDeleted : .invalidToken
+        }
+        guard install.app == caller.app, install.tokens.id == caller.family else { throw .invalidToken }
+        if isDeleted(install) { throw .installDeleted }
+        guard !install.tokens.isRevoked else { throw .invalidToken }
+        // Whoever has a key proves to have it, and where a key is asked for everybody has one.
+        guard install.thumbprint == caller.thumbprint, install.thumbprint != nil || !settings[caller.app].requiresProof
+        else { throw .proofRequired }
+        return install
+    }
+}
+
+extension Snapshot {
+    /// Why two people cannot be made one, as far as their installs go, as the decision will have it.
+    package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> LinkingFault? {
+        var (known, live) = (0, 0)
+        for person in [one, other] {
+            var (hasExternalID, hasLive) = (false, false)
+            for member in members(of: person) {
+                let held = try identities(of: member)
+                hasExternalID = hasExternalID || held.contains { $0.type == .linkingExternalID }
+                let user = try document(LinkedUser.key(of: member)).flatMap { LinkedUser(of: member, packed: $0) }
+                hasLive = hasLive || user.map { !$0.live.isEmpty } ?? false
+            }
+            if hasExternalID { known += 1 }
+            if hasLive { live += 1 }
+        }
+        return known > 1 ? .bothHaveExternalIDs : live > 1 ? .bothHaveInstalls : nil
+    }
+}
+
+/// What changes about installs in one call: their documents, their users', and what their people are told of it.
+struct InstallChanges {
+    private(set) var changes: [Change] = []
+    private(set) var events: [InstallEvent] = []
+    let moment: Instant
+
+    init(at moment: Instant) { self.moment = moment }
+
+    mutating func add(_ change: Change) { changes.append(change) }
+
+    /// Tells a person's timeline, and whoever follows along, what became of an install.
+    mutating func tell(
+        _ kind: InstallEvent.Kind, of install: Install, epoch: UInt64, reason: InstallEvent.Reason, by: InstallID? = nil
+    ) {
+        let person = install.user ?? install.person
+        let event = InstallEvent(
+            kind: kind, reason: reason, install: install.id, person: person, device: install.device.deviceClass, by: by,
+            epoch: epoch)
+        events.append(event)
+        add(.rowAdded(person, Row(.install, at: moment, body: event.json)))
+    }
+
+    /// The answer to the call, and what it tells others.
+    func reply(_ reply: LinkingReply) -> Reply {
+        .linking(events.isEmpty ? reply : .telling(reply, events))
+    }
+
+    /// Has an install become active, or wait, and others make way for it.
+    mutating func activate<V: DocumentView>(
+        _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, reason: InstallEvent.Reason,
+        _ view: V
+    ) throws(LinkingFault) {
+        let before = user.active.count
+        let device = install.device.deviceClass
+        let admitted = user.admit(install, policy)
+        // Of a limit that was lowered some may be left; more than there were never come of it.
+        guard user.active.count <= max(policy.limit, before) else { throw .multipleInstallsActive }
+        install.epoch = user.epoch
+        if admitted.isActive {
+            install.state = .active
+            install.ending = nil
+            install.speak(at: moment)
+        } else {
+            install.state = .blocked
+            install.fallSilent(at: moment)
+            let stronger = user.live.last { $0.takesPlace }?.device
+            install.ending = Install.Ending(reason: .blocked, by: stronger, at: moment)
+        }
+        for live in admitted.leaving + admitted.letGo {
+            guard var other = view.install(live) else { continue }
+            other.state = .deactivated
+            other.fallSilent(at: moment)
+            other.ending = Install.Ending(reason: .superseded, by: device, at: moment)
+            add(other.put)
+            tell(.deactivated, of: other, epoch: user.epoch, reason: .superseded, by: install.id)
+        }
+        tell(admitted.isActive ? .activated : .blocked, of: install, epoch: user.epoch, reason: reason)
+    }
+
+    /// Has those wait who are active beyond what the policy allows by now. Answers whether there were any.
+    mutating func trim<V: DocumentView>(
+        _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
+    ) -> Bool {
+        let trimmed = user.trim(policy)
+        let device = user.live.last { $0.takesPlace }?.device
+        for (live, isLetGo) in trimmed.waiting.map({ ($0, false) }) + trimmed.letGo.map({ ($0, true) }) {
+            let isOwn = live.install == install.id
+            guard var other = isOwn ? install : view.install(live) else { continue }
+            other.state = isLetGo ? .deactivated : .blocked
+            other.epoch = user.epoch
+            other.fallSilent(at: moment)
+            other.ending = Install.Ending(reason: isLetGo ? .superseded : .blocked, by: device, at: moment)
+            tell(isLetGo ? .deactivated : .blocked, of: other, epoch: user.epoch, reason: .limited)
+            if isOwn { install = other } else { add(other.put) }
+        }
+        return !trimmed.waiting.isEmpty || !trimmed.letGo.isEmpty
+    }
+
+    /// Has those wait who are too many by now; where there were none, has an install that waits be active if there is room.
+    /// Answers whether anything is otherwise.
+    mutating func renew<V: DocumentView>(
+        _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
+    ) throws(LinkingFault) -> Bool {
+        if trim(&install, &user, policy, view) { return true }
+        guard install.state == .blocked, !install.isDisabled, user.hasRoom(policy) else { return false }
+        try activate(&install, &user, policy, reason: .promoted, view)
+        return true
+    }
+
+    /// Turns an install off, or on again. Meanwhile another may have become active: then the one that is back makes way, or
+    /// has it make way.
+    mutating func disable<V: DocumentView>(
+        _ install: inout Install, _ user: inout LinkedUser?, _ isDisabled: Bool, _ policy: ActivationPolicy, _ view: V
+    ) {
+        install.isDisabled = isDisabled
+        tell(isDisabled ? .disabled : .enabled, of: install, epoch: user?.epoch ?? 0, reason: .byOperator)
+        guard var changed = user, changed.disable(install.id, isDisabled) else {
+            put(install, nil)
+            return
+        }
+        _ = trim(&install, &changed, policy, view)
+        put(install, changed)
+        user = changed
+    }
+
+    /// Has the installs be nobody's again that a merge has made a user's, now that it is undone.
+    mutating func part<V: View>(_ merge: Merge, _ view: V) {
+        let joined = MergeGroup(of: merge.from, without: merge.id, view.merges(of: merge.from)).members
+        var users: [PersonID: LinkedUser] = [:]
+        for member in view.members(of: merge.from) {
+            for name in view.installs(of: member) {
+                guard var install = view.install(named: name), let person = install.user,
+                    joined.contains(member) != joined.contains(person)
+                else { continue }
+                if var user = users[person] ?? view.linkedUser(person), user.remove(install.id) {
+                    tell(.deactivated, of: install, epoch: user.epoch, reason: .unlinked)
+                    users[person] = user
+                }
+                install.unlink(at: moment)
+                add(install.put)
+            }
+        }
+        for user in users.values.sorted(by: { $0.person < $1.person }) { add(user.put) }
+    }
+
+    /// Puts an install and its user into force.
+    mutating func put(_ install: Install, _ user: LinkedUser?) {
+        add(install.put)
+        if let user { add(user.put) }
+    }
+}

@@ -1,0 +1,76 @@
+/// Makes one more app that links: an environment, or another product of the same people.
+package struct MakeLinkingApp: Sendable {
+    package let name: String
+    package let publicID: String
+    package let secretHash: KeyHash
+
+    package static let appsAtMost = 100
+
+    package init(name: String, publicID: String, secretHash: KeyHash) {
+        self.name = name
+        self.publicID = publicID
+        self.secretHash = secretHash
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let apps = view.directory.apps.values
+        guard apps.count(where: { $0.project == project && $0.dialect == .linking }) < MakeLinkingApp.appsAtMost
+        else { throw .tooManyApps }
+        let app = App(
+            id: AppID(rawValue: (apps.map(\.id.rawValue).max() ?? 0) + 1), project: project, dialect: .linking,
+            name: name, publicID: publicID, secretHash: secretHash, madeAt: stamp.at)
+        return Decision(
+            reply: .linking(.appMade(app.id)),
+            outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.appMade(app)]))
+    }
+}
+
+/// Makes a key for an app's back end (spec/linking.md 1.2).
+package struct MakeLinkingKey: Sendable {
+    package let app: AppID
+    package let name: String
+    package let hash: KeyHash
+    package let scopes: ScopeSet
+    package let expiresAt: Instant
+
+    /// Keys of one app that are neither revoked nor expired.
+    package static let activeAtMost = 10
+
+    package init(app: AppID, name: String, hash: KeyHash, scopes: ScopeSet, expiresAt: Instant) {
+        self.app = app
+        self.name = name
+        self.hash = hash
+        self.scopes = scopes
+        self.expiresAt = expiresAt
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let keys = view.directory.keys.values
+        let active = keys.count { $0.kind == .linking && $0.app == app && $0.isValid(at: stamp.at) }
+        guard active < MakeLinkingKey.activeAtMost else { throw .tooManyKeys }
+        let last = keys.map(\.id.rawValue).max() ?? 0
+        let key = AccessKey(
+            id: KeyID(rawValue: last + 1), project: project, app: app, kind: .linking, name: name, hash: hash,
+            scopes: scopes, madeAt: stamp.at, expiresAt: expiresAt)
+        return Decision(
+            reply: .linking(.keyMade(key.id)),
+            outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.keyMade(key)]))
+    }
+}
+
+/// Revokes a key, at once and for good.
+package struct RevokeLinkingKey: Sendable {
+    package let key: KeyID
+    package init(_ key: KeyID) { self.key = key }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        guard let key = view.directory.keys[key], key.project == project, key.kind == .linking else {
+            throw .keyNotFound
+        }
+        let reply = Reply.linking(.keyRevoked(key.id))
+        guard key.revokedAt == nil else { return Decision(reply: reply) }
+        return Decision(
+            reply: reply,
+            outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.keyRevoked(key.id, at: stamp.at)]))
+    }
+}

@@ -1,0 +1,53 @@
+/// A copy of an app on a device, as the Linking dialect knows it: made once, never reused.
+package struct InstallID: Hashable, Comparable, Sendable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+
+    package static func < (one: InstallID, other: InstallID) -> Bool { one.rawValue < other.rawValue }
+
+    /// The id as clients see it.
+    package var text: String { HexadecimalName.text(rawValue, isInstall: true) }
+
+    package init?(text: String) {
+        guard let number = HexadecimalName.number(text, isInstall: true) else { return nil }
+        rawValue = number
+    }
+
+    package init(_ value: UInt64) { rawValue = Int64(bitPattern: value) }
+}
+
+extension PersonID {
+    /// The person as clients of the Linking dialect see it: a user id.
+    package var linkingText: String { HexadecimalName.text(rawValue, isInstall: false) }
+
+    package init?(linkingText text: String) {
+        guard let number = HexadecimalName.number(text, isInstall: false) else { return nil }
+        self.init(rawValue: number)
+    }
+}
+
+/// Ids as the dialect's clients expect them: 24 lower-case hexadecimal digits that begin with a time.
+///
+///     32 bits: seconds since 1970 | 1 bit: an install's | 63 bits: the number
+///
+/// So an install's id is never taken for a user's, and an id with a wrong digit is mostly none at all.
+enum HexadecimalName {
+    static func text(_ number: Int64, isInstall: Bool) -> String {
+        let seconds = UInt64(bitPattern: PersonID(rawValue: number).madeAt.milliseconds / 1000) & 0xFFFF_FFFF
+        let rest = UInt64(bitPattern: number) & ~mark | (isInstall ? mark : 0)
+        return digits(seconds, 8) + digits(rest, 16)
+    }
+
+    static func number(_ text: String, isInstall: Bool) -> Int64? {
+        guard text.utf8.count == 24, let rest = UInt64(text.suffix(16), radix: 16) else { return nil }
+        let number = Int64(bitPattern: rest & ~mark)
+        return self.text(number, isInstall: isInstall) == text ? number : nil
+    }
+
+    private static let mark: UInt64 = 1 << 63
+
+    private static func digits(_ value: UInt64, _ count: Int) -> String {
+        let text = String(value, radix: 16)
+        return String(repeating: "0", count: count - text.count) + text
+    }
+}

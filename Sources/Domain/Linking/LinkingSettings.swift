@@ -1,0 +1,145 @@
+/// How a project links: how long codes and tokens last, and what each app may do.
+package struct LinkingSettings: Equatable, Sendable {
+    /// What holds for one app.
+    package struct OfApp: Equatable, Sendable {
+        /// Whether it links at all.
+        package var isOn = true
+        /// Whether installs are made with the app's id and secret, too.
+        package var takesSecret = true
+        /// Whether installs have to prove that they have a key of their own.
+        package var requiresProof = false
+        /// Whether another app's install is answered like one that does not exist.
+        package var hidesForeignInstalls = false
+
+        package init() {}
+    }
+
+    /// Who may be active. That is one of the project's rules; it was a setting once, and where the rules do not say yet, that
+    /// is what holds.
+    package let formerPolicy: ActivationPolicy
+    /// What the rules say.
+    package internal(set) var policy: ActivationPolicy
+    package var codeSeconds: Int64 = 600
+    package var tokenSeconds: Int64 = 600
+    /// For how long an install that lost its place may send what it gathered before.
+    package var graceSeconds: Int64 = 86_400
+    package private(set) var apps: [AppID: OfApp] = [:]
+
+    package static let codeSecondsRange: ClosedRange<Int64> = 60...900
+    package static let tokenSecondsRange: ClosedRange<Int64> = 60...900
+    package static let graceSecondsRange: ClosedRange<Int64> = 0...2_592_000
+
+    /// - Parameter policy: who may be active, as a setting that was made before that was a rule.
+    package init(former policy: ActivationPolicy = ActivationPolicy()) {
+        formerPolicy = policy
+        self.policy = policy
+    }
+
+    package subscript(app: AppID) -> OfApp {
+        get { apps[app] ?? OfApp() }
+        set { apps[app] = newValue }
+    }
+
+    package static func key(of project: ProjectID) -> DocumentKey {
+        DocumentKey(.linkingSettings, of: Int64(project.rawValue))
+    }
+
+    /// Those of a project, by its document; the standard where there is none.
+    package init(document: [UInt8]?) {
+        self = document.flatMap(LinkingSettings.init(packed:)) ?? LinkingSettings()
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(formerPolicy)
+        packer.add(UInt64(codeSeconds))
+        packer.add(UInt64(tokenSeconds))
+        packer.add(UInt64(graceSeconds))
+        for (app, settings) in apps.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            packer.add(UInt64(bitPattern: app.rawValue))
+            packer.add(settings.isOn)
+            packer.add(settings.takesSecret)
+            packer.add(settings.requiresProof)
+            packer.add(settings.hidesForeignInstalls)
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let policy = unpacker.policy(), let code = unpacker.integer(), let token = unpacker.integer(),
+            let grace = unpacker.integer()
+        else { return nil }
+        self.init(former: policy)
+        (codeSeconds, tokenSeconds, graceSeconds) = (Int64(code), Int64(token), Int64(grace))
+        while !unpacker.isAtEnd {
+            guard let app = unpacker.integer(), let isOn = unpacker.bool(), let takesSecret = unpacker.bool(),
+                let requiresProof = unpacker.bool(), let hides = unpacker.bool()
+            else { return nil }
+            var settings = OfApp()
+            (settings.isOn, settings.takesSecret) = (isOn, takesSecret)
+            (settings.requiresProof, settings.hidesForeignInstalls) = (requiresProof, hides)
+            apps[AppID(rawValue: Int64(bitPattern: app))] = settings
+        }
+    }
+}
+
+extension Packer {
+    mutating func add(_ policy: ActivationPolicy) {
+        add(policy.order.rawValue)
+        add(UInt64(policy.limit))
+        add(UInt64(policy.devices.count))
+        for device in policy.devices { add(device.rawValue) }
+    }
+}
+
+extension Unpacker {
+    mutating func policy() -> ActivationPolicy? {
+        guard let order = byte().flatMap(ActivationPolicy.Order.init), let limit = integer(), let count = integer()
+        else { return nil }
+        var devices: [DeviceClass] = []
+        for _ in 0..<count {
+            guard let device = byte().flatMap(DeviceClass.init) else { return nil }
+            devices.append(device)
+        }
+        return ActivationPolicy(order: order, limit: Int(limit), devices: devices)
+    }
+}
+
+/// A change of a project's settings; what it does not name stays.
+package struct EditLinking: Sendable {
+    package var codeSeconds: Int64?
+    package var tokenSeconds: Int64?
+    package var graceSeconds: Int64?
+    package var apps: [AppID: OfApp] = [:]
+
+    /// A change of what holds for one app.
+    package struct OfApp: Sendable {
+        package var isOn: Bool?
+        package var takesSecret: Bool?
+        package var requiresProof: Bool?
+        package var hidesForeignInstalls: Bool?
+
+        package init() {}
+    }
+
+    package init() {}
+
+    func decide<V: View>(in project: ProjectID, _ view: V) -> Decision {
+        let before = LinkingSettings(document: view.document(LinkingSettings.key(of: project)))
+        var settings = before
+        settings.codeSeconds = codeSeconds ?? settings.codeSeconds
+        settings.tokenSeconds = tokenSeconds ?? settings.tokenSeconds
+        settings.graceSeconds = graceSeconds ?? settings.graceSeconds
+        for (app, edit) in apps {
+            settings[app].isOn = edit.isOn ?? settings[app].isOn
+            settings[app].takesSecret = edit.takesSecret ?? settings[app].takesSecret
+            settings[app].requiresProof = edit.requiresProof ?? settings[app].requiresProof
+            settings[app].hidesForeignInstalls = edit.hidesForeignInstalls ?? settings[app].hidesForeignInstalls
+        }
+        let reply = Reply.linking(.settings(settings))
+        guard settings != before else { return Decision(reply: reply) }
+        let put = Change.documentPut(LinkingSettings.key(of: project), .nobody, settings.packed)
+        return Decision(reply: reply, outcome: Outcome(kind: .linkingSettings, person: nil, changes: [put]))
+    }
+}

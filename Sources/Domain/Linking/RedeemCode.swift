@@ -1,0 +1,221 @@
+/// Makes a code by which an install becomes one of the user with an external id (spec/linking.md 1.3).
+package struct IssueCode: Sendable {
+    package let app: AppID
+    package let key: KeyID?
+    package let external: Identity
+    package let digest: KeyHash
+    package let seal: CodeSeal
+    package let thumbprint: String?
+    /// Whether it is to be told what its redemption would come to, and on what kind of device.
+    package let preview: DeviceClass?
+
+    package init(
+        app: AppID, key: KeyID?, external: Identity, digest: KeyHash, seal: CodeSeal, thumbprint: String?,
+        preview: DeviceClass?
+    ) {
+        self.app = app
+        self.key = key
+        self.external = external
+        self.digest = digest
+        self.seal = seal
+        self.thumbprint = thumbprint
+        self.preview = preview
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard settings[app].isOn else { throw .notConfigured }
+        let until = stamp.at.advanced(byMilliseconds: settings.codeSeconds * 1000)
+        let code = LinkCode(
+            digest, app: app, key: key, for: external, seal: seal, thumbprint: thumbprint, until: until)
+        let holder = view.holder(of: external)
+        let preview = preview.map { device in
+            var preview = CodePreview(user: holder)
+            let live = holder.flatMap { view.linkedUser(view.linkedMember(of: $0) ?? $0) }?.live ?? []
+            switch settings.policy.admit(device, among: live) {
+            case .blocked: preview.isBlocked = true
+            case .active(let leaving):
+                preview.leaving = leaving.compactMap { view.install($0) }.map { CodePreview.Leaving($0) }
+            }
+            return preview
+        }
+        return Decision(
+            reply: .linking(.codeIssued(expiresAt: until, preview)),
+            outcome: Outcome(kind: .issueCode, person: holder, changes: [code.put()]))
+    }
+}
+
+/// What redeeming a code would come to, as things are.
+package struct CodePreview: Equatable, Sendable {
+    package let user: PersonID?
+    /// Whether the new install would have to wait.
+    package internal(set) var isBlocked = false
+    package internal(set) var leaving: [Leaving] = []
+
+    /// An install that would be active no longer.
+    package struct Leaving: Equatable, Sendable {
+        package let install: InstallID
+        package let device: Install.Device
+        package let lastSeen: Instant
+
+        init(_ install: Install) {
+            self.install = install.id
+            device = install.device
+            lastSeen = install.lastSeen
+        }
+
+        init(install: InstallID, device: Install.Device, lastSeen: Instant) {
+            self.install = install
+            self.device = device
+            self.lastSeen = lastSeen
+        }
+    }
+}
+
+/// Makes an install of the user that a code stands for (spec/linking.md 3.2).
+package struct RedeemCode: Sendable {
+    package let digest: KeyHash
+    package let seal: CodeSeal
+    package let app: AppID
+    /// What the install is known by, should it have to ask again.
+    package let installKey: Hash128
+    package let device: Install.Device
+    package let thumbprint: String?
+    package let hash: KeyedHash
+
+    package init(
+        digest: KeyHash, seal: CodeSeal, app: AppID, installKey: Hash128, device: Install.Device, thumbprint: String?,
+        hash: KeyedHash
+    ) {
+        self.digest = digest
+        self.seal = seal
+        self.app = app
+        self.installKey = installKey
+        self.device = device
+        self.thumbprint = thumbprint
+        self.hash = hash
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        guard var code = view.linkCode(digest, app) else { throw .invalidCode }
+        if let redemption = code.redemption {
+            guard code.mayRepeat(installKey, at: stamp.at),
+                let install = view.install(
+                    redemption.install, Identity(redemption.install, in: project, hash: hash).key),
+                install.thumbprint == thumbprint, install.state != .reset, !view.isDeleted(install),
+                // Whoever has refreshed its tokens has had an answer.
+                install.tokens.generation == 0, !install.tokens.isRevoked
+            else { throw .invalidCode }
+            return Decision(
+                reply: .linking(
+                    answer(
+                        install, view.linkedUser(install.user ?? install.person), redemption.isRestored, stamp, settings
+                    )))
+        }
+        guard code.isGood(at: stamp.at, thumbprint, view), let external = code.external(seal) else {
+            throw .invalidCode
+        }
+        guard settings[app].isOn else { throw .notConfigured }
+        guard thumbprint != nil || !settings[app].requiresProof else { throw .proofRequired }
+
+        let name = Identity(.linkingExternalID, external.id, in: project, hash: hash)
+        var changes = InstallChanges(at: stamp.at)
+        let holder = view.holder(of: name)
+        let person = holder ?? stamp.person
+        // It may be one with a user whose installs are there, by an administrator's word.
+        let member = holder.flatMap { view.linkedMember(of: $0) } ?? person
+        if holder == nil {
+            changes.add(.personMade(person, at: stamp.at))
+            changes.add(.linked(person, name))
+        }
+        let id = InstallID(next: stamp)
+        let installName = Identity(id, in: project, hash: hash)
+        var install = Install(
+            id, installName.key, app: app, person: person, device, thumbprint: thumbprint, at: stamp.at)
+        (install.user, install.link, install.externalKey) = (member, .external, name.key)
+        var user = view.linkedUser(member) ?? LinkedUser(of: member)
+        changes.add(.linked(person, installName))
+        try changes.activate(&install, &user, settings.policy, reason: .codeRedeemed, view)
+        changes.put(install, user)
+        code.redemption = LinkCode.Redemption(
+            install: install.id, installKey: installKey, isRestored: holder != nil, at: stamp.at)
+        changes.add(code.put(for: person))
+        return Decision(
+            reply: changes.reply(answer(install, user, holder != nil, stamp, settings)),
+            outcome: Outcome(kind: .redeemCode, person: person, changes: changes.changes))
+    }
+
+    private func answer(
+        _ install: Install, _ user: LinkedUser?, _ isRestored: Bool, _ stamp: Stamp, _ settings: LinkingSettings
+    ) -> LinkingReply {
+        .redeemed(Session(install, stamp, settings), InstallStatus(install, user, settings), isRestored: isRestored)
+    }
+}
+
+extension View {
+    /// The code with a hash, if it is for an app.
+    func linkCode(_ digest: KeyHash, _ app: AppID) -> LinkCode? {
+        guard let code = document(LinkCode.documentKey(digest)).flatMap(LinkCode.init(packed:)), code.digest == digest,
+            code.app == app
+        else { return nil }
+        return code
+    }
+}
+
+extension LinkCode {
+    /// Whether it may be redeemed by whoever has proved to have some key.
+    func isGood<V: View>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
+        guard redemption == nil, moment < expiresAt else { return false }
+        if let bound = self.thumbprint, bound != thumbprint { return false }
+        return key.map { view.directory.keys[$0]?.revokedAt == nil } ?? true
+    }
+}
+
+/// Gives the external id that a code stands for to the user of an install that has none (spec/linking.md 3.3).
+package struct LinkLate: Sendable {
+    package let caller: LinkingCaller
+    package let digest: KeyHash
+    package let seal: CodeSeal
+    package let hash: KeyedHash
+
+    package init(_ caller: LinkingCaller, digest: KeyHash, seal: CodeSeal, hash: KeyedHash) {
+        self.caller = caller
+        self.digest = digest
+        self.seal = seal
+        self.hash = hash
+    }
+
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+        let settings = view.linkingSettings(of: project)
+        var install = try view.install(caller, settings)
+        guard settings[caller.app].isOn else { throw .notConfigured }
+        if install.isDisabled || install.state == .deactivated { throw .installDisabled }
+        let code = view.linkCode(digest, caller.app)
+        if let user = install.user, let code, code.mayRepeat(caller.name.key.hash, at: stamp.at) {
+            return Decision(reply: .linking(.linked(user)))
+        }
+        if install.link == .external || view.externalKey(of: install.person) != nil { throw .alreadyLinked }
+        guard var code, code.isGood(at: stamp.at, caller.thumbprint, view), let named = code.external(seal) else {
+            throw .invalidCode
+        }
+        let external = Identity(.linkingExternalID, named.id, in: project, hash: hash)
+        // The code is not used up: after a reset it restores that user.
+        guard view.holder(of: external) == nil else { throw .externalIDTaken }
+        let user = install.user ?? view.linkedMember(of: install.person) ?? install.person
+        install.externalKey = external.key
+        code.redemption = LinkCode.Redemption(
+            install: install.id, installKey: caller.name.key.hash, isRestored: false, at: stamp.at)
+        var changes = InstallChanges(at: stamp.at)
+        changes.add(.linked(user, external))
+        changes.add(code.put(for: user))
+        guard install.link == .none else {
+            install.link = .external
+            changes.add(install.put)
+            return Decision(
+                reply: .linking(.linked(user)),
+                outcome: Outcome(kind: .linkInstall, person: user, changes: changes.changes))
+        }
+        return try install.join(user, .external, settings.policy, &changes, view)
+    }
+}

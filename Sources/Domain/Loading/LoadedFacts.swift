@@ -1,0 +1,113 @@
+/// What a batch asks of facts that are kept elsewhere.
+package struct Asks: Equatable, Sendable {
+    /// Who holds them, and all of these people.
+    package var identities: Set<IdentityKey> = []
+    /// People, with all that are one with them.
+    package var people: Set<PersonID> = []
+    package var merges: Set<MergeID> = []
+    package var documents: Set<DocumentKey> = []
+    package var rows: Set<RowHash> = []
+
+    package init() {}
+
+    /// What is known to be needed before anything is decided.
+    package init(_ needs: Needs) {
+        identities = Set(needs.identities)
+        people = Set(needs.people)
+        merges = Set(needs.merges)
+        documents = Set(needs.codes.map(\.key))
+    }
+
+    package var isEmpty: Bool {
+        identities.isEmpty && people.isEmpty && merges.isEmpty && documents.isEmpty && rows.isEmpty
+    }
+
+    package mutating func formUnion(_ other: Asks) {
+        identities.formUnion(other.identities)
+        people.formUnion(other.people)
+        merges.formUnion(other.merges)
+        documents.formUnion(other.documents)
+        rows.formUnion(other.rows)
+    }
+}
+
+/// The facts that a batch has asked for so far, as a store that does not fit into memory has read them.
+///
+/// A person comes with all that it holds and with whoever is one with it; an identity with all who hold it. What was asked
+/// for and is not here is nowhere.
+package struct LoadedFacts: Sendable {
+    package struct Person: Sendable {
+        package let id: PersonID
+        package let project: ProjectID
+        package let lastSeen: Instant
+        package let isErased: Bool
+
+        package init(id: PersonID, project: ProjectID, lastSeen: Instant, isErased: Bool) {
+            self.id = id
+            self.project = project
+            self.lastSeen = lastSeen
+            self.isErased = isErased
+        }
+    }
+
+    package struct Link: Sendable {
+        package let number: Int64
+        package let person: PersonID
+        package let type: IdentityType
+        package let key: IdentityKey
+
+        package init(number: Int64, person: PersonID, type: IdentityType, key: IdentityKey) {
+            self.number = number
+            self.person = person
+            self.type = type
+            self.key = key
+        }
+    }
+
+    package private(set) var people: [PersonID: Person] = [:]
+    package private(set) var merges: [MergeID: Merge] = [:]
+    private var links: [Int64: Link] = [:]
+    private var heads: [PersonID: [RowHead]] = [:]
+    private(set) var documents: [DocumentKey: [UInt8]] = [:]
+    private(set) var rows: Set<RowHash> = []
+    private(set) var replays = Replays()
+    private(set) var asked = Asks()
+
+    package init() {}
+
+    package mutating func add(_ person: Person) { people[person.id] = person }
+    package mutating func add(_ link: Link) { links[link.number] = link }
+    package mutating func add(_ merge: Merge) { merges[merge.id] = merge }
+    package mutating func add(_ head: RowHead, of person: PersonID) { heads[person, default: []].append(head) }
+    package mutating func add(_ document: DocumentKey, _ body: [UInt8]) { documents[document] = body }
+    package mutating func add(_ row: RowHash) { rows.insert(row) }
+
+    /// Adds a call that may be repeated. Calls under one key come in the order of the journal.
+    package mutating func add(_ key: ReplayKey, _ replay: Replay) { replays.add(key, replay) }
+
+    /// Notes that all there is of what was asked for is here now.
+    package mutating func answered(_ asks: Asks) { asked.formUnion(asks) }
+
+    /// An index of all this, in which a batch can be decided.
+    ///
+    /// - Parameter sightings: when some people were seen, if that is not kept yet.
+    func index(_ directory: Directory, lastLink: Int64, sightings: [PersonID: Instant]) -> PeopleIndex {
+        let index = PeopleIndex(directory: directory)
+        for person in people.values {
+            index.load(
+                person.id, in: person.project, seen: max(person.lastSeen, sightings[person.id] ?? person.lastSeen))
+            if person.isErased { index.loadErased(person.id) }
+            guard let heads = heads[person.id], let place = index.place(of: person.id) else { continue }
+            index.load(heads, of: place)
+        }
+        for link in links.values.sorted(by: { $0.number < $1.number }) {
+            guard let place = index.place(of: link.person) else {
+                preconditionFailure("A link came without its person.")
+            }
+            index.load(link.type, link.key, of: place, number: link.number)
+        }
+        for merge in merges.values.sorted(by: { $0.id < $1.id }) { index.load(merge) }
+        index.resume(afterLink: lastLink)
+        return index
+    }
+}

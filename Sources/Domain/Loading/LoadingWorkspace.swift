@@ -1,0 +1,139 @@
+/// A workspace over facts that are read as decisions come to look at them.
+///
+/// A decision that looks at something which was not read goes on as if there were nothing, and what it comes to is worth
+/// nothing: the workspace notes what was missing, takes in no change from there on, and only goes on to find out what else is
+/// missing. The store reads all of that at once and has the batch decided again, until nothing is missing. So no decision
+/// has to say beforehand what it will look at, and a batch of a thousand calls is read in as few steps as one call.
+package final class LoadingWorkspace: ViewWorkspace {
+    /// What the batch has changed so far.
+    package let index: PeopleIndex
+    private let loaded: LoadedFacts
+    private var replays: Replays
+    private let missing = Missing()
+    /// Whether there is something to commit.
+    package private(set) var hasChanged = false
+    /// How many identities more are held than before.
+    package private(set) var identityChange = 0
+
+    final class Missing {
+        var asks = Asks()
+    }
+
+    package init(
+        _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, sightings: [PersonID: Instant] = [:]
+    ) {
+        self.loaded = loaded
+        replays = loaded.replays
+        index = loaded.index(directory, lastLink: lastLink, sightings: sightings)
+    }
+
+    /// What was looked at and is not here. As long as there is any, nothing that was decided holds.
+    package var asks: Asks { missing.asks }
+
+    package var view: LoadingView {
+        LoadingView(base: index.pending, index: index, loaded: loaded, missing: missing)
+    }
+
+    package func earlier(_ claim: ReplayClaim) -> Replay? { replays.earlier(claim) }
+
+    package func apply(_ entry: JournalEntry) {
+        hasChanged = true
+        // Who else holds an identity decides whether there is one more of them; and a row has to know the one before it.
+        let touched = Set(entry.changes.compactMap(\.identity))
+        let before = touched.count { view.holderCount(of: $0) > 0 }
+        for change in entry.changes { if case .rowAdded(let person, _) = change { _ = view.person(person) } }
+        guard missing.asks.isEmpty else { return }
+        index.apply(entry)
+        identityChange += touched.count { view.holderCount(of: $0) > 0 } - before
+        if let claim = entry.replay {
+            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
+        }
+    }
+
+    package func see(_ person: PersonID, at moment: Instant) { index.see(person, at: moment) }
+}
+
+extension Change {
+    /// The identity that somebody holds by it, or does not hold any more.
+    fileprivate var identity: IdentityKey? {
+        switch self {
+        case .linked(_, let identity): identity.key
+        case .unlinked(_, _, let key): key
+        default: nil
+        }
+    }
+}
+
+/// Facts of which some are not here: looking at those is noted.
+package struct LoadingView: View {
+    package typealias Person = PeopleIndex.Place
+
+    let base: PeopleIndex.IndexView
+    let index: PeopleIndex
+    let loaded: LoadedFacts
+    let missing: LoadingWorkspace.Missing
+
+    private func isHere(_ identity: IdentityKey) -> Bool {
+        if loaded.asked.identities.contains(identity) { return true }
+        missing.asks.identities.insert(identity)
+        return false
+    }
+
+    /// Whether all there is of a person is here: whoever the batch made has nothing elsewhere.
+    private func isHere(_ person: PersonID) -> Bool {
+        if index.place(of: person) != nil || loaded.asked.people.contains(person) { return true }
+        missing.asks.people.insert(person)
+        return false
+    }
+
+    package func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void) {
+        if isHere(identity) { base.forEachHolder(of: identity, body) }
+    }
+
+    package func holderCount(of identity: IdentityKey) -> Int { isHere(identity) ? base.holderCount(of: identity) : 0 }
+
+    package func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool) {
+        base.forEachIdentity(of: person, body)
+    }
+
+    package func id(of person: Person) -> PersonID { base.id(of: person) }
+
+    package func person(_ id: PersonID, in project: ProjectID) -> Person? {
+        isHere(id) ? base.person(id, in: project) : nil
+    }
+    package func person(_ id: PersonID) -> Person? { isHere(id) ? base.person(id) : nil }
+    package func isErased(_ id: PersonID) -> Bool { isHere(id) && base.isErased(id) }
+    package func lastSeen(of person: Person) -> Instant { base.lastSeen(of: person) }
+
+    package func merge(_ id: MergeID) -> Merge? {
+        if let merge = base.merge(id) { return merge }
+        // One that was read and is not there was undone by the batch.
+        if loaded.merges[id] == nil, !loaded.asked.merges.contains(id) { missing.asks.merges.insert(id) }
+        return nil
+    }
+
+    package func root(of person: PersonID) -> PersonID { isHere(person) ? base.root(of: person) : person }
+    package func members(of person: PersonID) -> [PersonID] { isHere(person) ? base.members(of: person) : [person] }
+    package func merges(of person: PersonID) -> [Merge] { isHere(person) ? base.merges(of: person) : [] }
+
+    package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
+        isHere(person) ? base.rowCount(of: person, kind) : 0
+    }
+
+    package func document(_ key: DocumentKey) -> [UInt8]? {
+        if let body = base.pendingDocument(key) { return body.isEmpty ? nil : body }
+        if let body = loaded.documents[key] { return body.isEmpty ? nil : body }
+        if !loaded.asked.documents.contains(key) { missing.asks.documents.insert(key) }
+        return nil
+    }
+
+    package func knowsRow(_ hash: RowHash) -> Bool {
+        if base.knowsRow(hash) || loaded.rows.contains(hash) { return true }
+        if !loaded.asked.rows.contains(hash) { missing.asks.rows.insert(hash) }
+        return false
+    }
+
+    package var directory: Directory { base.directory }
+    package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
+    package func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }
+}

@@ -1,0 +1,416 @@
+/// What a project would hold if other rules had been in force from its first call on: the calls that its journal keeps are
+/// made once more, in an index of their own, and compared with what came of them.
+///
+/// Whoever a call is about by an id is here whoever the call before it came to that had been answered with that id: an app
+/// sends what it was told. What no rule decides (a claim, a merge by hand, who links an install) is taken over as it was. Who
+/// is active, and who has which access, goes by the people of the journal: no rule by which people are found decides it.
+///
+/// The journal does not have all: of a value that was blocked nothing is kept, so it stays blocked; of two people who fit
+/// equally well the one that was seen last is found, also where the app named the one before.
+package final class Rehearsal {
+    /// A person of the journal and one of this index whom the same call came to.
+    private struct Pair: Hashable {
+        let was: PersonID
+        let would: PersonID
+    }
+
+    /// Who a person of the journal is here.
+    private struct Counterpart {
+        /// By the call that made the person, or the first that came to it.
+        let home: PersonID
+        /// By the last call.
+        var current: PersonID
+    }
+
+    private let project: ProjectID
+    private let hash: KeyedHash
+    private let joinsSameUserIDs: Bool
+    private let lowercasesEmail: Bool
+    private let index: PeopleIndex
+    private var activation: ActivationRehearsal
+    private var restoring: AccessRehearsal
+    private var proofs: ProofRehearsal
+    /// Who is one with whom by the journal.
+    private let was = MergeForest()
+    private var people: Set<PersonID> = []
+    private var counterparts: [PersonID: Counterpart] = [:]
+    /// Who has here what other dialects call a person: their calls name it, and not an id.
+    private var named: [PersonID: PersonID] = [:]
+    /// Where a person was another one here than at home.
+    private var others: Set<Pair> = []
+    /// Which call made a person of this index.
+    private var madeBy: [PersonID: JournalSequence] = [:]
+    private var holdsAccess: Set<PersonID> = []
+    private var documents: [[UInt8]] = []
+    private var lastPerson = PersonID(rawValue: 0)
+    private var sequence = JournalSequence.zero
+
+    package private(set) var calls = 0
+    private var elsewhere = 0
+    private var refused = 0
+    private var samples: [Difference.Elsewhere] = []
+
+    /// - Parameter directory: what there is, with the rules that are in force.
+    package init(_ strategy: Strategy, for project: ProjectID, _ directory: Directory, hash: KeyedHash) {
+        self.project = project
+        self.hash = hash
+        joinsSameUserIDs = strategy.guards.joinsSameUserIDs
+        lowercasesEmail = strategy.lowercasesEmail
+        activation = ActivationRehearsal(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
+        restoring = AccessRehearsal(strategy.restore, for: project)
+        proofs = ProofRehearsal(strategy, directory)
+        let version = directory.strategies(of: project).current.number + 1
+        let rules = JournalEntry(
+            Call(project: project, key: nil), Stamp(at: Instant(milliseconds: 0), person: PersonID(rawValue: 0)),
+            Outcome(kind: .setStrategy, person: nil, changes: [.strategySet(version: version, strategy)]),
+            .strategySet(version: version, strategy))
+        index = PeopleIndex(directory: directory.applying(rules))
+        index.readDocument = { [unowned self] in documents[Int($0) - 1] }
+    }
+
+    // MARK: - Making a call once more
+
+    /// Makes a call of the journal once more. Calls come in the journal's order; those of other projects are passed over.
+    package func take(_ call: RecordedCall) {
+        guard call.project == project, call.kind != .refused, call.kind != .unproven,
+            call.person != nil || !call.facts.isEmpty
+        else { return }
+        calls += 1
+        let madeSomebody = call.facts.contains { fact in
+            if case .personMade(let person) = fact { person == call.person } else { false }
+        }
+        if let command = command(of: call, madeSomebody) {
+            decide(command, of: call, madeSomebody)
+        } else {
+            takeOver(call)
+        }
+        for fact in call.facts { note(fact, call) }
+        activation.take(call, was)
+        restoring.take(call)
+        proofs.take(call)
+        let erasesSomebody = call.facts.contains { if case .personErased = $0 { true } else { false } }
+        if erasesSomebody, let person = call.person { erase(person, call) }
+    }
+
+    /// What the call asked, where it is for the rules to say what comes of it.
+    private func command(of call: RecordedCall, _ madeSomebody: Bool) -> Command? {
+        switch call.kind {
+        case .identify: .identify(Identify(.start, identities: named(by: call)))
+        case .login: .identify(Identify(.login, identities: named(by: call)))
+        case .logout: .identify(Identify(.logout, identities: named(by: call)))
+        case .modify: modify(call).map(Command.modify)
+        case .ingest: ingest(call, madeSomebody).map(Command.ingest)
+        case .attachIdentity, .detachIdentity, .releaseDevice: byHand(call)
+        default: nil
+        }
+    }
+
+    /// What a call named, as far as it is known.
+    private func named(by call: RecordedCall) -> [Identity] {
+        var types = IdentityTypeSet()
+        var identities: [Identity] = []
+        func add(_ type: IdentityType, _ value: String?) {
+            guard !types.contains(type), let identity = identity(type, value) else { return }
+            types.insert(type)
+            identities.append(identity)
+        }
+        for case .linked(let person, let type, let value) in call.facts where person == call.person { add(type, value) }
+        for input in call.inputs { add(input.type, input.value) }
+        return identities.sorted { $0.type.rawValue < $1.type.rawValue }
+    }
+
+    private func modify(_ call: RecordedCall) -> Modify? {
+        guard let person = call.person else { return nil }
+        var (old, new): ([Identity], [Identity]) = ([], [])
+        for fact in call.facts {
+            switch fact {
+            case .unlinked(person, let type, let value): if let named = identity(type, value) { old.append(named) }
+            case .linked(person, let type, let value): if let named = identity(type, value) { new.append(named) }
+            default: break
+            }
+        }
+        for input in call.inputs {
+            guard let named = identity(input.type, input.value) else { continue }
+            if input.fate == .notHeld { old.append(named) } else { new.append(named) }
+        }
+        var items: [Modify.Item] = []
+        for identity in new {
+            let before = old.firstIndex { $0.type == identity.type }
+            items.append(Modify.Item(identity.type, old: before.map { old.remove(at: $0) }, new: identity))
+        }
+        items += old.map { Modify.Item($0.type, old: $0, new: nil) }
+        return Modify(person: whoever(person), items: items)
+    }
+
+    /// An upload that named somebody. One that made a person did not know whom it was about; any other is taken to have.
+    private func ingest(_ call: RecordedCall, _ madeSomebody: Bool) -> Ingest? {
+        let identities = named(by: call)
+        guard let person = call.person, !identities.isEmpty else { return nil }
+        return Ingest(person: madeSomebody ? nil : whoever(person), identities: identities, rows: [])
+    }
+
+    /// What somebody has done to one identity.
+    private func byHand(_ call: RecordedCall) -> Command? {
+        for fact in call.facts {
+            switch fact {
+            case .linked(let person, let type, let value):
+                if let identity = identity(type, value) {
+                    return .attachIdentity(AttachIdentity(identity, to: whoever(person), reason: nil))
+                }
+            case .unlinked(let person, let type, let value):
+                guard let identity = identity(type, value) else { continue }
+                return call.kind == .releaseDevice
+                    ? .releaseDevice(ReleaseDevice(identity, reason: nil))
+                    : .detachIdentity(DetachIdentity(identity, from: whoever(person), reason: nil))
+            default: break
+            }
+        }
+        return nil
+    }
+
+    /// An identity as the rules have it; nil where its value is no longer kept.
+    private func identity(_ type: IdentityType, _ value: String?) -> Identity? {
+        guard let value, !value.isEmpty else { return nil }
+        return Identity(type, lowercasesEmail && type == .email ? value.lowercased() : value, in: project, hash: hash)
+    }
+
+    private func decide(_ command: Command, of call: RecordedCall, _ madeSomebody: Bool) {
+        let stamp = stamp(at: call.at)
+        let view = index.pending
+        let result = Result { () throws(Refusal) in try command.decide(stamp, project: project, in: view) }
+        guard case .success(let decision) = result else {
+            refused += 1
+            return
+        }
+        if var outcome = decision.outcome {
+            if joinsSameUserIDs {
+                let names = SameUserID(command.userIDs, in: project, hash: hash)
+                outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view)
+            }
+            keep(outcome, stamp, call)
+        }
+        guard let was = call.person, let would = decision.reply.seen else { return }
+        index.see(would, at: call.at)
+        let isElsewhere = madeSomebody ? would != stamp.person : counterparts[was].map { $0.home != would } ?? false
+        meet(was, would)
+        guard isElsewhere else { return }
+        elsewhere += 1
+        guard samples.count < Difference.samples else { return }
+        samples.append(Difference.Elsewhere(call, madeBy: madeBy[would]))
+    }
+
+    private func meet(_ was: PersonID, _ would: PersonID) {
+        guard let counterpart = counterparts[was] else {
+            counterparts[was] = Counterpart(home: would, current: would)
+            return
+        }
+        if counterpart.home != would { others.insert(Pair(was: was, would: would)) }
+        if counterpart.current != would { counterparts[was]?.current = would }
+    }
+
+    /// Who a person of the journal is here by now; nobody has id 0.
+    private func whoever(_ person: PersonID) -> PersonID {
+        counterparts[person]?.current ?? PersonID(rawValue: 0)
+    }
+
+    // MARK: - Taking over what no rule decides
+
+    private func takeOver(_ call: RecordedCall) {
+        var changes: [Change] = []
+        var stamp = stamp(at: call.at)
+        var linked: [Identity] = []
+        /// Who a person is here; it is made where no call has come to it.
+        func place(_ person: PersonID) -> PersonID {
+            let byName = call.kind == .merge ? nil : named[person]
+            if let here = byName ?? counterparts[person]?.current, !index.isErased(here) { return here }
+            let newcomer = stamp.person
+            stamp = Stamp(at: call.at, person: newcomer.next)
+            lastPerson = newcomer
+            changes.append(.personMade(newcomer, at: call.at))
+            meet(person, newcomer)
+            return newcomer
+        }
+        var (added, ended): (Set<Hold>, Set<Hold>) = ([], [])
+        func holds(_ hold: Hold) -> Bool {
+            if added.contains(hold) { return true }
+            if ended.contains(hold) { return false }
+            return index.pending.person(hold.person).map { index.pending.holds($0, hold.identity) } ?? false
+        }
+        for fact in call.facts {
+            switch fact {
+            case .personMade(let person): if counterparts[person] == nil { _ = place(person) }
+            case .linked(let person, let type, let value):
+                guard let identity = identity(type, value) else { continue }
+                let hold = Hold(person: place(person), identity: identity.key)
+                if type.dialect != .idsync, named[person] == nil { named[person] = hold.person }
+                if holds(hold) { continue }
+                changes.append(.linked(hold.person, identity))
+                added.insert(hold)
+                linked.append(identity)
+            case .unlinked(let person, let type, let value):
+                guard let identity = identity(type, value) else { continue }
+                let hold = Hold(person: place(person), identity: identity.key)
+                guard holds(hold) else { continue }
+                changes.append(.unlinked(hold.person, type, identity.key))
+                ended.insert(hold)
+            case .merged(let merge):
+                // Those by equal user ids are for the rules.
+                if merge.rule == .sameUserID { continue }
+                let (from, into) = (place(merge.from), place(merge.into))
+                if Joined(changes).areOne(from, into, index.pending) { continue }
+                changes.append(.merged(Merge(id: merge.id, from: from, into: into, rule: merge.rule)))
+            case .mergeUndone(let merge):
+                guard merge.rule == .sameUserID else {
+                    if let known = index.pending.merge(merge.id) { changes.append(.mergeUndone(known)) }
+                    continue
+                }
+                let (from, into) = (place(merge.from), place(merge.into))
+                for known in index.pending.merges(of: from)
+                where known.rule == .sameUserID && Set([known.from, known.into]) == [from, into] {
+                    changes.append(.mergeUndone(known))
+                }
+                changes.append(.documentPut(SameUserID.parted(from, into), from, [1]))
+            case .personErased, .rowsAdded, .documentPut: break
+            }
+        }
+        if joinsSameUserIDs, !linked.isEmpty {
+            let names = SameUserID(linked, in: project, hash: hash)
+            changes += names.merges(after: changes, stamp, in: project, index.pending)
+        }
+        if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call) }
+        if case .reply(let reply) = call.answer, let was = reply.seen,
+            let would = named[was] ?? counterparts[was]?.current
+        {
+            index.see(would, at: call.at)
+            meet(was, would)
+        }
+    }
+
+    /// A person that holds an identity.
+    private struct Hold: Hashable {
+        let person: PersonID
+        let identity: IdentityKey
+    }
+
+    /// Takes note of what the journal says of people, whatever comes of it here.
+    private func note(_ fact: RecordedCall.Fact, _ call: RecordedCall) {
+        switch fact {
+        case .personMade(let person): people.insert(person)
+        case .merged(let merge): was.commit(merge)
+        case .mergeUndone(let merge): was.commitUndo(merge.id)
+        case .rowsAdded(let person, let kind, _, _): if kind.isTold { holdsAccess.insert(person) }
+        case .documentPut(let person, .linkedUser):
+            // Two users of the Linking dialect are never one by equal user ids.
+            guard let would = counterparts[person]?.current, !index.isErased(would) else { return }
+            let document = Change.documentPut(
+                DocumentKey(.linkedUser, of: would), would, LinkedUser(of: would).packed)
+            keep(Outcome(kind: call.kind, person: nil, changes: [document]), stamp(at: call.at), call)
+        case .personErased(let person):
+            people.remove(person)
+            holdsAccess.remove(person)
+        case .linked, .unlinked, .documentPut: break
+        }
+    }
+
+    /// Erases whoever is one with a person here.
+    private func erase(_ person: PersonID, _ call: RecordedCall) {
+        guard let would = counterparts[person]?.current else { return }
+        var changes: [Change] = []
+        for member in index.pending.members(of: would) {
+            guard let place = index.pending.person(member) else { continue }
+            index.pending.forEachIdentity(of: place) { type, identity in
+                changes.append(.unlinked(member, type, identity))
+                return true
+            }
+            changes.append(.personErased(member))
+        }
+        if changes.isEmpty { return }
+        keep(Outcome(kind: .erase, person: nil, changes: changes), stamp(at: call.at), call)
+    }
+
+    // MARK: - The index
+
+    /// Time does not go back in a journal; ids of people only grow.
+    private func stamp(at moment: Instant) -> Stamp {
+        Stamp(at: moment, person: max(PersonID(at: moment, chance: 0), lastPerson.next))
+    }
+
+    private func keep(_ outcome: Outcome, _ stamp: Stamp, _ call: RecordedCall) {
+        let entry = JournalEntry(Call(project: project, key: nil), stamp, outcome, .noted)
+        index.apply(entry)
+        sequence = sequence.next
+        index.commit([entry], sequence: sequence)
+        for change in outcome.changes {
+            switch change {
+            case .personMade(let person, _):
+                lastPerson = max(lastPerson, person)
+                madeBy[person] = call.sequence
+            case .merged(let merge): lastPerson = max(lastPerson, PersonID(rawValue: merge.id.rawValue))
+            case .documentPut(_, _, let body): documents.append(body)
+            default: break
+            }
+        }
+    }
+
+    // MARK: - What is otherwise
+
+    /// What is otherwise than it was, by all calls that were made once more until now.
+    package var difference: Difference {
+        var difference = Difference(calls: calls, elsewhere: elsewhere, refused: refused)
+        difference.samplesElsewhere = samples
+        (difference.installs, difference.access) = (activation.finished(), restoring.finished())
+        difference.unproven = proofs.count
+        difference.peopleNow = Set(people.map(was.root)).count
+        difference.peopleThen = Set(everybody.map(index.root)).count
+
+        var parts: [PersonID: Set<PersonID>] = [:]
+        var wholes: [PersonID: Set<PersonID>] = [:]
+        func add(_ person: PersonID, _ would: PersonID) {
+            guard people.contains(person), !index.isErased(would) else { return }
+            let (from, to) = (was.root(of: person), index.root(of: would))
+            parts[from, default: []].insert(to)
+            wholes[to, default: []].insert(from)
+        }
+        for (person, counterpart) in counterparts { add(person, counterpart.home) }
+        for pair in others { add(pair.was, pair.would) }
+
+        let split = parts.filter { $0.value.count > 1 }
+        let joined = wholes.filter { $0.value.count > 1 }
+        difference.split = split.count
+        difference.joined = joined.count
+        difference.samplesSplit = split.keys.sorted().prefix(Difference.samples).map { person in
+            let calls = split[person, default: []].compactMap { madeBy[$0] }.sorted()
+            return Difference.Split(person: person, madeBy: calls)
+        }
+        let wholesOfSeveral = joined.values.map { $0.sorted() }.sorted { $0.lexicographicallyPrecedes($1) }
+        difference.samplesJoined = Array(wholesOfSeveral.prefix(Difference.samples))
+        let moved = Set(holdsAccess.map(was.root)).filter { person in
+            let parts = parts[person, default: []]
+            return parts.count > 1 || parts.contains { joined[$0] != nil }
+        }
+        difference.accessMoved = moved.count
+        difference.samplesAccess = Array(moved.sorted().prefix(Difference.samples))
+        return difference
+    }
+
+    // MARK: - What there would be
+
+    /// Everybody there would be, in the order in which they would have been made.
+    package var everybody: [PersonID] { madeBy.keys.filter { !index.isErased($0) }.sorted() }
+
+    package func root(of person: PersonID) -> PersonID { index.root(of: person) }
+
+    /// How each install would stand that was ever linked.
+    package var installs: [InstallID: Install.State] { activation.standing }
+
+    /// Whose a purchase would be, and which installs' store account would have paid; nil where nobody would have it.
+    package func holders(of purchase: PurchaseID) -> (owners: [PersonID], payers: [PersonID])? {
+        restoring.holders(of: purchase)
+    }
+
+    package func holders(of identity: Identity) -> [PersonID] {
+        var holders: [PersonID] = []
+        index.pending.forEachHolder(of: identity.key) { holders.append(index.id(of: $0)) }
+        return holders.sorted()
+    }
+}

@@ -1,0 +1,287 @@
+/// Why two identifiers stand for one person, or do not (spec/native.md, explain).
+package enum Relation: Sendable {
+    /// They do: what holds them together, from the first to the second.
+    case connected(root: PersonID, chain: [Tie])
+    case apart(Separation)
+
+    /// One end of an explanation: an identity, or a person.
+    package enum End: Hashable, Sendable {
+        case identity(IdentityType, String)
+        case person(PersonID)
+    }
+
+    /// A fact that holds two things together.
+    package struct Tie: Sendable {
+        package enum Fact: Sendable {
+            case link
+            case merge(Merge)
+            case alias(Alias)
+        }
+
+        package let fact: Fact
+        package let from: End
+        package let to: End
+        package let at: Instant
+        /// The call that made it; nil where only its request is known.
+        package let call: JournalSequence?
+        package let key: KeyID?
+        package let requestID: String
+
+        package init(
+            fact: Fact, from: End, to: End, at: Instant, call: JournalSequence?, key: KeyID?, requestID: String
+        ) {
+            self.fact = fact
+            self.from = from
+            self.to = to
+            self.at = at
+            self.call = call
+            self.key = key
+            self.requestID = requestID
+        }
+    }
+
+    /// Why two identifiers have nothing to do with each other.
+    package struct Separation: Sendable {
+        package enum Reason: String, CaseIterable, Sendable {
+            /// Nobody holds the first, or the second.
+            case firstUnknown = "first_unknown"
+            case secondUnknown = "second_unknown"
+            /// They were of one person by a merge that was undone.
+            case mergeUndone = "merge_undone"
+            /// One was taken from the person that holds the other.
+            case moved
+            /// A call named them together, and a rule kept them apart.
+            case refused
+            case neverTogether = "never_together"
+        }
+
+        /// A call that kept them apart.
+        package struct Evidence: Sendable {
+            package let call: RecordedCall
+            /// The rule, as the journal has it.
+            package let rule: String
+        }
+
+        package let reason: Reason
+        package let refused: [Evidence]
+        package let undone: [Evidence]
+    }
+}
+
+/// An identifier that is asked about, and the people that it stands for.
+package struct Explained: Sendable {
+    package let end: Relation.End
+    package let people: [PersonID]
+
+    package init(_ end: Relation.End, people: [PersonID]) {
+        self.end = end
+        self.people = people
+    }
+}
+
+extension Relation {
+    /// As many calls of a person as an explanation looks at, and as many people.
+    private static let callsLookedAt = 20
+    private static let peopleLookedAt = 16
+    private static let peopleWalked = 10_000
+
+    package init(_ first: Explained, _ second: Explained, _ snapshot: any Snapshot) throws(StoreFault) {
+        if first.people.isEmpty || second.people.isEmpty {
+            let reason: Separation.Reason = first.people.isEmpty ? .firstUnknown : .secondUnknown
+            self = .apart(try Separation(reason, first, second, snapshot))
+            return
+        }
+        guard let path = try Relation.path(from: first.people, to: Set(second.people), snapshot) else {
+            self = .apart(try Separation(.neverTogether, first, second, snapshot))
+            return
+        }
+        var chain: [Tie] = []
+        let (start, end) = (path.first?.from ?? path.only, path.last?.to ?? path.only)
+        if let tie = try Relation.link(first.end, of: start, isFirst: true, snapshot) { chain.append(tie) }
+        for step in path.steps { chain.append(try Relation.tie(step, snapshot)) }
+        if let tie = try Relation.link(second.end, of: end, isFirst: false, snapshot) { chain.append(tie) }
+        self = .connected(root: snapshot.root(of: start), chain: chain)
+    }
+
+    // MARK: - The chain
+
+    private struct Step {
+        let fact: Tie.Fact
+        let from: PersonID
+        let to: PersonID
+    }
+
+    private struct Path {
+        /// The person, where both are of one.
+        let only: PersonID
+        let steps: [Step]
+        var first: Step? { steps.first }
+        var last: Step? { steps.last }
+    }
+
+    /// The shortest way from some people to others over merges and aliases in force.
+    private static func path(
+        from start: [PersonID], to goal: Set<PersonID>, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Path? {
+        var cameBy: [PersonID: Step] = [:]
+        var seen = Set(start)
+        var queue = start
+        var next = 0
+        while next < queue.count, next < peopleWalked {
+            let person = queue[next]
+            next += 1
+            if goal.contains(person) {
+                var steps: [Step] = []
+                var place = person
+                while let step = cameBy[place] {
+                    steps.append(step)
+                    place = step.from
+                }
+                return Path(only: person, steps: steps.reversed())
+            }
+            for merge in snapshot.merges(of: person) where merge.from == person || merge.into == person {
+                let other = merge.from == person ? merge.into : merge.from
+                if seen.insert(other).inserted {
+                    cameBy[other] = Step(fact: .merge(merge), from: person, to: other)
+                    queue.append(other)
+                }
+            }
+            for alias in try snapshot.aliases(of: person) where alias.undoneAt == nil {
+                let other = alias.source == person ? alias.destination : alias.source
+                if seen.insert(other).inserted {
+                    cameBy[other] = Step(fact: .alias(alias), from: person, to: other)
+                    queue.append(other)
+                }
+            }
+        }
+        return nil
+    }
+
+    private static func link(
+        _ end: End, of person: PersonID, isFirst: Bool, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Tie? {
+        guard case .identity(let type, let value) = end else { return nil }
+        let held = try snapshot.identities(of: person).last { $0.type == type && $0.value == value }
+        guard let held else { return nil }
+        let holder = End.person(person)
+        return Tie(
+            fact: .link, from: isFirst ? end : holder, to: isFirst ? holder : end, at: held.since, call: held.call,
+            key: held.key, requestID: held.requestID)
+    }
+
+    private static func tie(_ step: Step, _ snapshot: any Snapshot) throws(StoreFault) -> Tie {
+        let (from, to) = (End.person(step.from), End.person(step.to))
+        switch step.fact {
+        case .merge(let merge):
+            let call = try snapshot.call(ofMerge: merge.id)
+            return Tie(
+                fact: step.fact, from: from, to: to, at: call?.at ?? merge.id.madeAt, call: call?.sequence,
+                key: call?.key, requestID: call?.requestID ?? "")
+        case .alias(let alias):
+            return Tie(
+                fact: step.fact, from: from, to: to, at: alias.madeAt, call: nil, key: nil, requestID: alias.requestID)
+        case .link: preconditionFailure("A link is no way from person to person.")
+        }
+    }
+
+    /// The people whose last calls are looked at.
+    fileprivate static func looked(_ explained: Explained, _ snapshot: any Snapshot) -> [PersonID] {
+        var people: [PersonID] = []
+        for person in explained.people.prefix(peopleLookedAt) {
+            for member in snapshot.members(of: person).prefix(peopleLookedAt) where !people.contains(member) {
+                people.append(member)
+            }
+        }
+        return Array(people.prefix(peopleLookedAt))
+    }
+
+    fileprivate static func lastCalls(
+        _ explained: Explained, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> [RecordedCall] {
+        var calls: [RecordedCall] = []
+        for person in looked(explained, snapshot) {
+            calls += try snapshot.calls(of: person, before: nil, limit: callsLookedAt)
+        }
+        return calls
+    }
+}
+
+extension Relation.Separation {
+    /// Looks at the last calls of both for what kept them apart.
+    fileprivate init(
+        _ reason: Reason, _ first: Explained, _ second: Explained, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        var (refused, undone): ([Evidence], [Evidence]) = ([], [])
+        var wasMoved = false
+        for (one, other) in [(first, second), (second, first)] {
+            let others = Set(Relation.looked(other, snapshot)).union(other.people)
+            for call in try Relation.lastCalls(one, snapshot) {
+                for input in call.inputs where input.fate.isRefusal && other.end.isIdentity(input.type, input.value) {
+                    refused.append(Evidence(call: call, rule: input.fate.name))
+                }
+                if case .refused(let code) = call.answer, call.kind != .unproven, call.facts.isEmpty,
+                    call.person.map(others.contains) == true
+                {
+                    refused.append(Evidence(call: call, rule: code))
+                }
+                for fact in call.facts {
+                    switch fact {
+                    case .mergeUndone(let merge) where others.contains(merge.from) || others.contains(merge.into):
+                        undone.append(Evidence(call: call, rule: "\(merge.rule.name)"))
+                    case .unlinked(let person, let type, let value)
+                    where other.end.isIdentity(type, value) && one.people.contains(person):
+                        wasMoved = true
+                        undone.append(Evidence(call: call, rule: call.kind.name))
+                    default: break
+                    }
+                }
+            }
+        }
+        (self.refused, self.undone) = (refused.once, undone.once)
+        self.reason =
+            if reason != .neverTogether {
+                reason
+            } else if wasMoved {
+                .moved
+            } else if !undone.isEmpty {
+                .mergeUndone
+            } else if !refused.isEmpty {
+                .refused
+            } else {
+                .neverTogether
+            }
+    }
+}
+
+extension [Relation.Separation.Evidence] {
+    /// Each call once: both ends may have known of it.
+    fileprivate var once: [Relation.Separation.Evidence] {
+        var seen: Set<JournalSequence> = []
+        return filter { seen.insert($0.call.sequence).inserted }
+    }
+}
+
+extension Relation.End {
+    fileprivate func isIdentity(_ type: IdentityType, _ value: String?) -> Bool {
+        guard let value else { return false }
+        return self == .identity(type, value)
+    }
+}
+
+extension JournalEntry.Input.Fate {
+    /// Whether the value was kept from the person.
+    package var isRefusal: Bool { self != .matched && self != .notHeld }
+
+    /// The rule, as explanations name it.
+    package var name: String {
+        switch self {
+        case .matched: "matched"
+        case .heldElsewhere: "held_elsewhere"
+        case .immutable: "immutable"
+        case .blocked: "blocked_value"
+        case .tooCommon: "held_by_too_many"
+        case .notHeld: "not_held"
+        case .tooMany: "too_many_values"
+        }
+    }
+}

@@ -1,0 +1,160 @@
+/// That equal user ids in several dialects are one human (spec/native.md, same_user_id): whoever links one is merged with
+/// whoever holds the same in another dialect. Like any merge it can be undone, and then stays undone.
+package struct SameUserID: Sendable {
+    /// What each dialect calls a user by the customer's own id.
+    package static let types: [IdentityType] = [
+        .customerID, .claimUserID, .accessIdentity, .linkingExternalID,
+    ]
+
+    /// A user id, and the same in the other dialects.
+    package struct Name: Sendable {
+        package let type: IdentityType
+        package let key: IdentityKey
+        package let others: [IdentityKey]
+    }
+
+    package let names: [IdentityKey: Name]
+
+    /// Makes the names of what a call names.
+    package init(_ identities: [Identity], in project: ProjectID, hash: KeyedHash) {
+        var names: [IdentityKey: Name] = [:]
+        for identity in identities where SameUserID.types.contains(identity.type) {
+            let others = SameUserID.types.filter { $0 != identity.type }
+                .map { IdentityKey($0, identity.value.utf8.span, in: project, hash: hash) }
+            names[identity.key] = Name(type: identity.type, key: identity.key, others: others)
+        }
+        self.names = names
+    }
+
+    /// The merges that follow from what a call has linked.
+    func merges<V: View>(after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V) -> [Change] {
+        if names.isEmpty { return [] }
+        var next = stamp.person
+        for change in changes {
+            switch change {
+            case .personMade(let person, _): next = max(next, person.next)
+            case .merged(let merge): next = max(next, PersonID(rawValue: merge.id.rawValue).next)
+            default: break
+            }
+        }
+        var merged: [Change] = []
+        var joined = Joined(changes)
+        for change in changes {
+            guard case .linked(let person, let identity) = change, let name = names[identity.key] else { continue }
+            for other in name.others {
+                var holders: [PersonID] = []
+                view.forEachHolder(of: other) { holders.append(view.id(of: $0)) }
+                // Whoever is merged last is the root, so it must be the same one every time.
+                for holder in holders.sorted() {
+                    if holder == person || joined.areOne(person, holder, view) { continue }
+                    if view.document(SameUserID.parted(person, holder)) != nil { continue }
+                    // Two users of the Linking dialect stay two: each has installs of its own.
+                    if view.linkedMember(of: person) != nil, view.linkedMember(of: holder) != nil { continue }
+                    let merge = Merge(
+                        id: MergeID(rawValue: next.rawValue), from: person, into: holder, rule: .sameUserID)
+                    next = next.next
+                    merged.append(.merged(merge))
+                    joined.add(merge)
+                }
+            }
+        }
+        return merged
+    }
+
+    /// Where it is kept that two people were parted again, so that they stay apart.
+    static func parted(_ one: PersonID, _ other: PersonID) -> DocumentKey {
+        let (low, high) = (min(one.rawValue, other.rawValue), max(one.rawValue, other.rawValue))
+        return DocumentKey(
+            .parted, hash: Hash128(high: UInt64(bitPattern: high), low: UInt64(bitPattern: low)))
+    }
+}
+
+/// Who is one with whom by merges of this call, beside those that are in force.
+struct Joined {
+    private var merges: [Merge] = []
+
+    init(_ changes: [Change]) {
+        merges = changes.compactMap { if case .merged(let merge) = $0 { merge } else { nil } }
+    }
+
+    mutating func add(_ merge: Merge) { merges.append(merge) }
+
+    func areOne<V: View>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+        // Whoever the call has made is in no group yet.
+        func group(_ person: PersonID) -> [PersonID] { view.members(of: person) }
+        var members = Set(group(one))
+        var isGrowing = true
+        while isGrowing {
+            let before = members.count
+            for merge in merges where members.contains(merge.from) || members.contains(merge.into) {
+                members.formUnion(group(merge.from) + group(merge.into))
+            }
+            isGrowing = members.count > before
+        }
+        return members.contains(other)
+    }
+}
+
+/// A call that joins people who had equal user ids before that was asked for.
+package struct JoinSameUserIDs: Sendable {
+    package struct Pair: Equatable, Sendable {
+        package let from: PersonID
+        package let into: PersonID
+
+        package init(from: PersonID, into: PersonID) {
+            self.from = from
+            self.into = into
+        }
+    }
+
+    package let pairs: [Pair]
+    package init(_ pairs: [Pair]) { self.pairs = pairs }
+}
+
+extension JoinSameUserIDs {
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+        var next = stamp.person
+        var merged: [Change] = []
+        var joined = Joined([])
+        for pair in pairs {
+            guard view.person(pair.from, in: project) != nil, view.person(pair.into, in: project) != nil,
+                view.document(SameUserID.parted(pair.from, pair.into)) == nil,
+                !joined.areOne(pair.from, pair.into, view),
+                view.linkedMember(of: pair.from) == nil || view.linkedMember(of: pair.into) == nil
+            else { continue }
+            let merge = Merge(id: MergeID(rawValue: next.rawValue), from: pair.from, into: pair.into, rule: .sameUserID)
+            next = next.next
+            merged.append(.merged(merge))
+            joined.add(merge)
+        }
+        let reply = Reply.joined(merged.count)
+        guard !merged.isEmpty else { return Decision(reply: reply) }
+        return Decision(reply: reply, outcome: Outcome(kind: .joinSameUserIDs, person: nil, changes: merged))
+    }
+}
+
+/// A part of the people who have equal user ids in several dialects.
+package struct SameUserIDPart: Sendable {
+    package let pairs: [JoinSameUserIDs.Pair]
+    /// Where to go on; nil at the end.
+    package let next: Int64?
+
+    /// Looks at the user ids that were linked before one of them, the last first.
+    package init(
+        in project: ProjectID, before: Int64?, limit: Int, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        let links = try snapshot.holders(
+            of: IdentityTypeSet(SameUserID.types), in: project, before: before, limit: limit)
+        var pairs: [JoinSameUserIDs.Pair] = []
+        for link in links {
+            for type in SameUserID.types where type != link.type {
+                let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
+                for holder in snapshot.holders(of: key) where !snapshot.members(of: holder).contains(link.person) {
+                    pairs.append(JoinSameUserIDs.Pair(from: link.person, into: holder))
+                }
+            }
+        }
+        self.pairs = pairs
+        next = links.count == limit ? links.last?.link : nil
+    }
+}

@@ -1,0 +1,206 @@
+/// Why a token does not show that its bearer may speak for a user. The names are part of the API.
+package enum IdentityTokenFault: String, CaseIterable, Sendable {
+    /// There is none.
+    case missing
+    case malformed
+    /// No key of the project that is in force has its id, or it names none and there are several.
+    case unknownKey = "unknown_key"
+    /// It says that it is signed in another way than its key signs.
+    case wrongAlgorithm = "wrong_algorithm"
+    case wrongSignature = "wrong_signature"
+    case expired
+    /// It is to hold for longer than a token may.
+    case tooLong = "too_long"
+    /// It is from a time to come.
+    case notYet = "not_yet"
+    /// It is for others than us, or for another dialect.
+    case wrongAudience = "wrong_audience"
+    /// It is a good one, and for another user or another type of identity.
+    case otherIdentity = "other_identity"
+}
+
+/// What a client has shown of whom it may speak for, in a project that asks for that (docs/native.md, Signed identities).
+///
+/// A public key is in everybody's hands. Who holds nothing else may be anybody who is not known; for a known user it takes
+/// a token that the customer's own back end has signed. Servers' keys need none, and have no proof.
+package struct IdentityProof: Equatable, Sendable {
+    package let dialect: Dialect
+    /// What the caller's own dialect does with what is not proven.
+    package let mode: Guards.Signing
+    /// Whom the caller may speak for.
+    package let proven: [IdentityKey]
+    /// Why they are not more.
+    package let fault: IdentityTokenFault
+
+    package init(dialect: Dialect, mode: Guards.Signing, proven: [IdentityKey], fault: IdentityTokenFault) {
+        self.dialect = dialect
+        self.mode = mode
+        self.proven = proven
+        self.fault = fault
+    }
+
+    package func proves(_ identity: IdentityKey) -> Bool { proven.contains(identity) }
+}
+
+extension Strategy {
+    /// The types of identity that stand for a known user in a dialect.
+    package func knownTypes(in dialect: Dialect) -> IdentityTypeSet {
+        switch dialect {
+        case .idsync:
+            var types = login
+            types.insert(.customerID)
+            return types
+        case .claim: return [.claimUserID]
+        case .entitlements: return [.accessIdentity, .sandboxIdentity]
+        case .linking, .native: return []
+        }
+    }
+
+    /// Whether an identity is one that needs a token: what is blocked is nobody's.
+    package func isKnown(_ identity: Identity, in dialect: Dialect) -> Bool {
+        knownTypes(in: dialect).contains(identity.type)
+            && !(identity.type.dialect == .idsync && blockedValues.contains(identity.value))
+    }
+}
+
+extension Command {
+    /// The identities by which it says whom it is about.
+    fileprivate var namedIdentities: [Identity] {
+        switch self {
+        case .identify(let identify): identify.identities
+        case .search(let search): search.identities
+        case .modify(let modify): modify.items.compactMap(\.new)
+        case .ingest(let ingest): ingest.identities
+        case .claim(let claim): [claim.user]
+        case .collect(let collect): collect.parts.map(\.user)
+        case .setProperties(let properties): [properties.user]
+        case .sendFeedback(let feedback): [feedback.user]
+        case .answerQuestionnaire(let answer): [answer.user]
+        case .attach(let attach): [attach.user].compactMap { $0 }
+        case .access(let access): access.identities
+        default: []
+        }
+    }
+
+    /// The people that it names by their ids.
+    fileprivate var namedPeople: [PersonID] {
+        switch self {
+        case .modify(let modify): [modify.person]
+        case .ingest(let ingest): [ingest.person].compactMap { $0 }
+        case .makeAlias(let alias): [alias.source, alias.destination]
+        default: []
+        }
+    }
+
+    /// An anonymous id under which it reads or writes what belongs to all that are one with it. What only adds rows is not
+    /// among them: late rows of a device are no news of its user, and nothing is answered about that one.
+    fileprivate var anonymousReader: Identity? {
+        switch self {
+        case .setProperties(let properties): properties.user
+        case .answerQuestionnaire(let answer): answer.user
+        default: nil
+        }
+    }
+
+    /// The install's user that it speaks for as whoever is signed in there. Where a call says that nobody is, it speaks for
+    /// the install, and sees what the install's store account has paid for.
+    fileprivate var accessUser: Identity? {
+        guard case .access(let access) = self else { return nil }
+        switch access.action {
+        case .setProperties(let user, _): return user
+        case .purchase(let purchase): return purchase.session.userSignedIn
+        case .restore(let restore): return restore.session.userSignedIn
+        default: return nil
+        }
+    }
+}
+
+extension AccessSession {
+    /// The user that it speaks for as whoever is signed in: one that says nothing of that counts as such.
+    package var userSignedIn: Identity? {
+        if case .exact(_, nil) = form { nil } else { user }
+    }
+}
+
+extension View {
+    /// One of the people that hold an identity, always the same one.
+    fileprivate func firstHolder(of identity: Identity) -> PersonID? {
+        var first: PersonID?
+        forEachHolder(of: identity.key) { first = min(first ?? id(of: $0), id(of: $0)) }
+        return first
+    }
+}
+
+extension IdentityProof {
+    /// Why a call may not be made, by what it names; nil where it may.
+    func refusal<V: View>(of command: Command, in project: ProjectID, _ view: V) -> Refusal? {
+        let strategy = view.strategy(of: project)
+        for identity in command.namedIdentities
+        where strategy.isKnown(identity, in: dialect) && !proves(identity.key) {
+            return .unproven(fault, about: view.firstHolder(of: identity))
+        }
+        var people = command.namedPeople
+        if let user = command.accessUser.flatMap({ view.holder(of: $0) }) { people.append(user) }
+        var groups = people.map { [$0] }
+        // Whoever may speak for one of those who are one may read what is read of all of them.
+        if let reader = command.anonymousReader.flatMap({ view.holder(of: $0) }) {
+            groups.append(view.members(of: reader))
+        }
+        return refusal(for: groups, in: project, view)
+    }
+
+    /// Why a call may not come to what it would come to; nil where it may. Somebody known is found, named or changed by none
+    /// but those who may speak for them.
+    func refusal<V: View>(of decision: Decision, in project: ProjectID, _ view: V) -> Refusal? {
+        var people: [PersonID] = []
+        switch decision.reply {
+        case .ingested(let ingested): people.append(ingested.person)
+        default: if let person = decision.reply.identified?.person { people.append(person) }
+        }
+        for change in decision.outcome?.changes ?? [] {
+            switch change {
+            case .linked(let person, _), .unlinked(let person, _, _): people.append(person)
+            case .merged(let merge): people += [merge.from, merge.into]
+            default: break
+            }
+        }
+        return refusal(for: people.map { [$0] }, in: project, view)
+    }
+
+    /// Why a call may not concern some people, of whom those of a group are one; nil where it may.
+    private func refusal<V: View>(for groups: [[PersonID]], in project: ProjectID, _ view: V) -> Refusal? {
+        let types = view.strategy(of: project).knownTypes(in: dialect)
+        for group in groups {
+            var known: PersonID?
+            var isProven = false
+            for person in group.sorted() where !isProven {
+                guard let place = view.person(person, in: project) else { continue }
+                view.forEachIdentity(of: place) { type, key in
+                    guard types.contains(type) else { return true }
+                    known = known ?? person
+                    isProven = proves(key)
+                    return !isProven
+                }
+            }
+            if known != nil, !isProven { return .unproven(fault, about: known) }
+        }
+        return nil
+    }
+}
+
+extension Snapshot {
+    /// Whom of some people who are one a dialect knows, where a caller may speak for none of them; nil where it may.
+    package func unproven(
+        _ group: [PersonID], in project: ProjectID, _ strategy: Strategy, _ proof: IdentityProof
+    ) throws(StoreFault) -> PersonID? {
+        let types = strategy.knownTypes(in: proof.dialect)
+        var known: PersonID?
+        for person in group.sorted() {
+            for held in try identities(of: person) where types.contains(held.type) {
+                if proof.proves(IdentityKey(held.type, held.value.utf8.span, in: project, hash: hash)) { return nil }
+                known = known ?? person
+            }
+        }
+        return known
+    }
+}

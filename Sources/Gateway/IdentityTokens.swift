@@ -1,0 +1,268 @@
+import Crypto
+package import Domain
+import HTTPServer
+import JSON
+
+/// Reads the tokens by which clients show which known users they may speak for: JWTs that the customer's own back end has
+/// signed (docs/native.md, Signed identities).
+package struct IdentityTokens: Sendable {
+    /// The field that has them: one, or several with commas between.
+    static let field: StaticString = "onym-identity-token"
+    static let tokensAtMost = 4
+    /// How far the clocks of back ends may be from ours.
+    static let skewSeconds: Int64 = 60
+    /// How far ahead a token may end.
+    package static let lifeSeconds: Int64 = 86_400
+    /// For whom a token is that says so and is not for one dialect.
+    static let audience = "onym"
+
+    /// The secret of a key that signs by HMAC.
+    private let secret: @Sendable (Int64) -> [UInt8]
+
+    package init(secret: @escaping @Sendable (Int64) -> [UInt8]) { self.secret = secret }
+
+    /// What a token says, once its signature holds.
+    struct Statement: Sendable {
+        fileprivate(set) var subject = ""
+        fileprivate(set) var type: String?
+        fileprivate(set) var audiences: [String]?
+        fileprivate(set) var expiresAt: Int64 = 0
+        fileprivate(set) var notBefore: Int64?
+    }
+
+    /// What a caller has shown; nil where nobody asks: the key is a server's, or no dialect of the project wants to know.
+    func proof(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) -> IdentityProof? {
+        guard let key = caller.key else { return nil }
+        let directory = tools.directory
+        let strategy = directory.strategy(of: key.project)
+        guard strategy.guards.asksForProof, directory.isClients(key) else { return nil }
+        let dialect = key.kind.dialect
+        var proven: [IdentityKey] = []
+        var fault: IdentityTokenFault?
+        if let field = request.field(IdentityTokens.field), !field.isEmpty {
+            let texts = field.split(separator: ",").map { $0.filter { $0 != " " && $0 != "\t" } }
+            for text in texts.prefix(IdentityTokens.tokensAtMost) {
+                do throws(IdentityTokenFault) {
+                    let statement = try statement(text, key.project, tools)
+                    proven += try identities(of: statement, dialect, key.project, strategy, tools)
+                } catch {
+                    fault = fault ?? error
+                    // It is what costs most, so a call has one of them.
+                    if error == .wrongSignature { break }
+                }
+            }
+            fault = fault ?? (texts.count > IdentityTokens.tokensAtMost ? .malformed : .otherIdentity)
+        }
+        return IdentityProof(
+            dialect: dialect, mode: strategy.guards.signing(in: dialect), proven: proven, fault: fault ?? .missing)
+    }
+
+    /// Reads a token, or remembers that it has been read; its signature holds then.
+    private func statement(
+        _ text: String, _ project: ProjectID, _ tools: LoopTools
+    ) throws(IdentityTokenFault) -> Statement {
+        if let known = tools.statement(of: text, in: project) { return known }
+        let keys = (tools.directory.signingKeys[project] ?? []).filter { $0.retiredAt == nil }
+        let statement = try read(text, keys, tools.json)
+        tools.remember(statement, of: text, in: project)
+        return statement
+    }
+
+    private func read(
+        _ text: String, _ keys: [SigningKey], _ parser: JSONParser
+    ) throws(IdentityTokenFault) -> Statement {
+        guard let token = SignedToken(text) else { throw .malformed }
+        var members: [String: String] = [:]
+        try IdentityTokens.read(token.header, parser) { name, value throws(JSONFault) in
+            switch name {
+            case "alg", "kid": members[name] = try value.string(at: name)
+            // RFC 7515 4.1.11: who does not know an extension that matters refuses; we know none.
+            case "crit": throw JSONFault(.wrong("is not known"), at: "crit")
+            default: break
+            }
+        }
+        let key: SigningKey
+        if let name = members["kid"] {
+            guard let named = keys.first(where: { $0.keyID == name }) else { throw .unknownKey }
+            key = named
+        } else {
+            guard let only = keys.first, keys.count == 1 else { throw .unknownKey }
+            key = only
+        }
+        // The key says how it signs; the token only repeats it.
+        guard members["alg"] == key.algorithm.name else { throw .wrongAlgorithm }
+        guard isSigned(token, by: key) else { throw .wrongSignature }
+        return try claims(token.payload, parser)
+    }
+
+    private func isSigned(_ token: SignedToken, by key: SigningKey) -> Bool {
+        switch key.algorithm {
+        case .hs256:
+            guard let claimed = Digest(token.signature) else { return false }
+            return HMAC(key: secret(key.id)).authenticate(token.signed) == claimed
+        case .eddsa:
+            return PublicKey.ed25519(key.publicKey).verifies(token.signature, of: token.signed)
+        case .es256:
+            let point = key.publicKey
+            guard point.count == 64 else { return false }
+            return PublicKey.p256(x: Array(point[..<32]), y: Array(point[32...]))
+                .verifies(token.signature, of: token.signed)
+        }
+    }
+
+    private func claims(_ payload: [UInt8], _ parser: JSONParser) throws(IdentityTokenFault) -> Statement {
+        var statement = Statement()
+        var (subject, expiry): (String?, Int64?)
+        try IdentityTokens.read(payload, parser) { name, value throws(JSONFault) in
+            switch name {
+            case "sub": subject = try value.string(at: name)
+            case "type": statement.type = try value.string(at: name)
+            case "exp": expiry = try IdentityTokens.seconds(value, at: name)
+            case "nbf", "iat":
+                statement.notBefore = max(statement.notBefore ?? .min, try IdentityTokens.seconds(value, at: name))
+            case "aud":
+                var audiences: [String] = []
+                if value.kind == .array {
+                    try value.forEachElement(at: name) { element throws(JSONFault) in
+                        audiences.append(try element.string(at: "aud"))
+                    }
+                } else {
+                    audiences.append(try value.string(at: name))
+                }
+                statement.audiences = audiences
+            default: break
+            }
+        }
+        guard let subject, Identity.valueBytes.contains(subject.utf8.count), let expiry else { throw .malformed }
+        (statement.subject, statement.expiresAt) = (subject, expiry)
+        return statement
+    }
+
+    /// A moment in seconds, which some write with a fraction.
+    private static func seconds(_ value: JSONValue, at name: String) throws(JSONFault) -> Int64 {
+        guard value.kind == .double else { return try value.integer(at: name) }
+        guard let seconds = Int64(exactly: try value.number(at: name).rounded(.down)) else {
+            throw JSONFault(.wrong("must be a number of seconds"), at: name)
+        }
+        return seconds
+    }
+
+    /// Goes through the members of an object, none of which may be there twice: two readers could take different ones.
+    private static func read(
+        _ json: [UInt8], _ parser: JSONParser, _ body: (String, JSONValue) throws(JSONFault) -> Void
+    ) throws(IdentityTokenFault) {
+        var names: Set<String> = []
+        do throws(JSONFault) {
+            try parser.read(json) { root throws(JSONFault) in
+                try root.forEachMember(at: "the token") { name, value throws(JSONFault) in
+                    let name = name.copy()
+                    guard names.insert(name).inserted else { throw JSONFault(.wrong("is there twice"), at: name) }
+                    try body(name, value)
+                }
+            }
+        } catch {
+            throw .malformed
+        }
+    }
+
+    /// Whom a statement is about, in a dialect, at this moment.
+    private func identities(
+        of statement: Statement, _ dialect: Dialect, _ project: ProjectID, _ strategy: Strategy, _ tools: LoopTools
+    ) throws(IdentityTokenFault) -> [IdentityKey] {
+        let (now, skew) = (tools.now.milliseconds / 1000, IdentityTokens.skewSeconds)
+        guard statement.expiresAt > now - skew else { throw .expired }
+        guard statement.expiresAt - now <= IdentityTokens.lifeSeconds + skew else { throw .tooLong }
+        if let notBefore = statement.notBefore, notBefore > now + skew { throw .notYet }
+        if let audiences = statement.audiences {
+            guard audiences.contains(IdentityTokens.audience) || audiences.contains(dialect.rawValue) else {
+                throw .wrongAudience
+            }
+        }
+        let types: [IdentityType]
+        if let name = statement.type {
+            guard let type = IdentityType(named: name), type.dialect == dialect else { throw .otherIdentity }
+            types = [type]
+        } else {
+            // The customer's own user id, by whatever name the dialect has for that. What is not said to be an e-mail
+            // address is none, though it may look like one.
+            types =
+                SameUserID.types.filter { $0.dialect == dialect } + (dialect == .entitlements ? [.sandboxIdentity] : [])
+        }
+        return types.map { type in
+            let isLowercased = strategy.lowercasesEmail && type == .email
+            let value = isLowercased ? statement.subject.lowercased() : statement.subject
+            return IdentityKey(type, value.utf8.span, in: project, hash: tools.hash)
+        }
+    }
+}
+
+extension LoopTools {
+    /// What a token says that this loop has read before, under the keys that are in force.
+    func statement(of token: String, in project: ProjectID) -> IdentityTokens.Statement? {
+        forgetStatements(unlessReadIn: directory)
+        return knownStatements[statementHash(token, project)]
+    }
+
+    func remember(_ statement: IdentityTokens.Statement, of token: String, in project: ProjectID) {
+        if knownStatements.count >= LoopTools.statementsAtMost { knownStatements = [:] }
+        knownStatements[statementHash(token, project)] = statement
+    }
+
+    private func statementHash(_ token: String, _ project: ProjectID) -> Hash128 {
+        hash.hash(tag: LoopTools.tokenTag ^ UInt64(UInt32(bitPattern: project.rawValue)), token)
+    }
+}
+
+extension Caller {
+    /// Why the call may not name an identity; nil where it may, or where that is only watched.
+    package func refusal(naming identity: Identity) -> Refusal? {
+        guard let proof, proof.mode == .require, let strategy, strategy.isKnown(identity, in: proof.dialect),
+            !proof.proves(identity.key)
+        else { return nil }
+        return .unproven(proof.fault, about: nil)
+    }
+
+    /// Why a question may not be answered that names an identity; nil where it may. Where that is only watched it is
+    /// written down.
+    package func refusal(asking identity: Identity, _ snapshot: any Snapshot) -> Refusal? {
+        guard let proof, proof.mode != .off, let strategy, strategy.isKnown(identity, in: proof.dialect),
+            !proof.proves(identity.key)
+        else { return nil }
+        return refusal(proof, about: snapshot.holders(of: identity.key).min())
+    }
+
+    /// Why a question may not be answered about some people who are one; nil where it may. Where that is only watched it is
+    /// written down.
+    package func refusal(asking group: [PersonID], _ snapshot: any Snapshot) throws(StoreFault) -> Refusal? {
+        guard let proof, proof.mode != .off, let strategy,
+            let person = try snapshot.unproven(group, in: project, strategy, proof)
+        else { return nil }
+        return refusal(proof, about: person)
+    }
+
+    private func refusal(_ proof: IdentityProof, about person: PersonID?) -> Refusal? {
+        if proof.mode == .require { return .unproven(proof.fault, about: person) }
+        note?(proof.fault, person)
+        return nil
+    }
+}
+
+extension IdentityTokenFault: Error {}
+
+extension IdentityTokenFault {
+    /// One sentence for a person.
+    package var message: String {
+        switch self {
+        case .missing: "The call has none."
+        case .malformed: "The one that it has is no JWT with sub and exp, or is longer than 8192 bytes."
+        case .unknownKey: "The kid of the one that it has is no signing key of the project, or of one that was retired."
+        case .wrongAlgorithm: "The alg of the one that it has is not its key's."
+        case .wrongSignature: "The signature of the one that it has does not hold."
+        case .expired: "The one that it has is over (exp)."
+        case .tooLong: "The one that it has ends more than 24 hours from now (exp)."
+        case .notYet: "The one that it has is from a time to come (nbf, iat)."
+        case .wrongAudience: "The one that it has is for others (aud)."
+        case .otherIdentity: "The one that it has is for another user (sub), or another type of identity (type)."
+        }
+    }
+}

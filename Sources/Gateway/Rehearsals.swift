@@ -1,0 +1,144 @@
+package import Domain
+import Threads
+
+/// Rehearses the journal under other rules, one project's at a time, on a thread that nobody waits for: the writer goes on,
+/// and what is committed is read as anybody reads it.
+package final class Rehearsals: Sendable {
+    package struct ID: Hashable, Sendable {
+        package let rawValue: Int64
+        package init(rawValue: Int64) { self.rawValue = rawValue }
+    }
+
+    /// How far one has come, and what came of it.
+    package struct Status: Sendable {
+        package enum State: Sendable {
+            case running
+            case done(Difference)
+            case stopped
+            case failed(StoreFault)
+        }
+
+        package let id: ID
+        package let project: ProjectID
+        package internal(set) var strategy: Strategy
+        package let begunAt: Instant
+        /// The last call of the journal when it was begun; later ones are not looked at.
+        package let end: JournalSequence
+        package internal(set) var place = JournalSequence.zero
+        package internal(set) var endedAt: Instant?
+        package internal(set) var state = State.running
+    }
+
+    private struct Known: Sendable {
+        var all: [Status] = []
+        var running: ID?
+        var isStopping = false
+        var thread: WorkerThread?
+        var last: Int64 = 0
+    }
+
+    /// As many are remembered; of more the oldest is forgotten.
+    private static let remembered = 16
+    /// As many calls are read at a time.
+    private static let page = 512
+
+    private let store: any Store
+    private let clock: @Sendable () -> Instant
+    private let known = Monitor(Known())
+
+    package init(store: any Store, clock: @escaping @Sendable () -> Instant) {
+        self.store = store
+        self.clock = clock
+    }
+
+    /// Begins a rehearsal; nil while another one is running.
+    package func begin(_ strategy: Strategy, for project: ProjectID) -> Status? {
+        let directory = store.directory
+        let end = store.counts.lastSequence
+        let status: Status? = known.change { known in
+            guard known.running == nil, !known.isStopping else { return nil }
+            known.last += 1
+            let status = Status(
+                id: ID(rawValue: known.last), project: project, strategy: strategy, begunAt: clock(), end: end)
+            known.running = status.id
+            known.all = known.all.suffix(Rehearsals.remembered - 1) + [status]
+            return status
+        }
+        guard let status else { return nil }
+        let thread = WorkerThread(name: "onym-rehearse") { [self] in run(status, directory) }
+        known.withLock { $0.thread = thread }
+        return status
+    }
+
+    /// The one with an id, if it is the project's.
+    package func status(_ id: ID, of project: ProjectID) -> Status? {
+        known.withLock { $0.all.first { $0.id == id && $0.project == project } }
+    }
+
+    /// Ends the one with an id, if it is the project's and runs.
+    package func stop(_ id: ID, of project: ProjectID) {
+        change(id) { status in
+            if status.project == project, case .running = status.state { status.state = .stopped }
+        }
+    }
+
+    /// Ends whatever runs, and returns when it has.
+    package func stop() {
+        let thread = known.change { known in
+            known.isStopping = true
+            return known.thread
+        }
+        thread?.join()
+    }
+
+    private func change(_ id: ID, _ body: (inout Status) -> Void) {
+        known.change { known in
+            guard let place = known.all.firstIndex(where: { $0.id == id }) else { return }
+            body(&known.all[place])
+        }
+    }
+
+    /// Whether one that runs shall go on from some place.
+    private func goesOn(_ id: ID, _ place: JournalSequence) -> Bool {
+        known.change { known in
+            guard !known.isStopping, let index = known.all.firstIndex(where: { $0.id == id }),
+                case .running = known.all[index].state
+            else { return false }
+            known.all[index].place = place
+            return true
+        }
+    }
+
+    private func run(_ status: Status, _ directory: Directory) {
+        let state: Status.State
+        do throws(StoreFault) {
+            let settings = try store.read { snapshot throws(StoreFault) in
+                LinkingSettings(document: try snapshot.document(LinkingSettings.key(of: status.project)))
+            }
+            let strategy = status.strategy.activating(settings.formerPolicy)
+            change(status.id) { $0.strategy = strategy }
+            let rehearsal = Rehearsal(strategy, for: status.project, directory, hash: store.hash)
+            var place = JournalSequence.zero
+            var isDone = place >= status.end
+            while !isDone, goesOn(status.id, place) {
+                let calls = try store.read { snapshot throws(StoreFault) in
+                    try snapshot.calls(after: place, limit: Rehearsals.page)
+                }
+                for call in calls where call.sequence <= status.end { rehearsal.take(call) }
+                place = calls.last?.sequence ?? status.end
+                isDone = place >= status.end
+            }
+            state = isDone ? .done(rehearsal.difference) : .stopped
+        } catch {
+            state = .failed(error)
+        }
+        let now = clock()
+        known.change { known in
+            known.running = nil
+            guard let place = known.all.firstIndex(where: { $0.id == status.id }) else { return }
+            known.all[place].endedAt = now
+            if case .done = state { known.all[place].place = status.end }
+            known.all[place].state = state
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import ByteText
+
+/// A token of three parts (RFC 7515 3.1), taken apart and not yet believed.
+package struct SignedToken: Sendable {
+    package let header: [UInt8]
+    package let payload: [UInt8]
+    package let signature: [UInt8]
+    /// What the signature is over.
+    package let signed: [UInt8]
+
+    /// The longest token that is looked at.
+    package static let bytesAtMost = 8192
+
+    package init?(_ text: String) {
+        guard text.utf8.count <= SignedToken.bytesAtMost else { return nil }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Base64.decodeForAddresses(Array(parts[0].utf8).span),
+            let payload = Base64.decodeForAddresses(Array(parts[1].utf8).span),
+            let signature = Base64.decodeForAddresses(Array(parts[2].utf8).span)
+        else { return nil }
+        (self.header, self.payload, self.signature) = (header, payload, signature)
+        signed = Array((parts[0] + "." + parts[1]).utf8)
+    }
+}

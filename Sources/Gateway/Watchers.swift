@@ -1,0 +1,84 @@
+import Domain
+import Engine
+import Threads
+
+/// Callers that wait for something to be committed. A thread looks now and then whether anything was, while anybody
+/// waits; then they look again, each on a thread that may wait for the disk.
+final class Watchers: Sendable {
+    private struct Watcher: Sendable {
+        let deadline: UInt64
+        /// Looks whether there is an answer, and gives it; the last look always has one.
+        let look: @Sendable (_ isLast: Bool) -> Bool
+    }
+
+    private struct State: Sendable {
+        var waiting: [Watcher] = []
+        var isStopping = false
+    }
+
+    private let state = Monitor(State())
+    private let store: any Store
+    private let readers: Readers
+    private let monotonic: @Sendable () -> UInt64
+    private let thread = Monitor<WorkerThread?>(nil)
+
+    private static let pauseMilliseconds = 10
+    static let watchersAtMost = 1024
+
+    init(store: any Store, readers: Readers, monotonic: @escaping @Sendable () -> UInt64) {
+        self.store = store
+        self.readers = readers
+        self.monotonic = monotonic
+        thread.withLock { $0 = WorkerThread(name: "onym-watch") { [self] in run() } }
+    }
+
+    /// Looks at once, and then each time that something was committed, until there is an answer or the time is over.
+    /// False where too many wait already.
+    func watch(milliseconds: Int, _ look: @escaping @Sendable (_ isLast: Bool) -> Bool) -> Bool {
+        ask(Watcher(deadline: monotonic() &+ UInt64(milliseconds) * 1_000_000, look: look))
+    }
+
+    private func ask(_ watcher: Watcher) -> Bool {
+        readers.submit { [self] in
+            let isLast = monotonic() >= watcher.deadline
+            if watcher.look(isLast) || isLast { return }
+            let isWaiting = state.change { state in
+                guard !state.isStopping, state.waiting.count < Watchers.watchersAtMost else { return false }
+                state.waiting.append(watcher)
+                return true
+            }
+            if !isWaiting { _ = watcher.look(true) }
+        }
+    }
+
+    /// Gives everybody an answer, and ends. The readers have to be there still.
+    func stop() {
+        state.change { $0.isStopping = true }
+        thread.withLock { $0.take() }?.join()
+    }
+
+    private func run() {
+        var seen = store.counts.lastSequence
+        while true {
+            let isStopping: Bool? = state.wait { state in
+                state.isStopping ? true : state.waiting.isEmpty ? nil : false
+            }
+            if isStopping == true { break }
+            let last = store.counts.lastSequence
+            let (now, hasNews) = (monotonic(), last != seen)
+            seen = last
+            let due = state.withLock { state in
+                let due = hasNews ? state.waiting : state.waiting.filter { now >= $0.deadline }
+                state.waiting = hasNews ? [] : state.waiting.filter { now < $0.deadline }
+                return due
+            }
+            for watcher in due where !ask(watcher) { _ = watcher.look(true) }
+            let _: Bool? = state.wait(milliseconds: Watchers.pauseMilliseconds) { $0.isStopping ? true : nil }
+        }
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for watcher in waiting { _ = watcher.look(true) }
+    }
+}

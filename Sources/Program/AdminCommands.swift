@@ -1,0 +1,161 @@
+import Invocation
+
+/// `onym projects|apps|keys list|create|revoke`, `onym stats`: the calls of the API under the same names.
+enum ProjectsListCommand: ProgramCommand {
+    static let name = "projects list"
+    static let summary = "Lists the projects."
+    static let usage = "onym projects list [--cursor CURSOR] [--data DIR] [--json]"
+    static let valuedFlags = ["cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.list("projects", context)
+    }
+}
+
+enum ProjectsCreateCommand: ProgramCommand {
+    static let name = "projects create"
+    static let summary = "Makes a project, with an app for each dialect and their keys; prints the keys once."
+    static let usage = "onym projects create NAME [--data DIR] [--json]"
+    static let operands = ["NAME"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show(
+            "POST", "/onym/v1/projects", body: CallText.body([("name", context.arguments.words[0])]))
+    }
+}
+
+enum ProjectsRevokeCommand: ProgramCommand {
+    static let name = "projects revoke"
+    static let summary = "Has no key of a project be taken any more."
+    static let usage = "onym projects revoke ID [--data DIR] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.revoke("projects", context)
+    }
+}
+
+enum AppsListCommand: ProgramCommand {
+    static let name = "apps list"
+    static let summary = "Lists the apps of a project."
+    static let usage = "onym apps list [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.list("apps", context)
+    }
+}
+
+enum AppsCreateCommand: ProgramCommand {
+    static let name = "apps create"
+    static let summary = "Makes an app; prints its secret once, where it has one."
+    static let usage = """
+        onym apps create --name NAME --dialect DIALECT [--platform PLATFORM] [--bundle-id ID]
+                         [--web-origins ORIGIN,…] [--data DIR] [--project ID] [--json]
+
+        DIALECT is idsync, claim, entitlements or linking; PLATFORM is apple, android, web, backend or any.
+        """
+    static let valuedFlags = ["name", "dialect", "platform", "bundle-id", "web-origins", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        return try context.show(
+            "POST", "/onym/v1/apps",
+            body: CallText.body(
+                [
+                    ("name", try AdminCommands.required("name", arguments)),
+                    ("dialect", try AdminCommands.required("dialect", arguments)),
+                    ("platform", arguments["platform"]), ("bundle_id", arguments["bundle-id"]),
+                ], lists: [("web_origins", arguments["web-origins"])]))
+    }
+}
+
+enum AppsRevokeCommand: ProgramCommand {
+    static let name = "apps revoke"
+    static let summary = "Has no key of an app be taken any more, nor its secret."
+    static let usage = "onym apps revoke ID [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.revoke("apps", context)
+    }
+}
+
+enum KeysListCommand: ProgramCommand {
+    static let name = "keys list"
+    static let summary = "Lists the keys of a project, and when each was last used."
+    static let usage = "onym keys list [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.list("keys", context)
+    }
+}
+
+enum KeysCreateCommand: ProgramCommand {
+    static let name = "keys create"
+    static let summary = "Makes a key, and prints it once."
+    static let usage = """
+        onym keys create --kind KIND [--name NAME] [--app ID] [--scopes SCOPE,…] [--expires MOMENT]
+                         [--data DIR] [--project ID] [--json]
+
+        KIND is admin, idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
+        entitlements_secret or linking. MOMENT is as in 2027-01-31T00:00:00Z.
+        """
+    static let valuedFlags = ["kind", "name", "app", "scopes", "expires", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        return try context.show(
+            "POST", "/onym/v1/keys",
+            body: CallText.body(
+                [
+                    ("kind", try AdminCommands.required("kind", arguments)), ("name", arguments["name"]),
+                    ("app", arguments["app"]), ("expires_at", arguments["expires"]),
+                ], lists: [("scopes", arguments["scopes"])]))
+    }
+}
+
+enum KeysRevokeCommand: ProgramCommand {
+    static let name = "keys revoke"
+    static let summary = "Has a key be taken no more, from its next call on."
+    static let usage = "onym keys revoke ID [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try AdminCommands.revoke("keys", context)
+    }
+}
+
+enum StatsCommand: ProgramCommand {
+    static let name = "stats"
+    static let summary = "Tells how much the server holds."
+    static let usage = "onym stats [--data DIR] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "/onym/v1/stats")
+    }
+}
+
+private enum AdminCommands {
+    private static let limit = "200"
+
+    static func list(_ what: String, _ context: CommandContext) throws(CommandFault) -> Int32 {
+        let query = CallText.query([("limit", limit), ("cursor", context.arguments["cursor"])])
+        return try context.show("GET", "/onym/v1/\(what)\(query)")
+    }
+
+    static func revoke(_ what: String, _ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("POST", "/onym/v1/\(what)/\(CallText.escaped(context.arguments.words[0]))/revoke")
+    }
+
+    static func required(_ flag: String, _ arguments: Arguments) throws(CommandFault) -> String {
+        guard let value = arguments[flag] else { throw .usage("--\(flag) is required.") }
+        return value
+    }
+}

@@ -1,0 +1,239 @@
+import Invocation
+import JSON
+
+/// `onym products list`: what is sold.
+enum ProductsListCommand: ProgramCommand {
+    static let name = "products list"
+    static let summary = "Lists what a project sells, and which entitlements that gives."
+    static let usage = "onym products list [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try CatalogText.showList(try context.control("GET", "/onym/v1/products"), "products", context)
+    }
+}
+
+/// `onym products set`: says what a product gives.
+enum ProductsSetCommand: ProgramCommand {
+    static let name = "products set"
+    static let summary = "Says which entitlements a product gives, and for how long."
+    static let usage = """
+        onym products set --id ID --type TYPE [--entitlements ID,ID…] [--days N] [--store-id ID] [--data DIR]
+            [--project ID] [--json]
+
+        TYPE is subscription, non_consumable or consumable. N days count where the store names no end.
+        """
+    static let valuedFlags = ["id", "type", "entitlements", "days", "store-id", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let path = try CatalogText.path("/onym/v1/products", arguments)
+        guard let type = arguments["type"] else { throw .usage("--type must be given.") }
+        var seconds: Int64?
+        if let days = arguments["days"] {
+            guard let number = Int64(days), (1...36_525).contains(number) else {
+                throw .usage("--days must be a number from 1 to 36525.")
+            }
+            seconds = number * 86_400
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.key("type")
+            json.string(type)
+            if let storeID = arguments["store-id"] {
+                json.key("store_id")
+                json.string(storeID)
+            }
+            if let seconds {
+                json.key("duration_seconds")
+                json.integer(seconds)
+            }
+            json.key("entitlements")
+            json.array { json in
+                for id in (arguments["entitlements"] ?? "").split(separator: ",") { json.string(String(id)) }
+            }
+        }
+        return try CatalogText.show(try context.control("PUT", path, body: json.bytes), context)
+    }
+}
+
+/// `onym products remove`.
+enum ProductsRemoveCommand: ProgramCommand {
+    static let name = "products remove"
+    static let summary = "Removes a product; what was bought no longer gives anything."
+    static let usage = "onym products remove --id ID [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["id", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = try CatalogText.path("/onym/v1/products", context.arguments)
+        return try CatalogText.show(try context.control("DELETE", path), context)
+    }
+}
+
+/// `onym entitlements list`: what access there is.
+enum EntitlementsListCommand: ProgramCommand {
+    static let name = "entitlements list"
+    static let summary = "Lists the entitlements that a project has defined."
+    static let usage = "onym entitlements list [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try CatalogText.showList(try context.control("GET", "/onym/v1/entitlements"), "entitlements", context)
+    }
+}
+
+/// `onym entitlements set`: defines one.
+enum EntitlementsSetCommand: ProgramCommand {
+    static let name = "entitlements set"
+    static let summary = "Defines an entitlement."
+    static let usage = "onym entitlements set --id ID [--name NAME] [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["id", "name", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = try CatalogText.path("/onym/v1/entitlements", context.arguments)
+        var json = JSONWriter()
+        json.object { json in
+            guard let name = context.arguments["name"] else { return }
+            json.key("name")
+            json.string(name)
+        }
+        return try CatalogText.show(try context.control("PUT", path, body: json.bytes), context)
+    }
+}
+
+/// `onym entitlements remove`.
+enum EntitlementsRemoveCommand: ProgramCommand {
+    static let name = "entitlements remove"
+    static let summary = "Removes an entitlement that no product gives."
+    static let usage = "onym entitlements remove --id ID [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["id", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = try CatalogText.path("/onym/v1/entitlements", context.arguments)
+        return try CatalogText.show(try context.control("DELETE", path), context)
+    }
+}
+
+/// `onym receipt`: makes a receipt to try purchases with.
+enum ReceiptCommand: ProgramCommand {
+    static let name = "receipt"
+    static let summary = "Makes a signed receipt for trying purchases in the sandbox."
+    static let usage = """
+        onym receipt --product P [--store-account S] [--transaction T] [--original-transaction T] [--source SOURCE]
+            [--purchased SECONDS] [--expires SECONDS] [--renew-state STATE] [--period-type TYPE] [--data DIR]
+            [--project ID] [--json]
+
+        SOURCE is appstore, playstore, stripe or paddle. Times are in seconds since 1970. A renewal is a receipt with a
+        transaction of its own and the original transaction of the purchase.
+        """
+    static let valuedFlags = [
+        "product", "store-account", "transaction", "original-transaction", "source", "purchased", "expires",
+        "renew-state", "period-type", "project",
+    ]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        guard arguments["product"] != nil else { throw .usage("--product must be given.") }
+        var numbers: [(String, Int64)] = []
+        for name in ["purchased", "expires"] {
+            guard let text = arguments[name] else { continue }
+            guard let number = Int64(text) else { throw .usage("--\(name) must be a time in seconds since 1970.") }
+            numbers.append((name, number))
+        }
+        var json = JSONWriter()
+        json.object { json in
+            for flag in valuedFlags where !["purchased", "expires", "project"].contains(flag) {
+                guard let value = arguments[flag] else { continue }
+                json.key(flag.replacing("-", with: "_"))
+                json.string(value)
+            }
+            for (name, number) in numbers {
+                json.key(name)
+                json.integer(number)
+            }
+        }
+        let answer = try context.control("POST", "/onym/v1/receipts", body: json.bytes)
+        let shown = try context.isForPrograms ? answer.text : receipt(answer)
+        context.terminal.result(shown)
+        return 0
+    }
+
+    private static func receipt(_ answer: ControlClient.Answer) throws(CommandFault) -> String {
+        try answer.read { root throws(JSONFault) in
+            var receipt = ""
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                if case "receipt" = key { receipt = try value.string(at: "receipt") }
+            }
+            return receipt
+        }
+    }
+}
+
+/// Definitions, as people read them.
+private enum CatalogText {
+    /// The path of what `--id` names.
+    static func path(_ base: String, _ arguments: Arguments) throws(CommandFault) -> String {
+        guard let id = arguments["id"], !id.isEmpty else { throw .usage("--id must be given.") }
+        let digits = Array("0123456789ABCDEF".utf8)
+        var path = Array("\(base)/".utf8)
+        for byte in id.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                path.append(byte)
+            default: path += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: path, as: UTF8.self)
+    }
+
+    /// Prints one definition, for programs as it is.
+    static func show(_ answer: ControlClient.Answer, _ context: CommandContext) throws(CommandFault) -> Int32 {
+        let shown =
+            try context.isForPrograms
+            ? answer.text : answer.read { root throws(JSONFault) in try line(root) }
+        context.terminal.result(shown)
+        return 0
+    }
+
+    static func showList(
+        _ answer: ControlClient.Answer, _ name: String, _ context: CommandContext
+    ) throws(CommandFault) -> Int32 {
+        if context.isForPrograms {
+            context.terminal.result(answer.text)
+            return 0
+        }
+        let lines = try answer.read { root throws(JSONFault) in
+            var lines: [String] = []
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                guard key.copy() == name else { return }
+                try value.forEachElement(at: name) { element throws(JSONFault) in lines.append(try line(element)) }
+            }
+            return lines
+        }
+        context.terminal.result(lines.isEmpty ? "There are no \(name)." : lines.joined(separator: "\n"))
+        return 0
+    }
+
+    /// `month  type subscription  duration_seconds 2592000  entitlements plus, pro`.
+    private static func line(_ definition: JSONValue) throws(JSONFault) -> String {
+        var words: [String] = []
+        try definition.forEachMember(at: "a definition") { key, value throws(JSONFault) in
+            let shown: String
+            switch value.kind {
+            case .string: shown = try value.string(at: "a value")
+            case .integer: shown = String(try value.integer(at: "a value"))
+            case .array:
+                var ids: [String] = []
+                try value.forEachElement(at: "a list") { element throws(JSONFault) in
+                    ids.append(try element.string(at: "a value"))
+                }
+                if ids.isEmpty { return }
+                shown = ids.joined(separator: ", ")
+            default: return
+            }
+            words.append(words.isEmpty && key.copy() == "id" ? shown : "\(key.copy()) \(shown)")
+        }
+        return words.joined(separator: "  ")
+    }
+}

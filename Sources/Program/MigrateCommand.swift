@@ -1,0 +1,134 @@
+import ByteText
+import Domain
+import Invocation
+import JSON
+import StorePostgres
+import StoreSQLite
+
+/// `onym migrate`: moves a store from its file into a PostgreSQL database.
+enum MigrateCommand: ProgramCommand {
+    static let name = "migrate"
+    static let summary =
+        "Moves a store into PostgreSQL, and checks that both say the same; goes on where it was cut short."
+    static let usage = """
+        onym migrate [--from sqlite:DIR] --to postgres://USER@HOST/DATABASE [--store-schema NAME] [--json]
+
+        Stop the server first. DIR is the data folder, and stays as it is. ONYM_STORE does for --to: an address with a
+        password is better there, because flags can be seen by others.
+        """
+    static let valuedFlags = ["from", "to"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let folder = try source(context)
+        let database = try target(context)
+        guard folder.store.exists else {
+            throw .failed("There is no store in \(folder.path). Name its data folder: --from sqlite:DIR")
+        }
+        let key = try folder.masterKey(setting: context.settings["master_key"])
+        let start = SystemClock.now().milliseconds
+        let tables: [Move.Table]
+        do throws(StoreFault) {
+            let old = try SQLiteTables(folder.store)
+            let new = try PostgresTables(database, keeping: [(MasterKey.markName, key.mark)])
+            var shown = Shown()
+            tables = try Move(from: old, into: new) { shown.show($0, context.terminal) }.run()
+        } catch {
+            throw CommandFault(error)
+        }
+        report(tables, SystemClock.now().milliseconds - start, folder, context)
+        return 0
+    }
+
+    private static func source(_ context: CommandContext) throws(CommandFault) -> DataFolder {
+        guard let from = context.arguments["from"] else { return context.dataFolder }
+        guard from.hasPrefix("sqlite:") else {
+            throw .usage("--from names a data folder, as in sqlite:/var/lib/onym. A store is moved from its file only.")
+        }
+        return DataFolder(path: String(from.dropFirst("sqlite:".count)))
+    }
+
+    private static func target(_ context: CommandContext) throws(CommandFault) -> PostgresSettings {
+        guard let address = context.arguments["to"] ?? context.settings["store"] else {
+            throw .usage("Say where to: --to postgres://USER@HOST/DATABASE, or ONYM_STORE.")
+        }
+        guard address.hasPrefix("postgres://") || address.hasPrefix("postgresql://"),
+            let settings = context.database(at: address)
+        else {
+            throw .usage("--to is an address as in postgres://USER@HOST/DATABASE. A store is moved to PostgreSQL only.")
+        }
+        guard settings.preparesStatements else {
+            throw .usage(
+                "A store is moved to the database itself, not through a pooler: name that, with store_prepared on.")
+        }
+        return settings
+    }
+
+    /// What was shown of how far it is: a table's beginning, and a line a second.
+    private struct Shown {
+        private var last: (step: Move.Progress.Step, table: StoredTable)?
+        private var at: Int64 = 0
+
+        mutating func show(_ progress: Move.Progress, _ terminal: Terminal) {
+            let now = SystemClock.now().milliseconds
+            let isNew = last.map { $0.step != progress.step || $0.table != progress.table } ?? true
+            guard isNew || now - at >= 1000 else { return }
+            (last, at) = ((progress.step, progress.table), now)
+            switch progress.step {
+            case .copying where progress.all == 0: break
+            case .copying:
+                terminal.note("Moving \(progress.table.rawValue): \(progress.done) of \(progress.all) rows.")
+            case .completing: terminal.note("Counting what came of it.")
+            case .checking: terminal.note("Checking \(progress.table.rawValue): \(progress.done) rows.")
+            }
+        }
+    }
+
+    private static func report(
+        _ tables: [Move.Table], _ milliseconds: Int64, _ folder: DataFolder, _ context: CommandContext
+    ) {
+        if context.isForPrograms {
+            var json = JSONWriter()
+            json.object { json in
+                json.key("milliseconds")
+                json.integer(milliseconds)
+                json.key("tables")
+                json.array { json in
+                    for table in tables {
+                        json.object { json in
+                            json.key("name")
+                            json.string(table.table.rawValue)
+                            json.key("rows")
+                            json.integer(Int64(table.count))
+                            json.key("checksum")
+                            json.string(Hexadecimal.encode(checksum(table)))
+                        }
+                    }
+                }
+            }
+            context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
+            return
+        }
+        for table in tables where table.count > 0 {
+            let name = table.table.rawValue.padded(to: 12)
+            context.terminal.result(
+                "\(name) \(String(table.count).padded(to: 12)) \(Hexadecimal.encode(checksum(table)))")
+        }
+        let rows = tables.reduce(0) { $0 + $1.count }
+        context.terminal.result(
+            """
+            Moved \(rows) rows in \(milliseconds) ms; both stores say the same.
+            Serve it with --store and the same --data, where the master key and attachments are; \(folder.store.path) stays as it was.
+            """)
+    }
+
+    private static func checksum(_ table: Move.Table) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: table.checksum >> UInt64(56 - $0 * 8)) }
+    }
+}
+
+extension String {
+    /// With spaces behind it, up to some width.
+    fileprivate func padded(to width: Int) -> String {
+        self + String(repeating: " ", count: max(0, width - utf8.count))
+    }
+}

@@ -1,0 +1,102 @@
+import Crypto
+import DialectIDSync
+import Domain
+import Engine
+import Invocation
+import StorePostgres
+import StoreSQLite
+
+/// A store that this process has open, and the master key that goes with it.
+struct OpenedStore {
+    let store: any Store
+    let master: [UInt8]
+    private let closing: () -> Void
+
+    /// Opens the store in the data folder.
+    init(in folder: DataFolder, masterKey: String?, _ terminal: Terminal) throws(CommandFault) {
+        let store = try folder.openStore(terminal)
+        do throws(CommandFault) {
+            master = try folder.masterKey(setting: masterKey).bytes
+        } catch {
+            store.close()
+            throw error
+        }
+        self.store = store
+        closing = { store.close() }
+    }
+
+    /// Opens the store in a database. What only one process keeps is in the data folder all the same.
+    init(
+        in database: PostgresSettings, _ folder: DataFolder, masterKey: String?
+    ) throws(CommandFault) {
+        try folder.make()
+        let store = try OpenedStore.attempt { () throws(StoreFault) in
+            try PostgresStore(database, newHashKey: Hash128(random: SecureRandom.bytes(16)))
+        }
+        do throws(CommandFault) {
+            let isNew = store.directory.projects.isEmpty
+            let key =
+                isNew ? try folder.makeMasterKey(setting: masterKey) : try folder.masterKey(setting: masterKey)
+            // Secrets are derived from it: one process with another key would give out what the others do not take.
+            let agreed = try OpenedStore.attempt { () throws(StoreFault) in
+                try store.agree(on: key.mark, as: MasterKey.markName)
+            }
+            guard agreed == key.mark else {
+                throw .failed(
+                    "The store in the database was made with another master key. Give all its servers the same: "
+                        + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
+            }
+            master = key.bytes
+        } catch {
+            store.close()
+            throw error
+        }
+        self.store = store
+        closing = { store.close() }
+    }
+
+    func close() { closing() }
+
+    private static func attempt<Result>(_ body: () throws(StoreFault) -> Result) throws(CommandFault) -> Result {
+        do throws(StoreFault) {
+            return try body()
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+
+    /// Makes the first project of a store that has none; nil where another process has just made it.
+    func makeProject(_ name: String) throws(CommandFault) -> ProjectPlan.Credentials? {
+        let plan = ProjectPlan(name: name, secrets: IDSyncSecrets(master: master), now: SystemClock.now())
+        do throws(StoreFault) {
+            try plan.fill(store)
+        } catch {
+            let fault = error
+            do throws(StoreFault) { try store.recover() } catch { throw CommandFault(error) }
+            guard !store.directory.projects.isEmpty else { throw CommandFault(fault) }
+            return nil
+        }
+        return plan.credentials
+    }
+}
+
+extension ProjectPlan {
+    /// Makes the project in a store.
+    func fill(_ store: any Store) throws(StoreFault) {
+        var call = Call(project: setUp.project.id, key: nil)
+        call.requestID = "init"
+        let writer = Writer(store: store, chance: { 0 })
+        let answers = writer.process([Job(call: call, command: .setUp(setUp))], at: SystemClock.now())
+        if case .failure(.fault(let fault)) = answers[0] { throw fault }
+    }
+}
+
+extension CommandContext {
+    /// Opens the store that the settings name.
+    func openStore() throws(CommandFault) -> OpenedStore {
+        guard let database else {
+            return try OpenedStore(in: dataFolder, masterKey: settings["master_key"], terminal)
+        }
+        return try OpenedStore(in: database, dataFolder, masterKey: settings["master_key"])
+    }
+}

@@ -1,0 +1,119 @@
+import Invocation
+import JSON
+
+/// `onym person`: all that is known of somebody.
+enum PersonCommand: ProgramCommand {
+    static let name = "person"
+    static let summary = "Shows who somebody is: members, ids, identities, properties, counts."
+    static let usage = """
+        onym person ID [--data DIR] [--project ID] [--json]
+
+        ID is a person's id in any form: an MPID, or an identity as in customerid:42.
+        """
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", PeopleCommands.path(context.arguments.words[0]))
+    }
+}
+
+/// `onym explain`: why two are one, or are not.
+enum ExplainCommand: ProgramCommand {
+    static let name = "explain"
+    static let summary = "Tells by which facts two identifiers are one person, or why they are not."
+    static let usage = "onym explain A B [--data DIR] [--project ID] [--json]"
+    static let operands = ["A", "B"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let words = context.arguments.words
+        return try context.show("GET", "/onym/v1/explain" + CallText.query([("a", words[0]), ("b", words[1])]))
+    }
+}
+
+/// `onym journal`: what happened to somebody.
+enum JournalCommand: ProgramCommand {
+    static let name = "journal"
+    static let summary = "Shows what happened to somebody, call by call, the last first."
+    static let usage = "onym journal ID [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query([("limit", arguments["limit"]), ("cursor", arguments["cursor"])])
+        return try context.show("GET", "\(PeopleCommands.path(arguments.words[0]))/journal\(query)")
+    }
+}
+
+/// `onym merge`: says that somebody is somebody else.
+enum MergeCommand: ProgramCommand {
+    static let name = "merge"
+    static let summary = "Says that one person is another; nothing is rewritten, and undo takes it back."
+    static let usage = "onym merge FROM INTO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
+    static let operands = ["FROM", "INTO"]
+    static let valuedFlags = ["reason", "project"]
+    static let switches = ["json", "dry-run"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let words = context.arguments.words
+        let (from, into) = (try PeopleCommands.id(words[0], context), try PeopleCommands.id(words[1], context))
+        return try context.show(
+            "POST", "/onym/v1/merges\(PeopleCommands.dryRun(context))",
+            body: CallText.body([("from", from), ("into", into), ("reason", context.arguments["reason"])]))
+    }
+}
+
+/// `onym undo`: takes a merge back.
+enum UndoCommand: ProgramCommand {
+    static let name = "undo"
+    static let summary = "Takes a merge back; each side has again what it would have had."
+    static let usage = "onym undo MERGE [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
+    static let operands = ["MERGE"]
+    static let valuedFlags = ["reason", "project"]
+    static let switches = ["json", "dry-run"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let merge = CallText.escaped(context.arguments.words[0])
+        return try context.show(
+            "POST", "/onym/v1/merges/\(merge)/undo\(PeopleCommands.dryRun(context))",
+            body: CallText.body([("reason", context.arguments["reason"])]))
+    }
+}
+
+/// `onym erase`: erases somebody, for good.
+enum EraseCommand: ProgramCommand {
+    static let name = "erase"
+    static let summary = "Erases a person and all who are one with it; prints the receipt. It cannot be undone."
+    static let usage = "onym erase ID [--dry-run] [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+    static let switches = ["json", "dry-run"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show(
+            "DELETE", PeopleCommands.path(context.arguments.words[0]) + PeopleCommands.dryRun(context))
+    }
+}
+
+private enum PeopleCommands {
+    static func path(_ id: String) -> String { "/onym/v1/people/\(CallText.escaped(id))" }
+
+    static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }
+
+    /// The id of whom a word names in any form.
+    static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
+        if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
+        let answer = try context.control("GET", path(word))
+        let id = try answer.read { root throws(JSONFault) in
+            var id: String?
+            try root.forEachMember(at: "the person") { key, value throws(JSONFault) in
+                if case "id" = key { id = try value.string(at: "id") }
+            }
+            return id
+        }
+        guard let id else { throw .failed("The server told of \(word) without an id.") }
+        return id
+    }
+}

@@ -1,0 +1,113 @@
+import JSON
+
+/// Answers of the API as people read them: a line for each member, lists of things as lines of their own.
+enum Readable {
+    private static let column = 18
+
+    static func text(_ answer: ControlClient.Answer) throws(CommandFault) -> String {
+        try answer.read { root throws(JSONFault) in
+            var lines: [String] = []
+            try write(root, indent: "", &lines)
+            return lines.joined(separator: "\n")
+        }
+    }
+
+    private static func write(_ object: JSONValue, indent: String, _ lines: inout [String]) throws(JSONFault) {
+        try object.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+            let name = key.copy()
+            if let line = try line(value) {
+                let pad = String(repeating: " ", count: max(1, column - indent.count - name.count))
+                lines.append(indent + name + pad + line)
+                return
+            }
+            lines.append(indent + name)
+            if value.kind == .object { return try write(value, indent: indent + "  ", &lines) }
+            try value.forEachElement(at: name) { element throws(JSONFault) in
+                if let line = try self.line(element) {
+                    lines.append("\(indent)  \(line)")
+                } else if let row = try row(element) {
+                    lines.append("\(indent)  \(row)")
+                } else {
+                    var inner: [String] = []
+                    try write(element, indent: indent + "    ", &inner)
+                    if let first = inner.first { inner[0] = "\(indent)  - \(first.dropFirst(indent.count + 4))" }
+                    lines += inner
+                }
+            }
+        }
+    }
+
+    /// A value that needs no lines of its own; nil for others.
+    static func line(_ value: JSONValue) throws(JSONFault) -> String? {
+        switch value.kind {
+        case .null: return "-"
+        case .bool: return try value.bool(at: "a value") ? "yes" : "no"
+        case .string: return try value.string(at: "a value")
+        case .integer: return String(try value.integer(at: "a value"))
+        case .unsigned, .double: return String(try value.number(at: "a value"))
+        case .object:
+            var isEmpty = true
+            try value.forEachMember(at: "a value") { _, _ in isEmpty = false }
+            return isEmpty ? "-" : nil
+        case .array:
+            var lines: [String]? = []
+            try value.forEachElement(at: "a list") { element throws(JSONFault) in
+                let line = element.kind == .array || element.kind == .object ? nil : try self.line(element)
+                if let line { lines?.append(line) } else { lines = nil }
+            }
+            return lines.map { $0.isEmpty ? "-" : $0.joined(separator: ", ") }
+        }
+    }
+
+    /// An object of single values, in one line.
+    static func row(_ value: JSONValue) throws(JSONFault) -> String? {
+        guard value.kind == .object else { return nil }
+        var parts: [String]? = []
+        try value.forEachMember(at: "a value") { key, value throws(JSONFault) in
+            if value.isNull { return }
+            if let line = try line(value) { parts?.append("\(key.copy()) \(line)") } else { parts = nil }
+        }
+        return parts?.joined(separator: "  ")
+    }
+}
+
+/// The body and the path of a call that a command makes.
+enum CallText {
+    /// A body of the members that are given.
+    static func body(_ members: [(name: String, value: String?)], lists: [(name: String, value: String?)] = [])
+        -> [UInt8]
+    {
+        var json = JSONWriter()
+        json.object { json in
+            for (name, value) in members {
+                guard let value else { continue }
+                json.key(name)
+                json.string(value)
+            }
+            for (name, value) in lists {
+                guard let value else { continue }
+                json.key(name)
+                json.array { json in for part in value.split(separator: ",") { json.string(String(part)) } }
+            }
+        }
+        return json.bytes
+    }
+
+    /// A part of a path or a query, with all escaped that means something there.
+    static func escaped(_ text: String) -> String {
+        var escaped = ""
+        for byte in text.utf8 {
+            let isPlain =
+                byte | 0x20 &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || "-._~".utf8.contains(byte)
+            let digits = String(byte, radix: 16, uppercase: true)
+            escaped += isPlain ? String(UnicodeScalar(byte)) : "%" + (digits.count == 1 ? "0" : "") + digits
+        }
+        return escaped
+    }
+
+    /// `?name=value&…` of what is given.
+    static func query(_ parameters: [(name: String, value: String?)]) -> String {
+        let given = parameters.compactMap { name, value in value.map { "\(name)=\(escaped($0))" } }
+        return given.isEmpty ? "" : "?" + given.joined(separator: "&")
+    }
+}

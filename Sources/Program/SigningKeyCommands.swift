@@ -1,0 +1,50 @@
+import Invocation
+import JSON
+
+/// `onym signing-keys list`: what tokens for known users may be signed with.
+enum SigningKeysListCommand: ProgramCommand {
+    static let name = "signing-keys list"
+    static let summary = "Lists the keys that your back ends sign tokens for known users with."
+    static let usage = "onym signing-keys list [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let query = CallText.query([("limit", "200"), ("cursor", context.arguments["cursor"])])
+        return try context.show("GET", "/onym/v1/signing-keys\(query)")
+    }
+}
+
+/// `onym signing-keys add`.
+enum SigningKeysAddCommand: ProgramCommand {
+    static let name = "signing-keys add"
+    static let summary = "Adds a public key of yours, or makes a secret and prints it once."
+    static let usage = """
+        onym signing-keys add [--pem FILE] [--kid KID] [--name NAME] [--data DIR] [--project ID] [--json]
+
+        FILE has a public key of Ed25519 or P-256, as in openssl pkey -pubout. Without it tokens are signed by HMAC
+        (HS256) with the secret that is printed. Tokens name the key by KID, which is its id where none is given.
+        """
+    static let valuedFlags = ["pem", "kid", "name", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        var pem: String?
+        if let path = arguments["pem"] { pem = try Files.read(path, orElse: "The key \(path) cannot be read") }
+        return try context.show(
+            "POST", "/onym/v1/signing-keys",
+            body: CallText.body([("name", arguments["name"]), ("kid", arguments["kid"]), ("pem", pem)]))
+    }
+}
+
+/// `onym signing-keys retire`.
+enum SigningKeysRetireCommand: ProgramCommand {
+    static let name = "signing-keys retire"
+    static let summary = "Has no token be taken that a key has signed, from its next call on."
+    static let usage = "onym signing-keys retire ID [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("POST", "/onym/v1/signing-keys/\(CallText.escaped(context.arguments.words[0]))/retire")
+    }
+}

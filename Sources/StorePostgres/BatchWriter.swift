@@ -1,0 +1,203 @@
+import Domain
+import Postgres
+
+/// What a batch writes, as columns: one statement for each table, whatever the number of calls.
+struct BatchWriter {
+    private let workspace: LoadingWorkspace
+    private(set) var state: StoreState
+    private let batch: Hash128
+
+    private var tables = Tables.empty
+    private var merged: Set<Int64> = []
+    private var heads: [Chain: RowHead] = [:]
+    private var directory: [(entry: JournalEntry, call: Int64)] = []
+
+    private struct Chain: Hashable {
+        let person: PersonID
+        let kind: RowKind
+    }
+
+    private static let noteMerged = Connection.Statement(
+        "UPDATE people SET is_merged = true WHERE id = ANY ($1::bigint[]) AND NOT is_merged")
+
+    /// - Parameter workspace: where the entries were decided.
+    init(_ entries: [JournalEntry], _ workspace: LoadingWorkspace, after state: StoreState, batch: Hash128) {
+        self.workspace = workspace
+        self.state = state
+        self.batch = batch
+        let ended = workspace.index.endedLinks
+        var endedCount = 0
+        for (place, entry) in entries.enumerated() { add(entry, isFirst: place == 0, ended, &endedCount) }
+        self.state.identities += Int64(workspace.identityChange)
+        for (chain, head) in heads {
+            tables.counts.add(
+                .integer(chain.person.rawValue), .integer(Int64(chain.kind.rawValue)), .integer(head.last.rawValue),
+                .integer(Int64(head.count)))
+        }
+    }
+
+    private mutating func add(_ entry: JournalEntry, isFirst: Bool, _ ended: [Int64], _ endedCount: inout Int) {
+        state.sequence = state.sequence.next
+        let call = state.sequence.rawValue
+        state.moment = max(state.moment ?? entry.at, entry.at)
+        use(entry.id)
+        for change in entry.changes {
+            switch change {
+            case .personMade(let id, let moment):
+                tables.people.add(
+                    .integer(id.rawValue), .integer(Int64(entry.project.rawValue)), .integer(call),
+                    .integer(moment.milliseconds))
+                state.people += 1
+                use(id)
+            case .linked(let person, let identity):
+                state.link += 1
+                state.links += 1
+                tables.links.add(
+                    .integer(state.link), .integer(person.rawValue), .integer(Int64(identity.type.rawValue)),
+                    .blob(identity.key.hash.uuid), .text(identity.value), .integer(call))
+            case .unlinked:
+                tables.endedLinks.add(ended[endedCount], call)
+                endedCount += 1
+                state.links -= 1
+            case .rowAdded(let person, let row): add(row, of: person, in: entry.project, call)
+            case .merged(let merge):
+                tables.merges.add(
+                    .integer(merge.id.rawValue), .integer(merge.from.rawValue), .integer(merge.into.rawValue),
+                    .integer(Int64(merge.rule.rawValue)), .integer(call))
+                merged.formUnion([merge.from.rawValue, merge.into.rawValue])
+                state.merges += 1
+                use(PersonID(rawValue: merge.id.rawValue))
+            case .mergeUndone(let merge):
+                tables.endedMerges.add(merge.id.rawValue, call)
+                state.merges -= 1
+            case .personErased(let person): tables.erased.add(person.rawValue, call)
+            case .documentPut(let key, let person, let body):
+                state.document += 1
+                tables.documents.add(
+                    .integer(state.document), .integer(Int64(key.kind.rawValue)), .blob(key.hash.uuid),
+                    .integer(person.rawValue), .integer(call), .blob(body))
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+            }
+        }
+        for merge in entry.dependsOn { tables.callMerges.add(.integer(merge.rawValue), .integer(call)) }
+        for person in entry.otherPeople { tables.callPeople.add(.integer(person.rawValue), .integer(call)) }
+        if entry.changesDirectory {
+            directory.append((entry, call))
+            state.directory = call
+        }
+        let inputs = JournalCoding.pack(entry.inputs, linkNumber: workspace.index.linkNumber)
+        tables.journal.add(
+            .integer(call), .integer(entry.at.milliseconds), .integer(Int64(entry.project.rawValue)),
+            .integer(entry.key?.rawValue), .integer(Int64(entry.kind.rawValue)), .integer(entry.person?.rawValue),
+            .text(entry.requestID), .blob(entry.replay?.key.hash.uuid), .blob(entry.replay?.body.uuid), .blob(inputs),
+            .integer(inputs.map(JournalCoding.hasValues) == true ? 1 : 0), .blob(entry.reply.packed), .text(entry.note),
+            .integer(state.link), .integer(state.row), .integer(state.document), .blob(isFirst ? batch.uuid : nil))
+    }
+
+    private mutating func add(_ row: Row, of person: PersonID, in project: ProjectID, _ call: Int64) {
+        let chain = Chain(person: person, kind: row.kind)
+        let before = heads[chain] ?? workspace.index.head(of: person, row.kind)
+        state.row += 1
+        tables.rows.add(
+            .integer(state.row), .integer(Int64(project.rawValue)), .integer(person.rawValue),
+            .integer(before?.last.rawValue), .integer(Int64(row.kind.rawValue)), .integer(row.at.milliseconds),
+            .integer(row.recognition.map { Int64(bitPattern: $0.rawValue) }),
+            .integer(row.device.map { Int64(bitPattern: $0.rawValue) }), .integer(call), .blob(row.body))
+        heads[chain] = RowHead(
+            kind: row.kind, last: RowNumber(rawValue: state.row), count: (before?.count ?? 0) + 1)
+    }
+
+    /// Notes the largest number that an id was made of.
+    private mutating func use(_ id: PersonID) { state.person = max(state.person ?? id, id) }
+
+    /// Sends everything but the commit.
+    func send(to connection: Connection) {
+        tables.send(to: connection)
+        if !merged.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: merged)
+            connection.send(BatchWriter.noteMerged, parameters)
+        }
+        for (entry, call) in directory { DirectoryTables.send(entry, madeBy: call, to: connection) }
+        state.send(to: connection)
+    }
+}
+
+/// Facts that go out of force, and by which calls.
+private struct Ends {
+    private let update: Connection.Statement
+    private var ids: [Int64] = []
+    private var calls: [Int64] = []
+
+    init(_ update: String, _ condition: String) {
+        self.update = Connection.Statement(
+            "\(update) FROM unnest($1::bigint[], $2::bigint[]) AS ended (id, call) WHERE \(condition)")
+    }
+
+    mutating func add(_ id: Int64, _ call: Int64) {
+        ids.append(id)
+        calls.append(call)
+    }
+
+    func send(to connection: Connection) {
+        if ids.isEmpty { return }
+        var parameters = Parameters()
+        parameters.add(integers: ids)
+        parameters.add(integers: calls)
+        connection.send(update, parameters)
+    }
+}
+
+extension Hash128 {
+    /// As a `uuid` has it.
+    var uuid: [UInt8] { bytes }
+}
+
+/// What is done to each table.
+private struct Tables {
+    /// Without any rows yet: the statements are put together once.
+    static let empty = Tables()
+
+    var people = TableInsert(
+        "people", [.integer("id"), .integer("project"), .integer("made_by"), .integer("last_seen")])
+    var links = TableInsert(
+        "links",
+        [.integer("id"), .integer("person"), .integer("type"), .uuid("hash"), .blob("value"), .integer("made_by")])
+    var merges = TableInsert(
+        "merges",
+        [.integer("id"), .integer("source"), .integer("destination"), .integer("rule"), .integer("made_by")])
+    var rows = TableInsert(
+        "rows",
+        [
+            .integer("id"), .integer("project"), .integer("person"), .integer("previous"), .integer("kind"),
+            .integer("at"), .integer("recognition"), .integer("device"), .integer("made_by"), .blob("body"),
+        ])
+    var documents = TableInsert(
+        "documents",
+        [
+            .integer("id"), .integer("kind"), .uuid("hash"), .integer("person"), .integer("made_by"), .blob("body"),
+        ])
+    var journal = TableInsert(
+        "journal",
+        [
+            .integer("sequence"), .integer("at"), .integer("project"), .integer("key"), .integer("kind"),
+            .integer("person"), .blob("request_id"), .uuid("replay"), .uuid("body"), .blob("inputs"),
+            .boolean("has_values"), .blob("reply"), .blob("note"), .integer("last_link"), .integer("last_row"),
+            .integer("last_document"), .uuid("batch"),
+        ])
+    var callPeople = TableInsert("call_people", [.integer("person"), .integer("sequence")])
+    var callMerges = TableInsert("call_merges", [.integer("merge"), .integer("sequence")])
+    var counts = TableInsert(
+        "row_counts", [.integer("person"), .integer("kind"), .integer("last"), .integer("count")],
+        conflict: "ON CONFLICT (person, kind) DO UPDATE SET last = excluded.last, count = excluded.count")
+    var endedLinks = Ends("UPDATE links SET ended_by = ended.call", "links.id = ended.id")
+    var endedMerges = Ends("UPDATE merges SET ended_by = ended.call", "merges.id = ended.id")
+    var erased = Ends("UPDATE people SET erased_by = ended.call", "people.id = ended.id")
+
+    func send(to connection: Connection) {
+        for table in [people, links, merges, rows, counts, documents, journal, callPeople, callMerges] {
+            table.send(to: connection)
+        }
+        for ends in [endedLinks, endedMerges, erased] { ends.send(to: connection) }
+    }
+}

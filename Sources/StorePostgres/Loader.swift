@@ -1,0 +1,201 @@
+import Domain
+import Postgres
+
+/// Reads what a batch asks for, all of it at once: one round trip for who there is, and one for what they hold.
+struct Loader {
+    let connection: Connection
+    /// What a hash was asked for as.
+    let replayKeys: [Hash128: ReplayKey]
+    /// A row that is there already, the last if possible.
+    let lastRow: Int64
+
+    private typealias Statement = Connection.Statement
+
+    /// The people who hold identities or have ids, and whoever is one with them. `OFFSET 0` has each looked up by itself, however
+    /// few rows the planner takes there to be.
+    private static let people = Statement(
+        """
+        WITH RECURSIVE asked (person) AS (
+            SELECT holders.person FROM unnest($1::uuid[]) AS identities (hash) CROSS JOIN LATERAL (
+                SELECT person FROM links WHERE hash = identities.hash AND ended_by IS NULL OFFSET 0
+            ) AS holders
+            UNION SELECT unnest($2::bigint[])
+            UNION SELECT source FROM merges WHERE id = ANY ($3::bigint[])
+        ), members (person) AS (
+            SELECT person FROM asked
+            UNION
+            SELECT other.person FROM members JOIN people ON people.id = members.person AND people.is_merged
+            CROSS JOIN LATERAL (
+                SELECT destination AS person FROM merges WHERE source = members.person AND ended_by IS NULL
+                UNION ALL SELECT source FROM merges WHERE destination = members.person AND ended_by IS NULL
+            ) AS other
+        )
+        SELECT found.* FROM members CROSS JOIN LATERAL (
+            SELECT id, project, last_seen, erased_by IS NOT NULL, is_merged FROM people WHERE id = members.person OFFSET 0
+        ) AS found
+        """)
+
+    private static let documents = Statement(
+        """
+        SELECT asked.kind, asked.hash, found.body FROM unnest($1::bigint[], $2::uuid[]) AS asked (kind, hash)
+        CROSS JOIN LATERAL (
+            SELECT body FROM documents WHERE hash = asked.hash AND kind = asked.kind::smallint ORDER BY id DESC LIMIT 1
+        ) AS found
+        """)
+
+    /// Among so many rows as the embedded store remembers: parts of the table that have none of them are not looked at, which
+    /// PostgreSQL finds out best from a number that it is given.
+    private static let rows = Statement(
+        """
+        SELECT DISTINCT recognition FROM rows
+        WHERE recognition = ANY ($1::bigint[]) AND id > $2
+        """)
+
+    /// The last calls under some names, of the time for which they are remembered.
+    private static let replays = Statement(
+        """
+        SELECT asked.replay, found.body, found.reply, found.at FROM unnest($1::uuid[]) AS asked (replay)
+        CROSS JOIN LATERAL (
+            SELECT sequence, body, reply, at FROM journal
+            WHERE replay = asked.replay AND at >= (SELECT coalesce(moment, 0) FROM state) - $2
+            ORDER BY sequence DESC LIMIT \(Replays.callsPerKey)
+        ) AS found ORDER BY found.sequence
+        """)
+
+    private static let links = Statement(
+        "SELECT id, person, type, hash FROM links WHERE person = ANY ($1::bigint[]) AND ended_by IS NULL")
+
+    private static let heads = Statement(
+        "SELECT person, kind, last, count FROM row_counts WHERE person = ANY ($1::bigint[])")
+
+    private static let merges = Statement(
+        """
+        SELECT id, source, destination, rule FROM merges WHERE source = ANY ($1::bigint[]) AND ended_by IS NULL
+        """)
+
+    /// Sends the questions for what is asked; ``take(_:_:into:)`` wants their answers.
+    func send(_ asks: Asks) {
+        if Loader.asksForPeople(asks) {
+            var parameters = Parameters()
+            parameters.add(uuids: asks.identities.map(\.hash.bytes))
+            parameters.add(integers: asks.people.map(\.rawValue))
+            parameters.add(integers: asks.merges.map(\.rawValue))
+            connection.send(Loader.people, parameters)
+        }
+        if !asks.documents.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: asks.documents.map { Int64($0.kind.rawValue) })
+            parameters.add(uuids: asks.documents.map(\.hash.bytes))
+            connection.send(Loader.documents, parameters)
+        }
+        if !asks.rows.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: asks.rows.map { Int64(bitPattern: $0.rawValue) })
+            parameters.add(lastRow - Int64(RecentRows.rows))
+            connection.send(Loader.rows, parameters)
+        }
+    }
+
+    func sendReplays() {
+        if replayKeys.isEmpty { return }
+        var parameters = Parameters()
+        parameters.add(uuids: replayKeys.keys.map(\.bytes))
+        // Somewhat longer than they have to be.
+        parameters.add(2 * Replay.memoryMilliseconds)
+        connection.send(Loader.replays, parameters)
+    }
+
+    private static func asksForPeople(_ asks: Asks) -> Bool {
+        !asks.identities.isEmpty || !asks.people.isEmpty || !asks.merges.isEmpty
+    }
+
+    /// Takes what was answered, and reads what the people hold who are among it.
+    func take(_ asks: Asks, _ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts) throws(StoreFault) {
+        var found: [Int64] = []
+        var hasMerged = false
+        if Loader.asksForPeople(asks), let rows = answers.popFirst() {
+            for row in 0..<rows.count {
+                let id = rows.integer(row, 0)
+                if loaded.people[PersonID(rawValue: id)] != nil { continue }
+                found.append(id)
+                loaded.add(
+                    LoadedFacts.Person(
+                        id: PersonID(rawValue: id),
+                        project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 1))),
+                        lastSeen: Instant(milliseconds: rows.integer(row, 2)), isErased: rows.integer(row, 3) == 1))
+                hasMerged = hasMerged || rows.integer(row, 4) == 1
+            }
+        }
+        if !asks.documents.isEmpty, let rows = answers.popFirst() {
+            for row in 0..<rows.count {
+                guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))),
+                    let hash = rows.withBytes(row, 1, { Hash128($0) })
+                else { continue }
+                loaded.add(DocumentKey(kind, hash: hash), rows.blob(row, 2) ?? [])
+            }
+        }
+        if !asks.rows.isEmpty, let rows = answers.popFirst() {
+            for row in 0..<rows.count { loaded.add(RowHash(rawValue: UInt64(bitPattern: rows.integer(row, 0)))) }
+        }
+        if !found.isEmpty { try readHoldings(of: found, withMerges: hasMerged, into: &loaded) }
+        loaded.answered(asks)
+    }
+
+    func takeReplays(_ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts) throws(StoreFault) {
+        guard !replayKeys.isEmpty, let rows = answers.popFirst() else { return }
+        for row in 0..<rows.count {
+            guard let hash = rows.withBytes(row, 0, { Hash128($0) }), let key = replayKeys[hash],
+                let body = rows.withBytes(row, 1, { Hash128($0) }),
+                let reply = rows.blob(row, 2).flatMap(Reply.init(packed:))
+            else { throw StoreFault(.corrupt, "A call in the journal that may be repeated has no reply.") }
+            loaded.add(key, Replay(body: body, reply: reply, at: Instant(milliseconds: rows.integer(row, 3))))
+        }
+    }
+
+    private func readHoldings(
+        of people: [Int64], withMerges: Bool, into loaded: inout LoadedFacts
+    ) throws(StoreFault) {
+        var parameters = Parameters()
+        parameters.add(integers: people)
+        connection.send(Loader.links, parameters)
+        connection.send(Loader.heads, parameters)
+        if withMerges { connection.send(Loader.merges, parameters) }
+        let answers = try attempt { () throws(PostgresFault) in try connection.answers() }
+        let (links, heads) = (answers[0], answers[1])
+        for row in 0..<links.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: links.integer(row, 2))),
+                let hash = links.withBytes(row, 3, { Hash128($0) })
+            else {
+                throw StoreFault(
+                    .corrupt, "Link \(links.integer(row, 0)) has a type that this version does not know.")
+            }
+            loaded.add(
+                LoadedFacts.Link(
+                    number: links.integer(row, 0), person: PersonID(rawValue: links.integer(row, 1)), type: type,
+                    key: IdentityKey(hash: hash)))
+        }
+        for row in 0..<heads.count {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: heads.integer(row, 1))) else {
+                throw StoreFault(.corrupt, "There are rows of a kind that this version does not know.")
+            }
+            let head = RowHead(
+                kind: kind, last: RowNumber(rawValue: heads.integer(row, 2)), count: Int(heads.integer(row, 3)))
+            loaded.add(head, of: PersonID(rawValue: heads.integer(row, 0)))
+        }
+        guard withMerges else { return }
+        for row in 0..<answers[2].count { loaded.add(try Merge(answers[2], row)) }
+    }
+}
+
+extension Merge {
+    /// Reads a merge whose id, source, destination and rule stand in the first four columns.
+    init(_ rows: Rows, _ row: Int, from column: Int = 0) throws(StoreFault) {
+        guard let rule = Rule(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, column + 3))) else {
+            throw StoreFault(
+                .corrupt, "Merge \(rows.integer(row, column)) has a rule that this version does not know.")
+        }
+        self.init(
+            id: MergeID(rawValue: rows.integer(row, column)), from: PersonID(rawValue: rows.integer(row, column + 1)),
+            into: PersonID(rawValue: rows.integer(row, column + 2)), rule: rule)
+    }
+}

@@ -1,0 +1,328 @@
+package import Domain
+import Postgres
+
+/// Looks through a store in a database for what must never be, as it stands at one moment: the invariants that writers keep.
+///
+/// It reads beside running servers and holds nobody up.
+package final class PostgresDoctor {
+    private let connection: Connection
+    private let progress: (String) -> Void
+    private var findings: [Finding] = []
+
+    private static let describedAtMost = 5
+
+    /// - Parameter progress: told what is being looked at.
+    package init(_ settings: PostgresSettings, progress: @escaping (String) -> Void) throws(StoreFault) {
+        self.progress = progress
+        connection = try settings.connectForWholeTables()
+    }
+
+    /// Looks at everything. A healthy store has no findings.
+    package func examine() throws(StoreFault) -> [Finding] {
+        _ = try ask(Session.beginReading.text)
+        guard try ask("SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'state'").count == 1
+        else { throw StoreFault(.notFound, "There is no store in that schema of the database.") }
+        try PostgresTables.refuseHalf(connection)
+        guard let key = try KeptSettings.read("hash_key", connection), let hashKey = Hash128(key.span) else {
+            return [Finding(code: "hash_key", description: "The key of the store's hash is missing. Restore a backup.")]
+        }
+        for (what, checks) in PostgresDoctor.checks {
+            progress(what)
+            for check in checks { try look(check) }
+        }
+        try lookAtKinds()
+        try lookAtHashes(KeyedHash(key: hashKey))
+        try lookAtHolders()
+        try lookForCircles()
+        _ = try ask(Session.rollback.text)
+        return findings
+    }
+
+    /// A question that has no answers in a healthy store, and what to say of each: `#0` stands for its first column.
+    private struct Check {
+        let code: String
+        let text: String
+        let sql: String
+
+        init(_ code: String, _ text: String, _ sql: String) { (self.code, self.text, self.sql) = (code, text, sql) }
+
+        /// What a table has was made by a call.
+        static func origin(_ code: String, of what: String, in table: String) -> Check {
+            Check(
+                code, "\(what) #0 was made by journal row #1, which is not there.",
+                """
+                SELECT id, made_by FROM \(table)
+                WHERE NOT EXISTS (SELECT FROM journal WHERE sequence = \(table).made_by)
+                """)
+        }
+
+        /// What a table has belongs to somebody; 0 stands for nobody.
+        static func person(_ code: String, of what: String, in table: String, _ column: String = "person") -> Check {
+            Check(
+                code, "\(what) #0 belongs to person #1, who is not there.",
+                """
+                SELECT id, \(column) FROM \(table)
+                WHERE \(column) <> 0 AND NOT EXISTS (SELECT FROM people WHERE people.id = \(table).\(column))
+                """)
+        }
+    }
+
+    private static let checks: [(String, [Check])] = [
+        (
+            "journal",
+            [
+                Check(
+                    "journal_gap", "The journal goes from #1 to #0.",
+                    """
+                    SELECT sequence, before FROM (
+                        SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM journal
+                    ) AS calls WHERE sequence <> before + 1
+                    """),
+                Check(
+                    "journal_time", "Journal row #0 is from before the row that it follows.",
+                    """
+                    SELECT sequence FROM (
+                        SELECT sequence, at, lag(at) OVER (ORDER BY sequence) AS before FROM journal
+                    ) AS calls WHERE at < before
+                    """),
+                Check(
+                    "state", "The store says that its last #0 is #1, and there is #2.",
+                    """
+                    SELECT * FROM (
+                        SELECT 'call', sequence, (SELECT coalesce(max(sequence), 0) FROM journal) FROM state
+                        UNION ALL SELECT 'link', link, (SELECT coalesce(max(id), 0) FROM links) FROM state
+                        UNION ALL SELECT 'document', document, (SELECT coalesce(max(id), 0) FROM documents) FROM state
+                    ) AS numbers (what, said, found) WHERE said <> found
+                    """),
+                Check(
+                    "state", "The store counts #1 #0, and there are #2.",
+                    """
+                    SELECT * FROM (
+                        SELECT 'people', people, (SELECT count(*) FROM people) FROM state
+                        UNION ALL SELECT 'links', links, (SELECT count(*) FROM links WHERE ended_by IS NULL) FROM state
+                        UNION ALL SELECT 'identities', identities,
+                            (SELECT count(DISTINCT hash) FROM links WHERE ended_by IS NULL) FROM state
+                        UNION ALL SELECT 'merges', merges, (SELECT count(*) FROM merges WHERE ended_by IS NULL) FROM state
+                    ) AS numbers (what, said, found) WHERE said <> found
+                    """),
+            ]
+        ),
+        (
+            "people",
+            [
+                .origin("person_origin", of: "Person", in: "people"),
+                Check("person_id", "Person #0 has an id that is not positive.", "SELECT id FROM people WHERE id <= 0"),
+                Check(
+                    "person_project", "Person #0 belongs to project #1, which is not there.",
+                    "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),
+                Check(
+                    "person_merged", "Person #0 is merged, and does not know of it.",
+                    """
+                    SELECT id FROM people WHERE NOT is_merged
+                    AND id IN (SELECT source FROM merges UNION SELECT destination FROM merges)
+                    """),
+            ]
+        ),
+        (
+            "links",
+            [
+                .origin("link_origin", of: "Link", in: "links"), .person("link_person", of: "Link", in: "links"),
+                Check(
+                    "link_value", "Link #0 has a value that is empty or too long.",
+                    """
+                    SELECT id FROM links WHERE ended_by IS NULL AND (value = '' OR length(value) > \(Identity.valueBytes.upperBound))
+                    """),
+                Check(
+                    "link_end", "Link #0 ended before it was made.", "SELECT id FROM links WHERE ended_by < made_by"),
+                Check(
+                    "link_twice", "Link #0 gives person #1 an identity that it has.",
+                    """
+                    SELECT max(id), person FROM links WHERE ended_by IS NULL GROUP BY person, type, hash
+                    HAVING count(*) > 1
+                    """),
+            ]
+        ),
+        (
+            "merges",
+            [
+                .origin("merge_origin", of: "Merge", in: "merges"),
+                .person("merge_person", of: "Merge", in: "merges", "source"),
+                .person("merge_person", of: "Merge", in: "merges", "destination"),
+                Check(
+                    "merge_twice", "Person #0 is merged into #1 others.",
+                    "SELECT source, count(*) FROM merges WHERE ended_by IS NULL GROUP BY source HAVING count(*) > 1"),
+            ]
+        ),
+        (
+            "rows",
+            [
+                .origin("row_origin", of: "Row", in: "rows"), .person("row_person", of: "Row", in: "rows"),
+                Check(
+                    "row_chain", "Row #0 follows row #1, not an earlier one of its kind and person.",
+                    """
+                    SELECT rows.id, rows.previous FROM rows JOIN rows AS before ON before.id = rows.previous
+                    WHERE before.id >= rows.id OR before.person <> rows.person OR before.kind <> rows.kind
+                    """),
+                Check(
+                    "row_counts", "Person #0 is said to have #2 rows of kind #1, and has #3.",
+                    """
+                    SELECT * FROM (
+                        SELECT coalesce(said.person, found.person) AS person, coalesce(said.kind, found.kind) AS kind,
+                            coalesce(said.count, 0) AS said, coalesce(found.count, 0) AS found
+                        FROM row_counts AS said FULL JOIN (
+                            SELECT person, kind, count(*) AS count FROM rows WHERE NOT EXISTS (
+                                -- Those that are to be dropped and are no longer counted.
+                                SELECT FROM row_drops WHERE part = rows.tableoid::regclass::text AND rows.id <= counted_to
+                            ) GROUP BY person, kind
+                        ) AS found ON found.person = said.person AND found.kind = said.kind
+                    ) AS counts WHERE said <> found
+                        AND NOT EXISTS (SELECT FROM people WHERE id = person AND erased_by IS NOT NULL)
+                    """),
+            ]
+        ),
+        (
+            "documents",
+            [
+                .origin("document_origin", of: "Document", in: "documents"),
+                .person("document_person", of: "Document", in: "documents"),
+            ]
+        ),
+    ]
+
+    private func look(_ check: Check) throws(StoreFault) {
+        let rows = try ask(
+            "SELECT *, count(*) OVER () FROM (\(check.sql)) AS found LIMIT \(PostgresDoctor.describedAtMost)")
+        if rows.count == 0 { return }
+        for row in 0..<rows.count {
+            var text = check.text
+            for column in 0..<rows.columns - 1 {
+                text = text.replacing("#\(column)", with: rows.told(row, column))
+            }
+            findings.append(Finding(code: check.code, description: text))
+        }
+        more(check.code, Int(rows.integer(0, rows.columns - 1)) - rows.count)
+    }
+
+    private func more(_ code: String, _ count: Int) {
+        if count > 0 { findings.append(Finding(code: code, description: "… and \(count) more of these.")) }
+    }
+
+    /// What is wrong with some of many; only the first few are described.
+    private func found(_ code: String, _ descriptions: [String]) {
+        for text in descriptions.prefix(PostgresDoctor.describedAtMost) {
+            findings.append(Finding(code: code, description: text))
+        }
+        more(code, descriptions.count - PostgresDoctor.describedAtMost)
+    }
+
+    /// Every kind and type is one that this version knows.
+    private func lookAtKinds() throws(StoreFault) {
+        let columns: [(code: String, table: String, column: String, isKnown: (UInt8) -> Bool)] = [
+            ("journal_kind", "journal", "kind", { JournalEntry.Kind(rawValue: $0) != nil }),
+            ("link_type", "links", "type", { IdentityType(rawValue: $0) != nil }),
+            ("merge_rule", "merges", "rule", { Merge.Rule(rawValue: $0) != nil }),
+            ("row_kind", "rows", "kind", { RowKind(rawValue: $0) != nil }),
+            ("document_kind", "documents", "kind", { DocumentKind(rawValue: $0) != nil }),
+        ]
+        for (code, table, column, isKnown) in columns {
+            let kinds = try ask("SELECT \(column), count(*) FROM \(table) GROUP BY \(column)")
+            for row in 0..<kinds.count where !isKnown(UInt8(truncatingIfNeeded: kinds.integer(row, 0))) {
+                let (kind, count) = (kinds.integer(row, 0), kinds.integer(row, 1))
+                found(code, ["\(count) of the \(table) are of kind \(kind), which this version does not know."])
+            }
+        }
+    }
+
+    /// Who is looked for by what a link says is found by it.
+    private func lookAtHashes(_ hash: KeyedHash) throws(StoreFault) {
+        progress("hashes of links")
+        var wrong: [String] = []
+        var last: Int64 = 0
+        while true {
+            let rows = try ask(
+                """
+                SELECT links.id, type, value, hash, project FROM links JOIN people ON people.id = person
+                WHERE ended_by IS NULL AND links.id > $1 ORDER BY links.id LIMIT 10000
+                """, Parameters(last))
+            for row in 0..<rows.count {
+                last = rows.integer(row, 0)
+                guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))) else {
+                    continue
+                }
+                let project = ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 4)))
+                let key = rows.withBytes(row, 2) { IdentityKey(type, $0, in: project, hash: hash) }
+                if rows.withBytes(row, 3, { Hash128($0) }) != key.hash {
+                    wrong.append("Link \(last) is not found by its value.")
+                }
+            }
+            if rows.count == 0 { break }
+        }
+        found("link_hash", wrong)
+    }
+
+    /// No value was given to a second holder while its type was unique.
+    private func lookAtHolders() throws(StoreFault) {
+        progress("unique identities")
+        var unique: [Int64: [(since: Int64, types: IdentityTypeSet)]] = [:]
+        let strategies = try ask("SELECT project, made_by, document FROM strategies ORDER BY made_by")
+        for row in 0..<strategies.count {
+            guard let strategy = strategies.blob(row, 2).flatMap(Strategy.init(packed:)) else {
+                found(
+                    "strategy_document", ["The strategy of journal row \(strategies.integer(row, 1)) cannot be read."])
+                continue
+            }
+            unique[strategies.integer(row, 0), default: []].append((strategies.integer(row, 1), strategy.unique))
+        }
+        let rows = try ask(
+            """
+            SELECT links.id, hash, person, type, project, links.made_by FROM links JOIN people ON people.id = person
+            WHERE ended_by IS NULL AND hash IN (
+                SELECT hash FROM links WHERE ended_by IS NULL GROUP BY hash HAVING count(DISTINCT person) > 1
+            ) ORDER BY links.id
+            """)
+        var held: Set<Hash128> = []
+        var wrong: [String] = []
+        for row in 0..<rows.count {
+            guard let hash = rows.withBytes(row, 1, { Hash128($0) }), !held.insert(hash).inserted,
+                let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 3)))
+            else { continue }
+            let rules = unique[rows.integer(row, 4)]?.last { $0.since < rows.integer(row, 5) }?.types
+            if (rules ?? Strategy.default.unique).contains(type) {
+                wrong.append(
+                    "Link \(rows.integer(row, 0)) gives person \(rows.integer(row, 2)) a \(type.name) that another person holds."
+                )
+            }
+        }
+        found("link_unique", wrong)
+    }
+
+    /// Nobody is themself in the end.
+    private func lookForCircles() throws(StoreFault) {
+        let rows = try ask("SELECT source, destination FROM merges WHERE ended_by IS NULL")
+        var into: [Int64: Int64] = [:]
+        for row in 0..<rows.count { into[rows.integer(row, 0)] = rows.integer(row, 1) }
+        var isFine: Set<Int64> = []
+        var wrong: [String] = []
+        for source in into.keys.sorted() {
+            var way: Set<Int64> = []
+            var person = source
+            while let next = into[person], !isFine.contains(person), way.insert(person).inserted { person = next }
+            if way.contains(person) {
+                wrong.append("The merges of person \(source) go round in a circle.")
+            }
+            isFine.formUnion(way)
+        }
+        found("merge_circle", wrong)
+    }
+
+    private func ask(_ sql: String, _ parameters: Parameters = Parameters()) throws(StoreFault) -> Rows {
+        try attempt { () throws(PostgresFault) in try connection.run(Connection.Statement(sql), parameters) }
+    }
+}
+
+extension Rows {
+    /// A value of a finding: a number, or one of our words.
+    fileprivate func told(_ row: Int, _ column: Int) -> String {
+        isText(column) ? text(row, column) ?? "" : "\(integer(row, column))"
+    }
+}

@@ -1,0 +1,296 @@
+import Domain
+import Postgres
+
+/// What is committed at the moment of the first question, each question asked of the database.
+final class PostgresSnapshot: Snapshot {
+    let hash: KeyedHash
+    private let connection: Connection
+    private let lastRow: Int64
+    private let moment: Duration
+    private let sighting: (PersonID) -> Instant?
+    /// Why the first question failed that cannot say so.
+    private(set) var fault: StoreFault?
+    /// Since when there is a moment: the first question's.
+    private var openSince: ContinuousClock.Instant?
+    /// Groups that were asked for before.
+    private var groups: [PersonID: MergeGroup] = [:]
+
+    private typealias Statement = Connection.Statement
+
+    /// - Parameters:
+    ///   - lastRow: a row that is there already, the last if possible.
+    ///   - moment: how long it stays at one.
+    ///   - sighting: when a person was seen, if that is not kept yet.
+    init(
+        _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration,
+        sighting: @escaping (PersonID) -> Instant?
+    ) {
+        self.connection = connection
+        self.moment = moment
+        self.hash = hash
+        self.lastRow = lastRow
+        self.sighting = sighting
+    }
+
+    private func ask(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) -> Rows {
+        if let fault { throw fault }
+        if let since = openSince, ContinuousClock.now - since > moment { renew() }
+        if openSince == nil {
+            connection.send(Session.beginReading)
+            openSince = .now
+        }
+        return try attempt { () throws(PostgresFault) in try connection.run(statement, parameters) }
+    }
+
+    /// Lets go of the moment. It costs nobody a round trip.
+    func close() {
+        if openSince != nil { connection.leave(Session.rollback) }
+    }
+
+    /// Goes on at another moment.
+    private func renew() {
+        close()
+        (openSince, groups) = (nil, [:])
+    }
+
+    /// Asks, and remembers what went wrong; then the whole reading is worth nothing.
+    private func quietly<Result>(
+        _ nothing: Result, _ body: () throws(StoreFault) -> Result
+    ) -> Result {
+        do throws(StoreFault) {
+            return try body()
+        } catch {
+            fault = fault ?? error
+            return nothing
+        }
+    }
+
+    // MARK: - People
+
+    private static let person = Statement(
+        """
+        SELECT last_seen, kind, count FROM people LEFT JOIN row_counts ON row_counts.person = people.id
+        WHERE people.id = $1 AND project = $2::bigint AND erased_by IS NULL
+        """)
+
+    func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
+        quietly(nil) { () throws(StoreFault) in
+            let rows = try ask(PostgresSnapshot.person, Parameters(id.rawValue, Int64(project.rawValue)))
+            if rows.count == 0 { return nil }
+            var counts: [RowKind: Int] = [:]
+            for row in 0..<rows.count {
+                guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))) else { continue }
+                counts[kind] = Int(rows.integer(row, 2))
+            }
+            let kept = Instant(milliseconds: rows.integer(0, 0))
+            return PersonSummary(id: id, lastSeen: max(kept, sighting(id) ?? kept), counts: counts)
+        }
+    }
+
+    private static let holders = Statement("SELECT person FROM links WHERE hash = $1 AND ended_by IS NULL")
+
+    func holders(of identity: IdentityKey) -> [PersonID] {
+        quietly([]) { () throws(StoreFault) in
+            var parameters = Parameters()
+            parameters.add(identity.hash.uuid)
+            let rows = try ask(PostgresSnapshot.holders, parameters)
+            return (0..<rows.count).map { PersonID(rawValue: rows.integer($0, 0)) }
+        }
+    }
+
+    private static let group = Statement(
+        """
+        WITH RECURSIVE members (person) AS (
+            SELECT $1::bigint
+            UNION
+            SELECT other.person FROM members CROSS JOIN LATERAL (
+                SELECT destination AS person FROM merges WHERE source = members.person AND ended_by IS NULL
+                UNION ALL SELECT source FROM merges WHERE destination = members.person AND ended_by IS NULL
+            ) AS other
+        )
+        SELECT id, source, destination, rule FROM members JOIN merges ON source = members.person AND ended_by IS NULL
+        """)
+
+    private func group(of person: PersonID) -> MergeGroup {
+        if let group = groups[person] { return group }
+        let merges: [Merge] = quietly([]) { () throws(StoreFault) in
+            let rows = try ask(PostgresSnapshot.group, Parameters(person.rawValue))
+            var merges: [Merge] = []
+            for row in 0..<rows.count { merges.append(try Merge(rows, row)) }
+            return merges
+        }
+        let group = MergeGroup(of: person, without: nil, merges)
+        for member in group.members { groups[member] = group }
+        return group
+    }
+
+    func root(of person: PersonID) -> PersonID { group(of: person).root }
+    func members(of person: PersonID) -> [PersonID] { group(of: person).members }
+    func merges(of person: PersonID) -> [Merge] { group(of: person).merges }
+
+    private static let identities = Statement(
+        """
+        SELECT type, value, journal.at, journal.key, journal.request_id, journal.sequence
+        FROM links JOIN journal ON journal.sequence = links.made_by
+        WHERE links.person = $1 AND links.ended_by IS NULL ORDER BY links.id
+        """)
+
+    func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
+        let rows = try ask(PostgresSnapshot.identities, Parameters(person.rawValue))
+        return (0..<rows.count).compactMap { row in
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { return nil }
+            return HeldIdentity(
+                type: type, value: rows.text(row, 1) ?? "", since: Instant(milliseconds: rows.integer(row, 2)),
+                call: JournalSequence(rawValue: rows.integer(row, 5)),
+                key: rows.optionalInteger(row, 3).map(KeyID.init), requestID: rows.text(row, 4) ?? "")
+        }
+    }
+
+    private static let holdersOfTypes = Statement(
+        """
+        SELECT links.id, person, type, value FROM links JOIN people ON people.id = person
+        WHERE links.id < $1 AND type = ANY ($2::bigint[]) AND ended_by IS NULL AND project = $3::bigint
+        ORDER BY links.id DESC LIMIT $4
+        """)
+
+    func holders(
+        of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+        var parameters = Parameters(before ?? .max)
+        parameters.add(integers: types.types.map { Int64($0.rawValue) })
+        parameters.add(Int64(project.rawValue))
+        parameters.add(Int64(limit))
+        let rows = try ask(PostgresSnapshot.holdersOfTypes, parameters)
+        return (0..<rows.count).compactMap { row in
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 2))) else { return nil }
+            return (rows.integer(row, 0), PersonID(rawValue: rows.integer(row, 1)), type, rows.text(row, 3) ?? "")
+        }
+    }
+
+    // MARK: - Documents
+
+    private static let document = Statement(
+        "SELECT body FROM documents WHERE hash = $1 AND kind = $2::bigint::smallint ORDER BY id DESC LIMIT 1")
+
+    func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
+        var parameters = Parameters()
+        parameters.add(key.hash.uuid)
+        parameters.add(Int64(key.kind.rawValue))
+        let rows = try ask(PostgresSnapshot.document, parameters)
+        // An empty one stands where there is none any more.
+        return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    // MARK: - Rows
+
+    private static let columns = "id, person, previous, kind, at, recognition, device, body"
+    private static let row = Statement("SELECT \(columns) FROM rows WHERE id = $1")
+    private static let rowsOfPerson = Statement(
+        """
+        SELECT \(columns) FROM rows WHERE person = $1 AND kind = $2::bigint::smallint AND id <= $3
+        ORDER BY id DESC LIMIT $4
+        """)
+    private static let recent = Statement(
+        """
+        SELECT person FROM rows WHERE recognition = $1 AND id > $2 ORDER BY id DESC LIMIT 1
+        """)
+
+    private static func byTime(_ isAscending: Bool) -> Statement {
+        let (sign, order) = isAscending ? (">", "ASC") : ("<", "DESC")
+        return Statement(
+            """
+            SELECT \(columns) FROM rows
+            WHERE kind = $1::bigint::smallint AND at >= $2 AND at < $3 AND (at, id) \(sign) ($4, $5)
+                AND project = $6::bigint
+            ORDER BY at \(order), id \(order) LIMIT $7
+            """)
+    }
+
+    private static let (upwards, downwards) = (byTime(true), byTime(false))
+
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
+        stored(try ask(PostgresSnapshot.row, Parameters(number.rawValue))).first
+    }
+
+    func rows(
+        of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
+    ) throws(StoreFault) -> [StoredRow] {
+        stored(
+            try ask(
+                PostgresSnapshot.rowsOfPerson,
+                Parameters(person.rawValue, Int64(kind.rawValue), from?.rawValue ?? .max, Int64(limit))))
+    }
+
+    func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
+        let outside = range.isAscending ? Int64.min : Int64.max
+        return stored(
+            try ask(
+                range.isAscending ? PostgresSnapshot.upwards : PostgresSnapshot.downwards,
+                Parameters(
+                    Int64(kind.rawValue), range.since?.milliseconds ?? .min, range.until?.milliseconds ?? .max,
+                    range.after?.at.milliseconds ?? outside, range.after?.number.rawValue ?? outside,
+                    Int64(project.rawValue), Int64(range.limit))))
+    }
+
+    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+        let parameters = Parameters(Int64(bitPattern: recognition.rawValue), lastRow - Int64(RowsByTime.lately))
+        let rows = try ask(PostgresSnapshot.recent, parameters)
+        return rows.count == 0 ? nil : PersonID(rawValue: rows.integer(0, 0))
+    }
+
+    private func stored(_ rows: Rows) -> [StoredRow] {
+        func hash(_ row: Int, _ column: Int) -> RowHash? {
+            rows.optionalInteger(row, column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
+        }
+        return (0..<rows.count).compactMap { row in
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 3))) else { return nil }
+            let body = Row(
+                kind, at: Instant(milliseconds: rows.integer(row, 4)), recognition: hash(row, 5), device: hash(row, 6),
+                body: rows.blob(row, 7) ?? [])
+            return StoredRow(
+                number: RowNumber(rawValue: rows.integer(row, 0)), person: PersonID(rawValue: rows.integer(row, 1)),
+                row: body, previous: rows.optionalInteger(row, 2).map(RowNumber.init))
+        }
+    }
+
+    // MARK: - Calls
+
+    private static let callsAfter = Statement(
+        "SELECT sequence FROM journal WHERE sequence > $1 ORDER BY sequence LIMIT $2")
+    private static let callsOfPerson = Statement(
+        """
+        (SELECT sequence FROM journal WHERE person = $1 AND sequence < $2 ORDER BY sequence DESC LIMIT $3)
+        UNION (SELECT sequence FROM call_people WHERE person = $1 AND sequence < $2 ORDER BY sequence DESC LIMIT $3)
+        UNION SELECT made_by FROM people WHERE id = $1 AND made_by < $2
+        ORDER BY sequence DESC LIMIT $3
+        """)
+    private static let callOfMerge = Statement("SELECT made_by FROM merges WHERE id = $1")
+    private static let callsOnMerge = Statement(
+        "SELECT sequence FROM call_merges WHERE merge = $1 ORDER BY sequence LIMIT $2")
+
+    func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try calls(try ask(PostgresSnapshot.callsAfter, Parameters(sequence.rawValue, Int64(limit))))
+    }
+
+    func calls(
+        of person: PersonID, before: JournalSequence?, limit: Int
+    ) throws(StoreFault) -> [RecordedCall] {
+        try calls(
+            try ask(
+                PostgresSnapshot.callsOfPerson,
+                Parameters(person.rawValue, before?.rawValue ?? .max, Int64(limit))))
+    }
+
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
+        try calls(try ask(PostgresSnapshot.callOfMerge, Parameters(merge.rawValue))).first
+    }
+
+    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try calls(try ask(PostgresSnapshot.callsOnMerge, Parameters(merge.rawValue, Int64(limit))))
+    }
+
+    private func calls(_ sequences: Rows) throws(StoreFault) -> [RecordedCall] {
+        if let fault { throw fault }
+        return try JournalReader(connection).calls((0..<sequences.count).map { sequences.integer($0, 0) })
+    }
+}

@@ -1,0 +1,408 @@
+package import Domain
+import Postgres
+import Threads
+
+/// The store of many processes: a schema of a PostgreSQL database. See DESIGN.md beside this file.
+package final class PostgresStore: Store, @unchecked Sendable {
+    // Unchecked: what belongs to the writer's thread is only touched there; the rest is behind its lock.
+
+    package let hash: KeyedHash
+    private let settings: PostgresSettings
+    private let shared: Monitor<Shared>
+    private let readers = Pool<Connection>()
+    private let watch: StateWatch
+    private let vacuum: Vacuum
+
+    /// What any thread may ask for.
+    struct Shared: Sendable {
+        var state: StoreState
+        var directory: Directory
+        /// The last call that changed the directory as it is here.
+        var directoryCall: Int64
+        /// When people were seen, where that is not kept yet.
+        var sightings: [PersonID: Instant] = [:]
+    }
+
+    // The writer's.
+    private var session: Session?
+    /// The directory that batches are decided by. Another may be known already: then the next batch is begun anew, because what
+    /// it needs was found out by neither or by the other.
+    private var followed: (call: Int64, directory: Directory)
+    /// The batch that was decided and is not committed.
+    private var open: (workspace: LoadingWorkspace, state: StoreState)?
+    private var inDoubt: Batch?
+    private var nextFault: FaultPoint?
+    private var generator = SystemRandomNumberGenerator()
+
+    /// What has to be known to find out whether a commit stands.
+    private struct Batch {
+        let name: Hash128
+        /// The place of its first call.
+        let first: JournalSequence
+        let state: StoreState
+        let directory: Directory
+    }
+
+    /// When a commit may fail, for tests of what happens then.
+    package enum FaultPoint: Sendable {
+        /// Before anything of it is kept.
+        case before
+        /// When all of it is kept, and only the answer is lost.
+        case after
+    }
+
+    /// Opens the store, and makes it where there is none; servers that do so at once wait for each other.
+    ///
+    /// - Parameter newHashKey: the key of a new store's hash.
+    package init(_ settings: PostgresSettings, newHashKey: Hash128) throws(StoreFault) {
+        self.settings = settings
+        // What an older version wrote may take its time.
+        try Schema.migrate(
+            try settings.connectForWholeTables(), schema: settings.schema, partitionRows: settings.partitionRows)
+        let session = try Session(settings)
+        try PostgresTables.refuseHalf(session.connection)
+        hash = KeyedHash(key: try PostgresStore.hashKey(session.connection, orNew: newHashKey))
+        let state = try session.begin()
+        let directory = try DirectoryTables.read(session.connection)
+        try session.rollBack()
+        let shared = Monitor(Shared(state: state, directory: directory, directoryCall: state.directory))
+        self.shared = shared
+        followed = (state.directory, directory)
+        self.session = session
+        watch = StateWatch(settings, shared)
+        vacuum = Vacuum(settings)
+    }
+
+    /// Closes all connections. The writer must have ended. Closing again does nothing.
+    package func close() {
+        watch.stop()
+        vacuum.stop()
+        readers.close()
+        session = nil
+    }
+
+    // MARK: - Any thread
+
+    /// Nothing is in memory, and what another process has committed counts: the writer decides.
+    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { .needsWriter }
+
+    package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { nil }
+
+    /// Lends a connection that only reads.
+    private func reading<Result>(
+        _ body: (Connection) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        let connection: Connection
+        if let idle = readers.take() { connection = idle } else { connection = try settings.connect() }
+        // One that failed is closed. Those that were idle meanwhile may have ended with it.
+        defer { if connection.isOpen { readers.put(connection) } else { readers.clear() } }
+        return try body(connection)
+    }
+
+    package func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        let (size, lastRow) = shared.withLock { ($0.state.size, $0.state.row) }
+        return try reading { connection throws(StoreFault) in
+            try attempt { () throws(PostgresFault) in try connection.plan(forSize: size) }
+            let moment = Duration.milliseconds(settings.momentMilliseconds)
+            let snapshot = PostgresSnapshot(connection, hash: hash, lastRow: lastRow, moment: moment) {
+                [shared] person in shared.withLock { $0.sightings[person] }
+            }
+            defer { snapshot.close() }
+            let result: Result
+            do throws(StoreFault) {
+                result = try body(snapshot)
+            } catch {
+                throw snapshot.fault ?? error
+            }
+            // Some questions cannot say that they have failed.
+            if let fault = snapshot.fault { throw fault }
+            return result
+        }
+    }
+
+    package var counts: StoreCounts { shared.withLock { $0.state.counts } }
+    package var directory: Directory { shared.withLock { $0.directory } }
+    /// The number of the lock that whoever writes has.
+    package var turnKey: Int64 { Turn.key(of: settings.schema, for: .writing) }
+
+    package var trouble: StoreFault? { watch.trouble }
+    package var leads: Bool { watch.leads }
+    package var lastPerson: PersonID? { shared.withLock { $0.state.person } }
+    package var lastMoment: Instant? { shared.withLock { $0.state.moment } }
+
+    // MARK: - The writer's thread
+
+    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+        do throws(StoreFault) {
+            try load(needs, body)
+        } catch {
+            // Nothing was committed, so nothing was done, whatever has become of the connection.
+            throw error.kind == .away ? StoreFault(.interrupted, error.description) : error
+        }
+    }
+
+    private func load(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+        let session = try openSession()
+        // Calls that change nothing mostly come in company. They need nobody to wait: what they see is what was committed at one
+        // moment.
+        if lastChangedNothing, try decide(needs, session, hasTurn: false, body) { return }
+        _ = try decide(needs, session, hasTurn: true, body)
+        lastChangedNothing = open == nil
+    }
+
+    /// Decides a batch, with the turn or over a snapshot; false where it changes something and has no turn.
+    private func decide(
+        _ needs: Needs, _ session: Session, hasTurn: Bool, _ body: (any Workspace) -> Void
+    ) throws(StoreFault) -> Bool {
+        var asks = Asks(needs)
+        let keys = Dictionary(needs.replays.map { ($0.hash, $0) }) { one, _ in one }
+        let (size, lastRow) = shared.withLock { ($0.state.size, $0.state.row) }
+        let loader = Loader(connection: session.connection, replayKeys: keys, lastRow: lastRow)
+        try attempt { () throws(PostgresFault) in try session.connection.plan(forSize: size) }
+        session.sendBegin(hasTurn: hasTurn)
+        loader.sendReplays()
+        loader.send(asks)
+        var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
+        let state = Session.takeBegin(&answers)
+        try follow(state, session)
+
+        var loaded = LoadedFacts()
+        try loader.takeReplays(&answers, into: &loaded)
+        try loader.take(asks, &answers, into: &loaded)
+        let (directory, sightings) = (followed.directory, shared.withLock { $0.sightings })
+        for _ in 0..<PostgresStore.passes {
+            let workspace = LoadingWorkspace(loaded, directory, lastLink: state.link, sightings: sightings)
+            body(workspace)
+            asks = workspace.asks
+            if asks.isEmpty {
+                if workspace.hasChanged, hasTurn {
+                    open = (workspace, state)
+                } else {
+                    try session.rollBack()
+                }
+                return hasTurn || !workspace.hasChanged
+            }
+            loader.send(asks)
+            var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
+            try loader.take(asks, &answers, into: &loaded)
+        }
+        throw StoreFault(.inputOutput, "A batch has looked at more and more, and came to no end.")
+    }
+
+    /// Whether the last batch has changed nothing, so that the next may not, either.
+    private var lastChangedNothing = false
+
+    /// How often a batch is decided to find out what it looks at.
+    private static let passes = 256
+
+    /// Takes in what others have written since. Where the rules are others now, what the batch needs may be, too.
+    private func follow(_ state: StoreState, _ session: Session) throws(StoreFault) {
+        shared.withLock { shared in
+            if shared.state.sequence < state.sequence { shared.state = state }
+        }
+        if state.directory == followed.call { return }
+        let directory = try DirectoryTables.read(session.connection)
+        followed = (state.directory, directory)
+        shared.withLock { shared in
+            (shared.directory, shared.directoryCall) = (directory, state.directory)
+        }
+        throw StoreFault(.interrupted, "Another process has changed the rules.")
+    }
+
+    package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
+        guard let (workspace, state) = open, let session else { preconditionFailure("A commit without a batch.") }
+        open = nil
+        let name = Hash128(high: generator.next(), low: generator.next())
+        let writer = BatchWriter(entries, workspace, after: state, batch: name)
+        let batch = Batch(
+            name: name, first: state.sequence.next, state: writer.state, directory: workspace.index.pending.directory)
+        writer.send(to: session.connection)
+        if nextFault == .before { throw breakOff() }
+        inDoubt = batch
+        session.connection.send(Session.commit)
+        do throws(PostgresFault) {
+            _ = try session.connection.answers()
+        } catch {
+            self.session = nil
+            try resolve(StoreFault(error), isLost: error.isConnectionLost)
+            return
+        }
+        if nextFault == .after { throw breakOff() }
+        settle(batch)
+    }
+
+    /// Finds out whether a commit stands whose answer is not there; returns if it does.
+    private func resolve(_ fault: StoreFault, isLost: Bool) throws(StoreFault) {
+        // What the server has refused is undone, unless its answer came from a server that was just ending.
+        if !isLost, fault.kind != .away { inDoubt = nil }
+        guard inDoubt != nil else { throw fault }
+        let pause = Monitor(false)
+        for _ in 0..<PostgresStore.resolveAttempts {
+            guard let trouble = tryToRecover() else {
+                if inDoubtStood { return }
+                throw StoreFault(.interrupted, fault.description)
+            }
+            // As long as nobody can be asked, nobody knows.
+            if trouble.kind != .away { throw trouble }
+            let _: Bool? = pause.wait(milliseconds: PostgresStore.resolvePauseMilliseconds) { $0 ? true : nil }
+        }
+        throw fault
+    }
+
+    private func tryToRecover() -> StoreFault? {
+        do throws(StoreFault) {
+            try recover()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// For how long whoever waits for an answer waits for the database to be there again. Then nobody can say what became of
+    /// the call, and it has to be made again.
+    private static let resolveAttempts = 15
+    private static let resolvePauseMilliseconds = 200
+
+    /// Whether the batch that was in doubt at the last recovery turned out to be kept.
+    private var inDoubtStood = false
+
+    /// Shows everybody what was committed.
+    private func settle(_ batch: Batch) {
+        inDoubt = nil
+        followed = (batch.state.directory, batch.directory)
+        shared.withLock { shared in
+            shared.state = batch.state
+            if shared.directoryCall != batch.state.directory {
+                (shared.directory, shared.directoryCall) = (batch.directory, batch.state.directory)
+            }
+        }
+    }
+
+    package func recover() throws(StoreFault) {
+        (session, open, inDoubtStood) = (nil, nil, false)
+        let session = try Session(settings)
+        // Whoever has this turn knows that what was sent before is over, one way or the other.
+        let state = try session.begin()
+        if let batch = inDoubt {
+            let found = try attempt { () throws(PostgresFault) in
+                try session.connection.run(PostgresStore.batchName, Parameters(batch.first.rawValue))
+            }
+            inDoubtStood = found.count == 1 && found.withBytes(0, 0) { Hash128($0) } == batch.name
+            inDoubt = nil
+        }
+        let directory = try DirectoryTables.read(session.connection)
+        try session.rollBack()
+        followed = (state.directory, directory)
+        shared.withLock { shared in
+            (shared.state, shared.directory, shared.directoryCall) = (state, directory, state.directory)
+        }
+        self.session = session
+    }
+
+    private static let batchName = Connection.Statement("SELECT batch FROM journal WHERE sequence = $1")
+
+    package func see(_ sightings: [PersonID: Instant]) {
+        if sightings.isEmpty { return }
+        shared.withLock { shared in
+            for (person, moment) in sightings {
+                if let known = shared.sightings[person], known >= moment { continue }
+                if shared.sightings.count >= PostgresStore.sightingsAtMost { shared.sightings.removeAll() }
+                shared.sightings[person] = moment
+            }
+        }
+    }
+
+    /// Of how many people it is known when they were seen before that is kept.
+    private static let sightingsAtMost = 1 << 20
+
+    /// Those that were kept last.
+    private var folded: [PersonID: Instant] = [:]
+
+    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+        if sightings.isEmpty { return false }
+        try inTurn { session throws(PostgresFault) in
+            var parameters = Parameters()
+            parameters.add(integers: sightings.keys.map(\.rawValue))
+            parameters.add(integers: sightings.values.map(\.milliseconds))
+            session.connection.send(PostgresStore.keepSightings, parameters)
+        }
+        // Who reads at a moment before finds the last ones here still.
+        shared.withLock { shared in
+            for (person, moment) in folded where shared.sightings[person] == moment {
+                shared.sightings[person] = nil
+            }
+        }
+        folded = sightings
+        return false
+    }
+
+    private static let keepSightings = Connection.Statement(
+        """
+        UPDATE people SET last_seen = seen.at FROM unnest($1::bigint[], $2::bigint[]) AS seen (id, at)
+        WHERE people.id = seen.id AND last_seen < seen.at
+        """)
+
+    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        try RowRetention(try openSession(), kind, before: moment, limit: limit).step()
+    }
+
+    package func sweep() throws(StoreFault) -> Bool {
+        let session = try openSession()
+        return try Sweep.step(session)
+    }
+
+    /// PostgreSQL gives room back by itself. That nothing of what was deleted stays in it has to be asked for.
+    package func compact() throws(StoreFault) -> Compaction { vacuum.step() }
+
+    /// Has the next commit fail, for tests of what happens then. On the writer's thread.
+    package func failNextCommit(_ point: FaultPoint?) { nextFault = point }
+
+    private func breakOff() -> StoreFault {
+        nextFault = nil
+        session?.connection.close()
+        session = nil
+        return StoreFault(.away, "The test says so.")
+    }
+
+    // MARK: - Parts
+
+    private func openSession() throws(StoreFault) -> Session {
+        guard let session, session.connection.isOpen else {
+            throw StoreFault(.away, "The connection to the database is closed.")
+        }
+        return session
+    }
+
+    /// Runs statements that are no batch, while nobody else writes.
+    private func inTurn(_ body: (Session) throws(PostgresFault) -> Void) throws(StoreFault) {
+        let session = try openSession()
+        session.sendBegin()
+        try attempt { () throws(PostgresFault) in
+            try body(session)
+            session.connection.send(Session.commit)
+            _ = try session.connection.answers()
+        }
+    }
+
+    /// Keeps something that all processes have to have in common, if nothing is kept under that name yet; answers what is.
+    package func agree(on value: [UInt8], as name: String) throws(StoreFault) -> [UInt8] {
+        try PostgresStore.agree(on: value, as: name, try openSession().connection)
+    }
+
+    private static func agree(
+        on value: [UInt8], as name: String, _ connection: Connection
+    ) throws(StoreFault) -> [UInt8] {
+        KeptSettings.send(name, value, to: connection)
+        return try KeptSettings.read(name, connection) ?? []
+    }
+
+    private static func hashKey(_ connection: Connection, orNew key: Hash128) throws(StoreFault) -> Hash128 {
+        let agreed = try agree(on: key.bytes, as: "hash_key", connection)
+        guard let kept = Hash128(agreed.span) else {
+            throw StoreFault(.corrupt, "The key of the store's hash is missing.")
+        }
+        return kept
+    }
+}

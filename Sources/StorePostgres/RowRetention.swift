@@ -1,0 +1,122 @@
+import Domain
+import Postgres
+
+/// Lets go of old rows, a little at a time.
+///
+/// A part of the table in which all is old and to which nothing is added any more is taken out of the counts page by page, and dropped
+/// by whoever leads when that is done. How far it is counted stands in `row_drops`, so that any process goes on with it; once begun
+/// it is ended, whatever is to be kept by then. In other parts rows are deleted.
+struct RowRetention {
+    private typealias Statement = Connection.Statement
+
+    private let session: Session
+    private let kind: RowKind
+    private let moment: Instant
+    private let limit: Int
+
+    init(_ session: Session, _ kind: RowKind, before moment: Instant, limit: Int) {
+        (self.session, self.kind, self.moment, self.limit) = (session, kind, moment, limit)
+    }
+
+    private static let begun = Statement(
+        "SELECT part FROM row_drops WHERE kind = $1::bigint::smallint AND NOT is_counted ORDER BY ends_before LIMIT 1")
+
+    /// Where the oldest row is. The last row of all stays, as it does in the other stores. What is to be dropped is passed over.
+    private static let oldest = Statement(
+        """
+        SELECT tableoid::regclass::text FROM rows
+        WHERE kind = $1::bigint::smallint AND at < $2 AND id < (SELECT row_number FROM state)
+            AND id >= (SELECT coalesce(max(ends_before), 0) FROM row_drops WHERE kind = $1::bigint::smallint)
+        ORDER BY at, id LIMIT 1
+        """)
+
+    /// Takes a step; false when there is nothing left to do.
+    func step() throws(StoreFault) -> Bool {
+        let connection = session.connection
+        session.sendBegin()
+        connection.send(RowRetention.begun, Parameters(Int64(kind.rawValue)))
+        connection.send(RowRetention.oldest, Parameters(Int64(kind.rawValue), moment.milliseconds))
+        var answers = try attempt { () throws(PostgresFault) in try connection.answers() }[...]
+        let state = Session.takeBegin(&answers)
+        let (begun, oldest) = (answers.removeFirst(), answers.removeFirst())
+        if begun.count == 1, let part = begun.text(0, 0) {
+            try run(count(part), Parameters(Int64(kind.rawValue), Int64(limit)))
+            return true
+        }
+        guard oldest.count == 1, let part = oldest.text(0, 0) else {
+            try session.rollBack()
+            return false
+        }
+        if RowPartitions.isOfOneKind(part), let end = try end(of: part, state) {
+            var parameters = Parameters(Int64(kind.rawValue), end)
+            parameters.add(part)
+            try run(RowRetention.begin, parameters)
+        } else {
+            try run(delete(part), Parameters(Int64(kind.rawValue), moment.milliseconds, Int64(limit)))
+        }
+        return true
+    }
+
+    private func run(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) {
+        session.connection.send(statement, parameters)
+        try session.commit()
+    }
+
+    private static let begin = Statement(
+        "INSERT INTO row_drops VALUES ($3, $1::bigint::smallint, $2, 0, false) ON CONFLICT DO NOTHING")
+
+    /// Before which number a part ends, if it has an end, that was passed, and all in it is old.
+    private func end(of part: String, _ state: StoreState) throws(StoreFault) -> Int64? {
+        var parameters = Parameters(Int64(kind.rawValue))
+        parameters.add(part)
+        let found = try attempt { () throws(PostgresFault) in
+            try session.connection.run(
+                Statement(
+                    """
+                    SELECT (SELECT max(at) FROM \(part) WHERE kind = $1::bigint::smallint), (
+                        SELECT substring(pg_get_expr(stretch.relpartbound, stretch.oid) FROM 'TO \\(''([0-9]+)''\\)')::bigint
+                        FROM pg_inherits JOIN pg_class AS stretch ON stretch.oid = inhparent WHERE inhrelid = $2::text::regclass
+                    )
+                    """), parameters)
+        }
+        guard let youngest = found.optionalInteger(0, 0), let end = found.optionalInteger(0, 1),
+            youngest < moment.milliseconds, end <= state.row
+        else { return nil }
+        return end
+    }
+
+    private func count(_ part: String) -> Connection.Statement {
+        Statement(
+            """
+            WITH page AS MATERIALIZED (
+                SELECT id, person FROM \(part) WHERE id > (SELECT counted_to FROM row_drops WHERE part = '\(part)')
+                ORDER BY id LIMIT $2
+            ), lost AS (
+                SELECT person, count(*) AS count FROM page GROUP BY person
+            ), counted AS (
+                UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
+                WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
+            )
+            UPDATE row_drops SET counted_to = coalesce((SELECT max(id) FROM page), counted_to),
+                is_counted = (SELECT count(*) FROM page) < $2
+            WHERE part = '\(part)'
+            """)
+    }
+
+    private func delete(_ part: String) -> Connection.Statement {
+        Statement(
+            """
+            WITH old AS (
+                SELECT id FROM \(part) WHERE kind = $1::bigint::smallint AND at < $2 AND id < (SELECT row_number FROM state)
+                ORDER BY at, id LIMIT $3
+            ), gone AS (
+                DELETE FROM \(part) AS part USING old
+                WHERE part.id = old.id AND part.kind = $1::bigint::smallint RETURNING part.person
+            ), lost AS (
+                SELECT person, count(*) AS count FROM gone GROUP BY person
+            )
+            UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
+            WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
+            """)
+    }
+}

@@ -1,0 +1,41 @@
+package import Domain
+package import Postgres
+
+extension StoreFault {
+    /// Says what an error of PostgreSQL means for the store: the one place where its codes are read.
+    package init(_ fault: PostgresFault) {
+        switch fault.state {
+        case "": self.init(.away, "The database cannot be reached: \(fault.message). The server goes on by itself.")
+        case "40001", "40P01", "55P03", "57014", "25P03":
+            // Serialization, deadlock, and the time-outs of a lock, a statement and an idle transaction.
+            self.init(.interrupted, "The database has given up a batch: \(fault.message).")
+        case "25006":
+            self.init(
+                .away, "The database only reads; it is a standby. The server goes on when one is there that writes.")
+        case "28000", "28P01":
+            self.init(.notFound, "The database does not let us in: \(fault.message). Check --store and the password.")
+        case "3D000":
+            self.init(.notFound, "There is no such database: \(fault.message). Make it with createdb.")
+        case "42501":
+            self.init(.readOnly, "The database does not let us do that: \(fault.message). Check what the role may do.")
+        case "53100":
+            self.init(.diskFull, "The disk of the database is full. Free some space; the server goes on by itself.")
+        default:
+            // 08: the connection; 53: too little of something; 57P: the server stops or starts.
+            let isAway =
+                fault.isConnectionLost || ["08", "53"].contains(fault.stateClass) || fault.state.hasPrefix("57P")
+            self.init(
+                isAway ? .away : .inputOutput,
+                "The database could not do what it was asked: \(fault.message) (\(fault.state)).")
+        }
+    }
+}
+
+/// Has a fault of PostgreSQL be one of the store.
+func attempt<Result>(_ body: () throws(PostgresFault) -> Result) throws(StoreFault) -> Result {
+    do throws(PostgresFault) {
+        return try body()
+    } catch {
+        throw StoreFault(error)
+    }
+}

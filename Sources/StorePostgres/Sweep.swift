@@ -1,0 +1,132 @@
+import Domain
+import Postgres
+
+/// Takes what was stored under people who were erased out of every table, a little at a time.
+///
+/// That they are swept is noted last, so that it can be begun again after a crash, by any process.
+enum Sweep {
+    private typealias Statement = Connection.Statement
+
+    /// How many people are swept at once, and how many rows are taken out or looked at in one statement.
+    private static let people = 100
+    private static let rows: Int64 = 1000
+
+    private static let unswept = Statement(
+        "SELECT id FROM people WHERE erased_by IS NOT NULL AND NOT is_swept ORDER BY id LIMIT \(people)")
+
+    private static let takeRows = Statement(
+        """
+        DELETE FROM rows WHERE id = ANY (ARRAY(SELECT id FROM rows WHERE person = ANY ($1::bigint[]) LIMIT $2))
+        """)
+
+    private static let values = Statement(
+        "SELECT DISTINCT type, value FROM links WHERE person = ANY ($1::bigint[]) AND value <> ''")
+
+    private static let inputs = Statement(
+        "SELECT sequence, inputs FROM journal WHERE has_values AND sequence > $1 ORDER BY sequence LIMIT $2")
+
+    private static let rewriteInputs = Statement(
+        """
+        UPDATE journal SET inputs = new.inputs, has_values = new.has_values = 1
+        FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS new (sequence, inputs, has_values)
+        WHERE journal.sequence = new.sequence
+        """)
+
+    /// All of the rest, each with the people as its only parameter.
+    private static let rest: [Statement] = [
+        // Calls of theirs say no more than that there was one.
+        Statement(
+            """
+            UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, has_values = false,
+                reply = ''
+            WHERE person = ANY ($1::bigint[]) AND kind <> \(JournalEntry.Kind.erase.rawValue)
+            """),
+        // An attachment may have been nobody's before it was theirs; what was answered tells of it, too.
+        Statement(
+            """
+            WITH keys AS (
+                SELECT DISTINCT hash FROM documents
+                WHERE person = ANY ($1::bigint[]) AND kind = \(DocumentKind.attachment.rawValue)
+            ), emptied AS (
+                UPDATE documents SET body = '' FROM keys
+                WHERE documents.hash = keys.hash AND kind = \(DocumentKind.attachment.rawValue)
+                    AND NOT person = ANY ($1::bigint[])
+                RETURNING made_by
+            )
+            UPDATE journal SET replay = NULL, body = NULL, reply = '' FROM emptied WHERE sequence = emptied.made_by
+            """),
+        Statement(
+            """
+            UPDATE documents SET body = ''
+            WHERE person = ANY ($1::bigint[]) AND kind <> \(DocumentKind.tombstone.rawValue) AND body <> ''
+            """),
+        Statement("DELETE FROM row_counts WHERE person = ANY ($1::bigint[])"),
+        Statement("UPDATE links SET value = '' WHERE person = ANY ($1::bigint[]) AND value <> ''"),
+        Statement("UPDATE people SET is_swept = true WHERE id = ANY ($1::bigint[])"),
+    ]
+
+    private struct Value: Hashable {
+        let type: UInt8
+        let value: String
+    }
+
+    /// Takes a step; false when there is nobody left to sweep.
+    static func step(_ session: Session) throws(StoreFault) -> Bool {
+        let connection = session.connection
+        let found = try attempt { () throws(PostgresFault) in try connection.run(unswept) }
+        if found.count == 0 { return false }
+        var people = Parameters()
+        people.add(integers: (0..<found.count).map { found.integer($0, 0) })
+
+        var some = people
+        some.add(rows)
+        session.sendBegin()
+        let taken = try attempt { () throws(PostgresFault) in
+            connection.send(takeRows, some)
+            connection.send(values, people)
+            connection.send(Session.commit)
+            return try connection.answers()
+        }
+        if taken[3].changed > 0 { return true }
+        var named: Set<Value> = []
+        for row in 0..<taken[4].count {
+            named.insert(
+                Value(type: UInt8(truncatingIfNeeded: taken[4].integer(row, 0)), value: taken[4].text(row, 1) ?? ""))
+        }
+        try sweepInputs(of: named, session)
+        session.sendBegin()
+        try attempt { () throws(PostgresFault) in
+            for statement in rest { connection.send(statement, people) }
+            connection.send(Session.commit)
+            _ = try connection.answers()
+        }
+        return true
+    }
+
+    /// Calls of others no longer say what they were called: page by page, so that nobody waits for long.
+    private static func sweepInputs(of values: Set<Value>, _ session: Session) throws(StoreFault) {
+        let connection = session.connection
+        var after: Int64 = 0
+        while true {
+            session.sendBegin()
+            let page = try attempt { () throws(PostgresFault) in try connection.run(inputs, Parameters(after, rows)) }
+            var changed: [(sequence: Int64, inputs: [UInt8])] = []
+            for row in 0..<page.count {
+                after = page.integer(row, 0)
+                let left = JournalCoding.dropping(page.blob(row, 1) ?? []) { type, value in
+                    values.contains(Value(type: type, value: value))
+                }
+                if let left { changed.append((after, left)) }
+            }
+            if !changed.isEmpty {
+                var parameters = Parameters()
+                parameters.add(integers: changed.map(\.sequence))
+                parameters.add(blobs: changed.map { $0.inputs.isEmpty ? nil : $0.inputs })
+                parameters.add(integers: changed.map { JournalCoding.hasValues($0.inputs) ? 1 : 0 })
+                connection.send(rewriteInputs, parameters)
+            }
+            try session.commit()
+            if page.count < Int(rows) { return }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Domain
+import Postgres
+
+/// The one lock of a store: whoever has it may write, and everybody else waits. See DESIGN.md.
+enum Turn {
+    enum Purpose: UInt64 {
+        case writing = 1
+        case migration = 2
+        /// Who has this moves a store here. It belongs to a connection.
+        case moving = 3
+    }
+
+    /// The number of an advisory lock: PostgreSQL has one space of them for each database, so that other schemas and other
+    /// programs should have others.
+    static func key(of schema: String, for purpose: Purpose) -> Int64 {
+        let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0)).hash(tag: purpose.rawValue, schema)
+        return Int64(bitPattern: hash.low)
+    }
+}
+
+/// The row that whoever has the turn reads first and writes last.
+struct StoreState: Equatable, Sendable {
+    var sequence = JournalSequence.zero
+    var moment: Instant?
+    var person: PersonID?
+    var link: Int64 = 0
+    var row: Int64 = 0
+    var document: Int64 = 0
+    /// The last call that changed the directory.
+    var directory: Int64 = 0
+    var people: Int64 = 0
+    var identities: Int64 = 0
+    var links: Int64 = 0
+    var merges: Int64 = 0
+
+    static let select = Connection.Statement(
+        """
+        SELECT sequence, moment, person, link, row_number, document, directory, people, identities, links, merges
+        FROM state
+        """)
+
+    private static let update = Connection.Statement(
+        """
+        UPDATE state SET sequence = $1, moment = $2, person = $3, link = $4, row_number = $5, document = $6,
+            directory = $7, people = $8, identities = $9, links = $10, merges = $11
+        """)
+
+    init(_ rows: Rows) {
+        sequence = JournalSequence(rawValue: rows.integer(0, 0))
+        moment = rows.optionalInteger(0, 1).map(Instant.init)
+        person = rows.optionalInteger(0, 2).map(PersonID.init)
+        (link, row, document) = (rows.integer(0, 3), rows.integer(0, 4), rows.integer(0, 5))
+        (directory, people) = (rows.integer(0, 6), rows.integer(0, 7))
+        (identities, links, merges) = (rows.integer(0, 8), rows.integer(0, 9), rows.integer(0, 10))
+    }
+
+    func send(to connection: Connection) {
+        var parameters = Parameters()
+        parameters.add(sequence.rawValue)
+        parameters.add(moment?.milliseconds)
+        parameters.add(person?.rawValue)
+        for value in [link, row, document, directory, people, identities, links, merges] { parameters.add(value) }
+        connection.send(StoreState.update, parameters)
+    }
+
+    /// How much there is in all, roughly.
+    var size: Int64 { sequence.rawValue + people + link + row + document }
+
+    var counts: StoreCounts {
+        var counts = StoreCounts()
+        (counts.people, counts.identities, counts.links) = (Int(people), Int(identities), Int(links))
+        (counts.rows, counts.merges) = (Int(row), Int(merges))
+        counts.lastSequence = sequence
+        return counts
+    }
+}

@@ -1,0 +1,124 @@
+import Domain
+import SQLite
+
+/// What people have, beside their links: rows, documents, and that one person is another.
+extension Doctor {
+    /// Every row has a person, a known kind and the journal row that made it, and follows one of its person and kind.
+    func examineRows() throws(SQLiteFault) {
+        progress("rows")
+        let sql = """
+            SELECT rows.id, rows.person, rows.kind, rows.made_by, rows.previous, before.person, before.kind
+            FROM rows LEFT JOIN rows AS before ON before.id = rows.previous
+            WHERE rows.id > ? ORDER BY rows.id LIMIT ?
+            """
+        try page(sql) { row in
+            let (id, person, kind) = (row.integer(0), row.integer(1), row.integer(2))
+            guard origin(of: "Row \(id)", "row_origin", row.integer(3)) else { return id }
+            // What was let go is of no kind; it stands in its chain.
+            if kind != RowWriter.letGo, RowKind(rawValue: UInt8(truncatingIfNeeded: kind)) == nil {
+                found("row_kind", "Row \(id) is of kind \(kind), which this version does not know.")
+            }
+            examine(person, of: "Row \(id)", "row_person")
+            // The row before may be gone; what is there is of this chain.
+            if let previous = row.optionalInteger(4), let before = row.optionalInteger(5),
+                previous >= id || before != person
+                    || row.integer(6) != kind && kind != RowWriter.letGo && row.integer(6) != RowWriter.letGo
+            {
+                found("row_chain", "Row \(id) follows row \(previous), not an earlier one of its kind and person.")
+            }
+            return id
+        }
+    }
+
+    /// What a person's row says of the last of their rows is so.
+    func examineRowHeads() throws(SQLiteFault) {
+        let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
+        let row = try connection.prepare("SELECT person, kind FROM rows WHERE id = ?")
+        var heads: [(person: Int64, head: RowHead)] = []
+        try page(
+            "SELECT id, rows FROM people WHERE rows IS NOT NULL AND id > ? ORDER BY id LIMIT ?", from: .min
+        ) { person in
+            guard let known = person.blob(1).flatMap([RowHead].init(packed:)) else {
+                found("row_heads", "What person \(person.integer(0)) has of rows cannot be read.")
+                return person.integer(0)
+            }
+            for head in known { heads.append((person.integer(0), head)) }
+            return person.integer(0)
+        }
+        for (person, head) in heads {
+            row.bind(1, head.last.rawValue)
+            defer { row.reset() }
+            let isThere = try row.step()
+            let isRight =
+                isThere && row.integer(0) == person
+                && [Int64(head.kind.rawValue), RowWriter.letGo].contains(row.integer(1))
+            if isThere ? !isRight : head.last.rawValue > last {
+                found("row_heads", "Person \(person) is said to have row \(head.last.rawValue) last, which is not so.")
+            }
+        }
+    }
+
+    /// Every document can be found, and has a person and the journal row that made it.
+    func examineDocuments() throws(SQLiteFault) {
+        progress("documents")
+        try page("SELECT id, kind, hash, person, made_by FROM documents WHERE id > ? ORDER BY id LIMIT ?") { row in
+            let id = row.integer(0)
+            guard origin(of: "Document \(id)", "document_origin", row.integer(4)) else { return id }
+            if DocumentKind(rawValue: UInt8(truncatingIfNeeded: row.integer(1))) == nil {
+                found("document_kind", "Document \(id) is of kind \(row.integer(1)), which this version does not know.")
+            }
+            if row.withBytes(2, { Hash128($0) }) == nil {
+                found("document_hash", "Document \(id) has a hash of another length than 16 bytes.")
+            }
+            // What is a project's, as what it sells, is about no person.
+            if row.integer(3) != 0 { examine(row.integer(3), of: "Document \(id)", "document_person") }
+            return id
+        }
+    }
+
+    /// Every merge is of two people that are there, by a known rule; nobody is two others at once, nor themself in the
+    /// end.
+    func examineMerges() throws(SQLiteFault) {
+        progress("merges")
+        var into: [Int64: Int64] = [:]
+        let sql = """
+            SELECT id, source, destination, rule, made_by, EXISTS (SELECT 1 FROM merge_ends WHERE merge = merges.id)
+            FROM merges WHERE id > ? ORDER BY id LIMIT ?
+            """
+        try page(sql, from: .min) { row in
+            let (id, source, destination) = (row.integer(0), row.integer(1), row.integer(2))
+            guard origin(of: "Merge \(id)", "merge_origin", row.integer(4)) else { return id }
+            if Merge.Rule(rawValue: UInt8(truncatingIfNeeded: row.integer(3))) == nil {
+                found("merge_rule", "Merge \(id) is by rule \(row.integer(3)), which this version does not know.")
+            }
+            examine(source, of: "Merge \(id)", "merge_person")
+            examine(destination, of: "Merge \(id)", "merge_person")
+            guard row.integer(5) == 0 else { return id }
+            if into.updateValue(destination, forKey: source) != nil {
+                found("merge_twice", "Person \(source) is merged into two others.")
+            }
+            return id
+        }
+        for source in into.keys {
+            var (person, steps) = (source, 0)
+            while let next = into[person], steps <= into.count { (person, steps) = (next, steps + 1) }
+            if steps > into.count { found("merge_circle", "The merges of person \(source) go round in a circle.") }
+        }
+    }
+
+    /// Whether something was made by a journal row that was looked at; what was made later is looked at no further.
+    private func origin(of what: String, _ code: String, _ madeBy: Int64) -> Bool {
+        if madeBy > lastSequence {
+            later.append((code, what, madeBy))
+            return false
+        }
+        if madeBy < 1 { found(code, "\(what) was made by no journal row.") }
+        return true
+    }
+
+    private func examine(_ person: Int64, of what: String, _ code: String) {
+        if index.place(of: PersonID(rawValue: person)) == nil {
+            found(code, "\(what) belongs to person \(person), who is not there.")
+        }
+    }
+}

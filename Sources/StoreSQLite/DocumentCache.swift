@@ -1,0 +1,58 @@
+import Threads
+
+/// Documents that were read not long ago, by their numbers. What stands under a number only changes when somebody is erased;
+/// then all of it is let go.
+///
+/// It is kept in two generations: when the younger is full it becomes the older, and what is not asked for again is let go.
+package final class DocumentCache: Sendable {
+    private struct Shard {
+        var younger: [Int64: [UInt8]] = [:]
+        var older: [Int64: [UInt8]] = [:]
+        var youngerBytes = 0
+    }
+
+    private let shards: [Monitor<Shard>]
+    private let shardBytes: Int
+
+    /// What an entry takes besides its bytes, roughly.
+    private static let entryBytes = 96
+    private static let shardCount = 32
+
+    /// - Parameter bytes: the most that may be kept.
+    package init(bytes: Int) {
+        shards = (0..<DocumentCache.shardCount).map { _ in Monitor(Shard()) }
+        shardBytes = bytes / DocumentCache.shardCount / 2
+    }
+
+    package subscript(number: Int64) -> [UInt8]? {
+        shard(number).withLock { shard in
+            if let body = shard.younger[number] { return body }
+            guard let body = shard.older[number] else { return nil }
+            add(number, body, to: &shard)
+            return body
+        }
+    }
+
+    package func add(_ number: Int64, _ body: [UInt8]) {
+        shard(number).withLock { add(number, body, to: &$0) }
+    }
+
+    package func removeAll() {
+        for shard in shards { shard.withLock { $0 = Shard() } }
+    }
+
+    private func add(_ number: Int64, _ body: [UInt8], to shard: inout Shard) {
+        let bytes = body.count + DocumentCache.entryBytes
+        if bytes > shardBytes { return }
+        if shard.youngerBytes + bytes > shardBytes {
+            shard.older = shard.younger
+            shard.younger = [:]
+            shard.youngerBytes = 0
+        }
+        if shard.younger.updateValue(body, forKey: number) == nil { shard.youngerBytes += bytes }
+    }
+
+    private func shard(_ number: Int64) -> Monitor<Shard> {
+        shards[Int(truncatingIfNeeded: UInt64(bitPattern: number) % UInt64(DocumentCache.shardCount))]
+    }
+}

@@ -1,0 +1,274 @@
+import Domain
+import SQLite
+
+/// Reads calls back from the journal, with the facts that point at them.
+///
+/// Facts are numbered in the order of the calls that made them, so those of a call, or of a page of calls, are found by
+/// halving and stand side by side.
+final class JournalReader {
+    private let page: Statement
+    private let row: Statement
+    private let touched: Statement
+    private let link: Statement
+    private let origin: Statement
+    private let dependent: Statement
+    private let previous: Statement
+    private let people: FactTable
+    private let links: FactTable
+    private let linkEnds: Statement
+    private let merges: FactTable
+    private let mergeEnds: Statement
+    private let erasures: Statement
+    private let rows: FactTable
+    private let documents: FactTable
+
+    private static let columns = "sequence, at, project, key, request_id, kind, person, inputs, reply, note"
+
+    init(_ connection: Connection) throws(SQLiteFault) {
+        page = try connection.prepare(
+            "SELECT \(JournalReader.columns) FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?")
+        row = try connection.prepare("SELECT \(JournalReader.columns) FROM journal WHERE sequence = ?")
+        touched = try connection.prepare(
+            "SELECT sequence FROM call_people WHERE person = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?")
+        link = try connection.prepare("SELECT type, value FROM links WHERE id = ?")
+        dependent = try connection.prepare(
+            "SELECT sequence FROM call_merges WHERE merge = ? ORDER BY sequence LIMIT ?")
+        origin = try connection.prepare("SELECT made_by FROM merges WHERE id = ?")
+        previous = try connection.prepare("SELECT previous FROM journal WHERE sequence = ? AND person = ?")
+        people = try FactTable(connection, "people", ["id"])
+        links = try FactTable(connection, "links", ["person", "type", "value"])
+        linkEnds = try connection.prepare(
+            """
+            SELECT ended_by, person, type, value FROM link_ends JOIN links ON links.id = link
+            WHERE ended_by BETWEEN ? AND ? ORDER BY ended_by, link
+            """)
+        merges = try FactTable(connection, "merges", ["source", "destination", "rule", "id"])
+        mergeEnds = try connection.prepare(
+            """
+            SELECT ended_by, source, destination, rule, merges.id FROM merge_ends JOIN merges ON merges.id = merge
+            WHERE ended_by BETWEEN ? AND ? ORDER BY ended_by, merge
+            """)
+        erasures = try connection.prepare(
+            "SELECT erased_by, id FROM people INDEXED BY people_erased WHERE erased_by BETWEEN ? AND ? ORDER BY erased_by, id"
+        )
+        rows = try FactTable(connection, "rows", ["person", "kind", "body"])
+        documents = try FactTable(connection, "documents", ["person", "kind"])
+    }
+
+    func calls(after sequence: JournalSequence, limit: Int) throws(SQLiteFault) -> [RecordedCall] {
+        page.bind(1, sequence.rawValue)
+        page.bind(2, Int64(limit))
+        defer { page.reset() }
+        var calls: [Call] = []
+        while try page.step() { calls.append(try Call(page, link: value)) }
+        guard let first = calls.first, let last = calls.last else { return [] }
+        let facts = try facts(of: first.sequence...last.sequence)
+        return calls.map { $0.recorded(facts[$0.sequence]) }
+    }
+
+    /// Follows the chain of a person's calls back from the last, and the calls that only touched the person beside it.
+    func calls(
+        of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
+    ) throws(SQLiteFault) -> [RecordedCall] {
+        touched.bind(1, person.rawValue)
+        touched.bind(2, before?.rawValue ?? .max)
+        touched.bind(3, Int64(limit))
+        var others: ArraySlice<Int64> = []
+        while try touched.step() { others.append(touched.integer(0)) }
+        touched.reset()
+
+        var own = last.rawValue
+        if let before {
+            // Mostly that is a call of the person, so there is no need to go there step by step.
+            if let earlier = try self.own(before: before.rawValue, of: person) { own = earlier }
+            while own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }
+        }
+        var calls: [RecordedCall] = []
+        while calls.count < limit {
+            let sequence = max(own, others.first ?? 0)
+            if sequence == 0 { break }
+            if sequence == others.first { others.removeFirst() }
+            if sequence == own { own = try self.own(before: own, of: person) ?? 0 }
+            if let call = try call(sequence) { calls.append(call) }
+        }
+        return calls
+    }
+
+    func call(ofMerge merge: MergeID) throws(SQLiteFault) -> RecordedCall? {
+        origin.bind(1, merge.rawValue)
+        defer { origin.reset() }
+        return try origin.step() ? try call(origin.integer(0)) : nil
+    }
+
+    func calls(dependingOn merge: MergeID, limit: Int) throws(SQLiteFault) -> [RecordedCall] {
+        dependent.bind(1, merge.rawValue)
+        dependent.bind(2, Int64(limit))
+        var sequences: [Int64] = []
+        while try dependent.step() { sequences.append(dependent.integer(0)) }
+        dependent.reset()
+        var calls: [RecordedCall] = []
+        for sequence in sequences { if let call = try call(sequence) { calls.append(call) } }
+        return calls
+    }
+
+    /// The call that came to a person before one that did; nil where there is none, or where that one is no such call.
+    private func own(before sequence: Int64, of person: PersonID) throws(SQLiteFault) -> Int64? {
+        previous.bind(1, sequence)
+        previous.bind(2, person.rawValue)
+        defer { previous.reset() }
+        return try previous.step() ? previous.integer(0) : nil
+    }
+
+    private func call(_ sequence: Int64) throws(SQLiteFault) -> RecordedCall? {
+        row.bind(1, sequence)
+        defer { row.reset() }
+        guard try row.step() else { return nil }
+        return try Call(row, link: value).recorded(try facts(of: sequence...sequence)[sequence])
+    }
+
+    private func value(ofLink number: Int64) throws(SQLiteFault) -> (type: IdentityType, value: String)? {
+        link.bind(1, number)
+        defer { link.reset() }
+        guard try link.step(), !link.withBytes(1, { $0.isEmpty }),
+            let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: link.integer(0)))
+        else {
+            return nil
+        }
+        return (type, link.text(1) ?? "")
+    }
+
+    // MARK: - Facts
+
+    /// The facts that some calls made and ended.
+    private func facts(of calls: ClosedRange<Int64>) throws(SQLiteFault) -> FactsOfCalls {
+        var facts = FactsOfCalls()
+        func person(_ row: Statement) -> PersonID { PersonID(rawValue: row.integer(1)) }
+        try people.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            facts.add(.personMade(person(row)), of: call)
+        }
+        try ends(linkEnds, calls) { row, call throws(SQLiteFault) in
+            facts.add(.unlinked(person(row), try type(row.integer(2)), row.text(3) ?? ""), of: call)
+        }
+        try links.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            facts.add(.linked(person(row), try type(row.integer(2)), row.text(3) ?? ""), of: call)
+        }
+        try merges.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            facts.add(.merged(try merge(row)), of: call)
+        }
+        try ends(erasures, calls) { row, call throws(SQLiteFault) in
+            facts.add(.personErased(person(row)), of: call)
+        }
+        try ends(mergeEnds, calls) { row, call throws(SQLiteFault) in
+            facts.add(.mergeUndone(try merge(row)), of: call)
+        }
+        try rows.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            facts.addRow(of: call, person(row), kind: row.integer(2), body: row.blob(3))
+        }
+        try documents.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+            facts.addDocument(of: call, person(row), kind: row.integer(2))
+        }
+        return facts
+    }
+
+    private func ends(
+        _ rows: Statement, _ calls: ClosedRange<Int64>, _ body: (Statement, Int64) throws(SQLiteFault) -> Void
+    ) throws(SQLiteFault) {
+        rows.bind(1, calls.lowerBound)
+        rows.bind(2, calls.upperBound)
+        defer { rows.reset() }
+        while try rows.step() { try body(rows, rows.integer(0)) }
+    }
+
+    private func type(_ raw: Int64) throws(SQLiteFault) -> IdentityType {
+        guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: raw)) else {
+            throw SQLiteFault(code: 11, message: "a link has type \(raw), which this version does not know")
+        }
+        return type
+    }
+
+    private func merge(_ row: Statement) throws(SQLiteFault) -> Merge {
+        guard let rule = Merge.Rule(rawValue: UInt8(truncatingIfNeeded: row.integer(3))) else {
+            throw SQLiteFault(code: 11, message: "a merge has rule \(row.integer(3)), which this version does not know")
+        }
+        return Merge(
+            id: MergeID(rawValue: row.integer(4)), from: PersonID(rawValue: row.integer(1)),
+            into: PersonID(rawValue: row.integer(2)), rule: rule)
+    }
+
+    /// A journal row, without its facts.
+    private struct Call {
+        let sequence: Int64
+        private let at: Instant
+        private let project: ProjectID
+        private let key: KeyID?
+        private let requestID: String
+        private let kind: JournalEntry.Kind
+        private let person: PersonID?
+        private let inputs: [RecordedCall.Input]
+        private let answer: RecordedCall.Answer
+        private let note: String?
+
+        init(
+            _ row: Statement, link: (Int64) throws(SQLiteFault) -> (type: IdentityType, value: String)?
+        ) throws(SQLiteFault) {
+            sequence = row.integer(0)
+            guard let kind = JournalEntry.Kind(rawValue: UInt8(truncatingIfNeeded: row.integer(5))),
+                let inputs = try JournalCoding.unpack(row.blob(7) ?? [], link: link),
+                let answer = RecordedCall.Answer(packed: row.blob(8) ?? [])
+            else { throw SQLiteFault(code: 11, message: "journal row \(row.integer(0)) cannot be read") }
+            at = Instant(milliseconds: row.integer(1))
+            project = ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(2)))
+            key = row.optionalInteger(3).map(KeyID.init)
+            requestID = row.text(4) ?? ""
+            self.kind = kind
+            person = row.optionalInteger(6).map(PersonID.init)
+            self.inputs = inputs
+            self.answer = answer
+            note = row.text(9)
+        }
+
+        func recorded(_ facts: [RecordedCall.Fact]) -> RecordedCall {
+            RecordedCall(
+                sequence: JournalSequence(rawValue: sequence), at: at, project: project, key: key, requestID: requestID,
+                kind: kind, person: person, inputs: inputs, answer: answer, note: note, facts: facts)
+        }
+    }
+}
+
+/// A table whose rows are numbered in the order of the calls that made them.
+private struct FactTable {
+    private let probe: Statement
+    private let rows: Statement
+    private let last: Statement
+
+    init(_ connection: Connection, _ table: String, _ columns: [String]) throws(SQLiteFault) {
+        probe = try connection.prepare("SELECT made_by FROM \(table) WHERE id >= ? ORDER BY id LIMIT 1")
+        rows = try connection.prepare(
+            "SELECT made_by, \(columns.joined(separator: ", ")) FROM \(table) WHERE id >= ? ORDER BY id")
+        last = try connection.prepare("SELECT max(id) FROM \(table)")
+    }
+
+    /// Goes through the rows that some calls made.
+    func forEach(
+        madeBy calls: ClosedRange<Int64>, _ body: (_ row: Statement, _ call: Int64) throws(SQLiteFault) -> Void
+    ) throws(SQLiteFault) {
+        let end = try last.step() ? last.integer(0) : 0
+        last.reset()
+        if end <= 0 { return }
+        var (low, high): (Int64, Int64) = (1, end)
+        while low < high {
+            let middle = low + (high - low) / 2
+            probe.bind(1, middle)
+            let call = try probe.step() ? probe.integer(0) : .max
+            probe.reset()
+            if call >= calls.lowerBound { high = middle } else { low = middle + 1 }
+        }
+        rows.bind(1, low)
+        defer { rows.reset() }
+        while try rows.step() {
+            let call = rows.integer(0)
+            if call > calls.upperBound { return }
+            if call >= calls.lowerBound { try body(rows, call) }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+package import Domain
+import SQLite
+
+/// A store that no server has open, as somebody reads it who moves it elsewhere. Nobody else can open it meanwhile.
+package final class SQLiteTables: TableSource {
+    package let hashKey: Hash128
+    private let file: StoreFile
+    private let connection: Connection
+    private let lock: StoreLock
+
+    package init(_ file: StoreFile) throws(StoreFault) {
+        self.file = file
+        lock = try StoreLock(for: file)
+        let connection = try file.open(.use)
+        self.connection = connection
+        hashKey = try file.attempt { () throws(SQLiteFault) in try SQLiteStore.hashKey(connection) }
+    }
+
+    package func count(of table: StoredTable) throws(StoreFault) -> Int {
+        let condition = SQLiteTables.condition(table)
+        return try file.attempt { () throws(SQLiteFault) in
+            Int(try connection.integer("SELECT count(*) FROM \(table.rawValue) WHERE \(condition)") ?? 0)
+        }
+    }
+
+    package func records(
+        of table: StoredTable, after key: [Int64], limit: Int
+    ) throws(StoreFault) -> [StoredRecord] {
+        let columns = table.columns
+        let names = columns.map { SQLiteTables.expression($0.name, in: table) }.joined(separator: ", ")
+        return try file.attempt { () throws(SQLiteFault) in
+            let rows = try connection.prepare(
+                """
+                SELECT \(names) FROM \(table.rawValue)
+                WHERE \(table.page(behind: ["?1", "?2"])) AND \(SQLiteTables.condition(table))
+                ORDER BY \(table.order) LIMIT ?3
+                """)
+            for (place, value) in key.enumerated() { rows.bind(Int32(place + 1), value) }
+            rows.bind(3, Int64(limit))
+            var records: [StoredRecord] = []
+            while try rows.step() {
+                records.append(
+                    StoredRecord(
+                        columns, integer: { rows.optionalInteger(Int32($0)) },
+                        bytes: { rows.blob(Int32($0)) }))
+            }
+            return records
+        }
+    }
+
+    /// Rows that were let go are only the places of what was there.
+    private static func condition(_ table: StoredTable) -> String {
+        table == .rows ? "kind <> \(RowWriter.letGo)" : "true"
+    }
+
+    /// A column, where it is called otherwise here or stands in a table of its own.
+    private static func expression(_ column: String, in table: StoredTable) -> String {
+        switch (table, column) {
+        case (.people, "is_swept"): "swept IS NOT NULL"
+        case (.links, "ended_by"): "(SELECT ended_by FROM link_ends WHERE link = links.id)"
+        case (.merges, "ended_by"): "(SELECT ended_by FROM merge_ends WHERE merge = merges.id)"
+        default: column
+        }
+    }
+}

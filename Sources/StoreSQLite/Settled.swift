@@ -1,0 +1,14 @@
+import Domain
+import Synchronization
+
+/// The last call whose changes everybody sees: by it a reading finds out that something came meanwhile.
+final class Settled: Sendable {
+    private let last: Atomic<Int64>
+
+    init(_ sequence: JournalSequence) { last = Atomic(sequence.rawValue) }
+
+    var sequence: JournalSequence {
+        get { JournalSequence(rawValue: last.load(ordering: .acquiring)) }
+        set { last.store(newValue.rawValue, ordering: .releasing) }
+    }
+}

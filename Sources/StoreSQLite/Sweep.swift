@@ -1,0 +1,220 @@
+import Domain
+import SQLite
+
+/// Takes what was stored under people who were erased out of every table, a little at a time.
+///
+/// The rows that say what they were called go last: until then it can be begun again after a crash. Deleted bytes are
+/// overwritten, so that none is left in the file; those in the log go when that is next cut back.
+struct Sweep {
+    private enum Phase { case heads, values, journal, keys, documents, rows, links, done }
+
+    let people: [PersonID]
+    private let ids: Set<Int64>
+    private var phase = Phase.heads
+    /// Where the table of this phase was left.
+    private var after: Int64 = 0
+    /// What they were called, so that it is known where calls of others named it.
+    private var values: Set<Value> = []
+    private var links: [Int64] = []
+    /// The attachments that are or were theirs, by the hash of their key.
+    private var attachments: Set<Hash128> = []
+    /// Rows that are still to be taken out: the next of each chain.
+    private var chains: [(person: PersonID, heads: [RowHead])] = []
+
+    private struct Value: Hashable {
+        let type: UInt8
+        let value: String
+    }
+
+    /// How many rows of a table a step looks at, and how many it takes out.
+    private static let lookedAt: Int64 = 1000
+    private static let takenOut = 100
+
+    /// - Parameter heads: the rows of each person, by kind.
+    init(_ people: [PersonID], heads: (PersonID) -> [RowHead]) {
+        self.people = people
+        ids = Set(people.map(\.rawValue))
+        chains = people.map { ($0, heads($0)) }
+    }
+
+    /// Takes a step, in a transaction of its own; false when all is done.
+    mutating func step(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) -> Bool {
+        switch phase {
+        case .heads:
+            // From here on they are kept by this alone.
+            for (person, heads) in chains { try rows.write(heads, of: person) }
+            go(on: .values)
+        case .values: try collectValues(connection)
+        case .journal: try sweepJournal(connection)
+        case .keys: try collectKeys(connection)
+        case .documents: try sweepDocuments(connection)
+        case .rows: try sweepRows(connection, rows)
+        case .links: try sweepLinks(connection)
+        case .done: return false
+        }
+        return phase != .done
+    }
+
+    private mutating func go(on next: Phase) { (phase, after) = (next, 0) }
+
+    private mutating func collectValues(_ connection: Connection) throws(SQLiteFault) {
+        let row = try connection.prepare(
+            "SELECT id, person, type, value FROM links WHERE id > ? ORDER BY id LIMIT \(Sweep.lookedAt * 10)")
+        row.bind(1, after)
+        let start = after
+        while try row.step() {
+            after = row.integer(0)
+            guard ids.contains(row.integer(1)) else { continue }
+            links.append(row.integer(0))
+            values.insert(Value(type: UInt8(truncatingIfNeeded: row.integer(2)), value: row.text(3) ?? ""))
+        }
+        if after == start { go(on: .journal) }
+    }
+
+    /// Calls of theirs say no more than that there was one, and calls of others no more what they were called.
+    private mutating func sweepJournal(_ connection: Connection) throws(SQLiteFault) {
+        let row = try connection.prepare(
+            """
+            SELECT sequence, person, kind, inputs FROM journal WHERE sequence > ? ORDER BY sequence LIMIT \(Sweep.lookedAt)
+            """)
+        row.bind(1, after)
+        var theirs: [Int64] = []
+        var others: [(sequence: Int64, inputs: [UInt8]?)] = []
+        let start = after
+        while try row.step() {
+            after = row.integer(0)
+            if row.integer(2) == Int64(JournalEntry.Kind.erase.rawValue) { continue }
+            if ids.contains(row.integer(1)) {
+                theirs.append(row.integer(0))
+            } else if let inputs = row.blob(3), let left = without(inputs) {
+                others.append((row.integer(0), left.isEmpty ? nil : left))
+            }
+        }
+        let forget = try connection.prepare(
+            """
+            UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, reply = x''
+            WHERE sequence = ?
+            """)
+        for sequence in theirs {
+            forget.bind(1, sequence)
+            try forget.run()
+        }
+        let rewrite = try connection.prepare("UPDATE journal SET inputs = ? WHERE sequence = ?")
+        for (sequence, inputs) in others {
+            rewrite.bind(1, blob: inputs)
+            rewrite.bind(2, sequence)
+            try rewrite.run()
+        }
+        if after == start { go(on: .keys) }
+    }
+
+    /// Inputs without the values that are to go; nil where none is among them.
+    private func without(_ inputs: [UInt8]) -> [UInt8]? {
+        let values = values
+        return JournalCoding.dropping(inputs) { type, value in values.contains(Value(type: type, value: value)) }
+    }
+
+    /// An attachment may have been nobody's before it was theirs.
+    private mutating func collectKeys(_ connection: Connection) throws(SQLiteFault) {
+        let row = try connection.prepare(
+            "SELECT id, person, kind, hash FROM documents WHERE id > ? ORDER BY id LIMIT \(Sweep.lookedAt * 10)")
+        row.bind(1, after)
+        let start = after
+        while try row.step() {
+            after = row.integer(0)
+            if row.integer(2) == Int64(DocumentKind.attachment.rawValue), ids.contains(row.integer(1)),
+                let hash = row.withBytes(3, { Hash128($0) })
+            {
+                attachments.insert(hash)
+            }
+        }
+        if after == start { go(on: .documents) }
+    }
+
+    private mutating func sweepDocuments(_ connection: Connection) throws(SQLiteFault) {
+        let row = try connection.prepare(
+            "SELECT id, person, kind, hash, made_by FROM documents WHERE id > ? ORDER BY id LIMIT \(Sweep.lookedAt)")
+        row.bind(1, after)
+        var theirs: [Int64] = []
+        var calls: [Int64] = []
+        let start = after
+        while try row.step() {
+            after = row.integer(0)
+            if ids.contains(row.integer(1)) {
+                if row.integer(2) != Int64(DocumentKind.tombstone.rawValue) { theirs.append(row.integer(0)) }
+            } else if row.integer(2) == Int64(DocumentKind.attachment.rawValue),
+                row.withBytes(3, { Hash128($0) }).map(attachments.contains) ?? false
+            {
+                theirs.append(row.integer(0))
+                calls.append(row.integer(4))
+            }
+        }
+        // What was answered tells of the attachment, too.
+        let forget = try connection.prepare(
+            "UPDATE journal SET replay = NULL, body = NULL, reply = x'' WHERE sequence = ?")
+        for call in calls {
+            forget.bind(1, call)
+            try forget.run()
+        }
+        let empty = try connection.prepare("UPDATE documents SET body = x'' WHERE id = ? AND body <> x''")
+        for document in theirs {
+            empty.bind(1, document)
+            try empty.run()
+        }
+        if after == start { go(on: .rows) }
+    }
+
+    /// Follows the chains. How far it has come is kept with the people, so that no row is lost sight of.
+    private mutating func sweepRows(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) {
+        guard let chain = chains.popLast() else {
+            go(on: .links)
+            return
+        }
+        let person = chain.person
+        var heads = chain.heads
+        let find = try connection.prepare("SELECT previous FROM rows WHERE id = ? AND person = ?")
+        let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
+        // The last row of all stays as a number, so that none is given twice.
+        let empty = try connection.prepare(
+            "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
+        let delete = try connection.prepare("DELETE FROM rows WHERE id = ?")
+        var taken = 0
+        while let head = heads.last, taken < Sweep.takenOut {
+            heads.removeLast()
+            var next: Int64? = head.last.rawValue
+            while let number = next, taken < Sweep.takenOut {
+                find.bind(1, number)
+                find.bind(2, person.rawValue)
+                defer { find.reset() }
+                guard try find.step() else {
+                    next = nil
+                    break
+                }
+                next = find.optionalInteger(0)
+                let statement = number == last ? empty : delete
+                statement.bind(1, number)
+                try statement.run()
+                taken += 1
+            }
+            if let next { heads.append(RowHead(kind: head.kind, last: RowNumber(rawValue: next), count: 0)) }
+        }
+        try rows.write(heads, of: person)
+        if !heads.isEmpty { chains.append((person, heads)) }
+    }
+
+    private mutating func sweepLinks(_ connection: Connection) throws(SQLiteFault) {
+        let empty = try connection.prepare("UPDATE links SET value = '' WHERE id = ?")
+        for _ in 0..<Sweep.takenOut {
+            guard let link = links.popLast() else { break }
+            empty.bind(1, link)
+            try empty.run()
+        }
+        guard links.isEmpty else { return }
+        let done = try connection.prepare("UPDATE people SET swept = 1, rows = NULL WHERE id = ?")
+        for person in people {
+            done.bind(1, person.rawValue)
+            try done.run()
+        }
+        phase = .done
+    }
+}

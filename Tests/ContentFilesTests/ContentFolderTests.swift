@@ -1,0 +1,74 @@
+import ByteText
+import ContentFiles
+import Crypto
+import Foundation
+import TestKit
+import Testing
+
+@Suite("A folder of contents")
+struct ContentFolderTests {
+    private func keep(_ folder: ContentFolder, _ pieces: [String]) throws -> Digest {
+        let incoming = try folder.receive()
+        for piece in pieces { try incoming.append(Array(piece.utf8)) }
+        return try folder.keep(incoming)
+    }
+
+    private func files(_ path: String) -> [String] {
+        let all = FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []
+        return all.filter { $0.contains("/") }.sorted()
+    }
+
+    @Test("keeps what is the same once, under the digest of all its pieces")
+    func sameOnce() throws {
+        let place = TemporaryFolder()
+        let folder = ContentFolder(path: "\(place.path)/kept")
+        let one = try keep(folder, ["ab", "c"])
+        let other = try keep(folder, ["abc"])
+        let name = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        #expect(one == other && Hexadecimal.encode(one.bytes) == name)
+        #expect(files(folder.path) == ["ba/\(name)"])
+        let content = try #require(folder.open(one))
+        #expect(content.byteCount == 3)
+        #expect(try content.read(atMost: 2) == Array("ab".utf8) && content.read(atMost: 2) == Array("c".utf8))
+        #expect(try content.read(atMost: 2).isEmpty)
+        #expect(folder.open(SHA256.digest(of: [])) == nil)
+    }
+
+    @Test("removes only what nobody holds and nobody needs")
+    func removes() throws {
+        let place = TemporaryFolder()
+        let folder = ContentFolder(path: "\(place.path)/kept")
+        let digest = try keep(folder, ["abc"])
+        folder.remove(digest) { true }
+        #expect(folder.open(digest) != nil)
+        folder.release(digest)
+        folder.remove(digest) { false }
+        #expect(folder.open(digest) != nil)
+        folder.remove(digest) { true }
+        #expect(folder.open(digest) == nil)
+    }
+
+    @Test("leaves nothing of what was not finished, not even by an earlier process")
+    func unfinished() throws {
+        let place = TemporaryFolder()
+        let path = "\(place.path)/kept"
+        do {
+            let incoming = try ContentFolder(path: path).receive()
+            try incoming.append([1])
+            #expect(files(path) == ["incoming/1"])
+        }
+        #expect(files(path).isEmpty)
+        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/1"))
+        try Data([1]).write(to: URL(fileURLWithPath: "\(path)/incoming/9"))
+        let incoming = try ContentFolder(path: path).receive()
+        #expect(files(path) == ["incoming/1"])
+        _ = incoming
+    }
+
+    @Test("says what is wrong where nothing can be written")
+    func faults() throws {
+        let place = TemporaryFolder()
+        try Data().write(to: URL(fileURLWithPath: "\(place.path)/file"))
+        #expect(throws: ContentFault.self) { _ = try ContentFolder(path: "\(place.path)/file/kept").receive() }
+    }
+}

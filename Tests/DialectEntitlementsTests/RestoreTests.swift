@@ -1,0 +1,180 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Restoring purchases (spec/entitlements.md, decision 5, and 2.4 rule 6), on every store.
+@Suite("POST /v3/users/{id}/restore")
+struct RestoreTests {
+    /// A phone whose purchase X is u1's, and on which u2 is signed in now.
+    private func phone(
+        _ kind: StoreKind, _ strategy: String, _ view: Install.View = .exact
+    ) throws -> (client: AccessClient, phone: Install, other: Install) {
+        let client = try AccessClient(kind, restore: strategy)
+        let (phone, other) = (try Install("A", view, client), try Install("B", view, client))
+        try phone.buy("X", "t1")
+        try phone.identify("u1")
+        try other.identify("u1")
+        phone.logOut()
+        try phone.identify("u2")
+        return (client, phone, other)
+    }
+
+    static let strategies: [(String, String, mine: [String], theirs: [String])] = [
+        ("copy", #""outcome":"shared""#, ["X"], ["X"]),
+        ("transfer", #""outcome":"moved","from":["u1"]"#, ["X"], []),
+        ("keep_original", #""outcome":"kept","by":["u1"]"#, [], ["X"]),
+        ("transfer_if_inactive", #""outcome":"kept","by":["u1"]"#, [], ["X"]),
+    ]
+
+    @Test("goes by the strategy, of the project or of the call", arguments: strategies, Install.View.allCases)
+    func strategy(
+        _ row: (strategy: String, outcome: String, mine: [String], theirs: [String]), _ view: Install.View
+    ) throws {
+        for (kind, isCalls) in [(StoreKind.memory, false), (.sqlite, false), (.memory, true), (.sqlite, true)] {
+            let (client, phone, other) = try phone(kind, isCalls ? "copy" : row.strategy, view)
+            let receipts = [client.receipt("X", "t1")]
+            let strategy = isCalls ? row.strategy : nil
+            let before = client.server.store.counts
+            let dry = try phone.restore(receipts, strategy: strategy, isDryRun: true)
+            #expect(
+                dry.body
+                    == #"{"user_id":"\#(phone.current)","strategy":"\#(row.strategy)","dry_run":true,"transactions":[{"transaction_id":"t1","product_id":"X",\#(row.outcome)}]}"#
+            )
+            #expect(client.server.store.counts == before, "a dry run changes nothing")
+            #expect(try phone.active() == [])
+            let answer = try phone.restore(receipts, strategy: strategy)
+            #expect(answer.status == 200 && answer.body.contains(row.outcome), "\(answer)")
+            #expect(try phone.active() == row.mine)
+            #expect(try other.active() == row.theirs)
+            // Again: nothing more comes of it.
+            let counts = client.server.store.counts
+            let again = try phone.restore(receipts, strategy: strategy)
+            let outcome = row.mine.isEmpty ? row.outcome : #""outcome":"yours""#
+            #expect(again.body.contains(outcome) && !again.body.contains("transfer_id"), "\(again)")
+            #expect(client.server.store.counts == counts)
+        }
+    }
+
+    @Test("a dry run tells who would have which access by another strategy", arguments: StoreKind.allCases)
+    func strategyDryRun(_ kind: StoreKind) throws {
+        let (client, phone, other) = try phone(kind, "keep_original")
+        // By what holds u1 keeps it; asked for twice, it is told once.
+        for _ in 0..<2 { #expect(try phone.restore([client.receipt("X", "t1")]).body.contains(#""outcome":"kept""#)) }
+        let rules = #"{"strategy":{"restore":{"production":"copy","sandbox":"transfer"}}}"#
+        let begun = try client.administrator("POST", "/strategy/dry-run", rules)
+        func object(_ answer: Wire.Answer) throws -> [String: Any] {
+            try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any] ?? [:]
+        }
+        let id = try #require(try object(begun)["id"] as? String)
+        var answer: [String: Any] = [:]
+        try Patience.until {
+            answer = try object(try client.administrator("GET", "/strategy/dry-run/\(id)"))
+            return answer["state"] as? String == "done"
+        }
+        let difference = try #require(answer["difference"] as? [String: Any])
+        #expect(
+            difference["access"] as? [String: Int] == [
+                "restores": 1, "answered_otherwise": 1, "people_gaining": 1, "people_losing": 1, "unknown": 0,
+            ], "\(answer)")
+        let samples = try #require(difference["samples"] as? [String: [[String: Any]]])
+        let changes = samples["access"]?.map { "\($0["product"] ?? "") \($0["change"] ?? "")" }
+        #expect(changes?.sorted() == ["X gained", "X lost"], "\(answer)")
+        let call = try #require(samples["access_calls"]?.first)
+        #expect(call["now"] as? String == "kept" && call["then"] as? String == "moved", "\(answer)")
+        #expect(try phone.active() == [] && other.active() == ["X"], "nothing that holds has changed")
+    }
+
+    @Test("what has run out goes over where only that may", arguments: StoreKind.allCases)
+    func inactive(_ kind: StoreKind) throws {
+        let (client, phone, other) = try phone(kind, "transfer_if_inactive")
+        let receipt = client.receipt("X", "t1")
+        client.clock.advance(days: 31)
+        let answer = try phone.restore([receipt])
+        #expect(answer.body.contains(#""outcome":"moved","from":["u1"]"#), "\(answer)")
+        #expect(try phone.active() == [])
+        _ = try client.purchase(other.original, client.receipt("X", "t2", original: "t1"))
+        #expect(try phone.active() == ["X"], "a renewal is the new owner's")
+        #expect(try other.active() == [])
+    }
+
+    @Test("an anonymous restore never strips an identity", arguments: StoreKind.allCases, strategies.map(\.0))
+    func anonymous(_ kind: StoreKind, _ strategy: String) throws {
+        let (client, _, other) = try phone(kind, strategy)
+        let new = try Install("C", .exact, client)
+        #expect(try new.active() == [])
+        let answer = try new.restore([client.receipt("X", "t1")])
+        #expect(answer.body.contains(#""outcome":"yours""#), "\(answer)")
+        #expect(try new.active() == ["X"], "it is installed anew, with the same store account")
+        #expect(try other.active() == ["X"])
+        try new.identify("u3")
+        #expect(try new.active() == [], "nor is it anybody's who logs in there")
+    }
+
+    @Test("tells each transaction apart, and takes what nobody knew", arguments: StoreKind.allCases)
+    func each(_ kind: StoreKind) throws {
+        let (client, phone, _) = try phone(kind, "transfer")
+        let answer = try phone.restore([
+            client.receipt("X", "t1"), client.receipt("Y", "t2"), "nonsense", "onym_receipt_x.y",
+            client.receipt("Z", "t3", purchased: 1, expires: 2), client.receipt("Y", "t2"),
+        ])
+        let object = try #require(
+            try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any], "\(answer)")
+        let outcomes = (object["transactions"] as? [[String: Any]] ?? []).map { $0["outcome"] as? String }
+        #expect(outcomes == ["moved", "yours", "invalid", "invalid", "invalid", "yours"])
+        #expect(try phone.active() == ["X", "Y"])
+    }
+
+    @Test("both sides are told, and an administrator moves it back", arguments: StoreKind.allCases)
+    func undo(_ kind: StoreKind) throws {
+        let (client, phone, other) = try phone(kind, "transfer")
+        let answer = try phone.restore([client.receipt("X", "t1")])
+        let id = try #require(answer.body.firstMatch(of: /"transfer_id":"(t_[0-9]+)"/)?.1, "\(answer)")
+        #expect(try client.events("QON_A").first == "entitlement_transferred")
+        #expect(try client.events(phone.current) == ["entitlement_transferred"])
+        let undone = #""transactions":[{"transaction_id":"t1","product_id":"X","from":["u2"],"to":["u1"]}]}"#
+        let dry = try client.administrator("POST", "/transfers/\(id)/undo?dry_run=true")
+        #expect(dry.body == #"{"id":"\#(id)","dry_run":true,\#(undone)"#)
+        #expect(try other.active() == [])
+        #expect(
+            try client.administrator("POST", "/transfers/\(id)/undo").body
+                == #"{"id":"\#(id)","dry_run":false,\#(undone)"#)
+        #expect(try other.active() == ["X"])
+        #expect(try phone.active() == [])
+        #expect(try client.events(phone.current) == ["entitlement_transferred", "entitlement_transferred"])
+        for name in [id, "t_1", "t_x", "x"] {
+            #expect(try client.administrator("POST", "/transfers/\(name)/undo").status == 404, "\(name)")
+        }
+    }
+
+    @Test("what has moved on is not moved back", arguments: StoreKind.allCases)
+    func outdated(_ kind: StoreKind) throws {
+        let (client, phone, other) = try phone(kind, "transfer")
+        let receipt = client.receipt("X", "t1")
+        let first = try phone.restore([receipt]).body.firstMatch(of: /"transfer_id":"(t_[0-9]+)"/)?.1
+        _ = try other.restore([receipt])
+        #expect(try other.active() == ["X"])
+        let answer = try client.administrator("POST", "/transfers/\(try #require(first))/undo")
+        #expect(answer.status == 409, "\(answer)")
+        #expect(try other.active() == ["X"])
+    }
+
+    static let bad: [(String, Int, String)] = [
+        ("{}", 400, "transactions"), (#"{"transactions":{}}"#, 400, "transactions"), ("[]", 400, "the body"),
+        (#"{"transactions":[],"strategy":"steal"}"#, 400, "strategy"), (#"{"transactions":[7]}"#, 400, "a transaction"),
+        (#"{"transactions":[{}]}"#, 400, "a transaction"), ("", 400, "error"), ("{", 400, "error"),
+        (#"{"transactions":[{"app_store_data":{},"stripe_store_data":{}}]}"#, 400, "a transaction"),
+        (#"{"transactions":[]}"#, 200, #""transactions":[]"#),
+        (#"{"transactions":[{"app_store_data":{"receipt":"x"}}]}"#, 200, #""outcome":"invalid""#),
+    ]
+
+    @Test("refuses what is no restore", arguments: bad)
+    func refuses(_ body: String, _ status: Int, _ text: String) throws {
+        let client = try AccessClient(.memory)
+        try client.makeUser("A")
+        let answer = try client.call("POST", "/v3/users/A/restore", body)
+        #expect(answer.status == status && answer.body.contains(text), "\(answer)")
+        let many = Array(repeating: #""x""#, count: 101).joined(separator: ",")
+        #expect(try client.call("POST", "/v3/users/A/restore", #"{"transactions":[\#(many)]}"#).status == 400)
+        #expect(try client.call("POST", "/v3/users/B/restore", #"{"transactions":[]}"#).status == 404)
+    }
+}

@@ -1,0 +1,90 @@
+import TestKit
+import Testing
+
+@Suite("Explanations")
+struct ExplainTests {
+    private func explain(_ client: NativeClient, _ one: String, _ other: String) throws -> NativeClient.Answer {
+        try client.get("/onym/v1/explain?a=\(one)&b=\(other)")
+    }
+
+    private func facts(_ answer: NativeClient.Answer) -> [String] {
+        answer.list("chain").compactMap { $0["fact"] as? String }
+    }
+
+    @Test("of one person: a link, and a link", arguments: StoreKind.allCases)
+    func onePerson(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let person = try client.identify(#"{"customerid":"42","ios_idfv":"V"}"#)
+        let answer = try explain(client, "customerid:42", "ios_idfv:V")
+        #expect(answer["connected"] as? Bool == true && answer.text("root") == person, "\(answer)")
+        let chain = answer.list("chain")
+        #expect(chain.map { $0["from"] as? String } == ["customerid:42", person])
+        #expect(chain.map { $0["to"] as? String } == [person, "ios_idfv:V"])
+        #expect(chain.allSatisfy { $0["call"] is Int && $0["key"] is String && $0["request_id"] is String })
+        #expect(facts(try explain(client, "customerid:42", person)) == ["link"])
+        #expect(facts(try explain(client, person, person)) == [])
+    }
+
+    @Test("over merges and aliases, the shortest way", arguments: StoreKind.allCases)
+    func overMerges(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let people = try ["a", "b", "c", "d"].map { try client.identify(#"{"customerid":"\#($0)"}"#) }
+        _ = try client.merge(people[0], into: people[1])
+        let second = try client.merge(people[1], into: people[2])
+        let whole = try explain(client, "customerid:a", "customerid:c")
+        #expect(facts(whole) == ["link", "merge", "merge", "link"] && whole.text("root") == people[2], "\(whole)")
+        #expect(whole.list("chain")[1]["rule"] as? String == "administrator")
+        #expect(whole.list("chain")[1]["call"] is Int)
+
+        #expect(try client.post("/onym/v1/merges/\(second)/undo").status == 200)
+        let apart = try explain(client, "customerid:a", "customerid:c")
+        #expect(apart["connected"] as? Bool == false && apart.text("reason") == "merge_undone", "\(apart)")
+        #expect(apart.list("undone").first?["kind"] as? String == "undo_merge")
+        #expect(try explain(client, "customerid:a", "customerid:d").text("reason") == "never_together")
+    }
+
+    @Test("of two that a rule kept apart, and of one that was taken", arguments: StoreKind.allCases)
+    func refused(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try client.makeEmailUnique()
+        let first = try client.identify(#"{"customerid":"a","email":"e"}"#)
+        let second = try client.identify(#"{"customerid":"b","email":"e"}"#)
+        #expect(first != second)
+        let refused = try explain(client, "customerid:b", "email:e")
+        #expect(refused.text("reason") == "refused", "\(refused)")
+        #expect(refused.list("refused").first?["rule"] as? String == "held_elsewhere")
+
+        let taken = try client.modify(second, #"[{"identity_type":"email","old_value":null,"new_value":"e"}]"#)
+        #expect(taken.status == 200, "\(taken)")
+        let moved = try explain(client, "customerid:a", "email:e")
+        #expect(moved.text("reason") == "moved" && !moved.list("undone").isEmpty, "\(moved)")
+        #expect(facts(try explain(client, "customerid:b", "email:e")) == ["link", "link"])
+    }
+
+    @Test("of what nobody holds", arguments: StoreKind.allCases)
+    func unknown(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        _ = try client.identify(#"{"customerid":"a"}"#)
+        #expect(try explain(client, "customerid:x", "customerid:a").text("reason") == "first_unknown")
+        #expect(try explain(client, "customerid:a", "customerid:x").text("reason") == "second_unknown")
+        #expect(try explain(client, "77", "customerid:a").text("reason") == "first_unknown")
+        for query in ["a=customerid:a", "b=customerid:a", "a=x&b=customerid:a", "a=nothing:1&b=customerid:a", ""] {
+            let answer = try client.get("/onym/v1/explain?\(query)")
+            #expect(answer.status == 400 && answer.code == "validation_error", "\(query)")
+        }
+    }
+
+    @Test("draw all that a person is made of", arguments: StoreKind.allCases)
+    func graph(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let one = try client.identify(#"{"customerid":"a","email":"e"}"#)
+        let two = try client.identify(#"{"customerid":"b"}"#)
+        _ = try client.merge(one, into: two)
+        let graph = try client.get("/onym/v1/people/\(one)/graph")
+        let nodes = Set(graph.list("nodes").compactMap { $0["id"] as? String })
+        #expect(nodes == [one, two, "customerid:a", "email:e", "customerid:b"], "\(graph)")
+        #expect(graph.list("edges").compactMap { $0["fact"] as? String } == ["link", "link", "link", "merge"])
+        #expect(graph.list("edges").allSatisfy { nodes.contains($0["from"] as? String ?? "") })
+        #expect(try client.get("/onym/v1/people/77/graph").status == 404)
+    }
+}

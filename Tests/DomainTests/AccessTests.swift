@@ -1,0 +1,124 @@
+import Domain
+import TestKit
+import Testing
+
+/// What access keeps, and its answers, as stores have them.
+@Suite("Access, as it is kept")
+struct AccessTests {
+    private static let hash = World.hash
+
+    private static func identity(_ type: IdentityType, _ value: String) -> Identity {
+        Identity(type, value, in: World.project, hash: hash)
+    }
+
+    private static func receipt(_ transaction: String, account: String? = nil) -> Receipt {
+        var receipt = Receipt(
+            purchase: PurchaseID(.stripe, transaction, in: .production, of: World.project, hash: hash), source: .stripe,
+            transaction: transaction, originalTransaction: transaction, product: "plus ü",
+            purchasedAt: Instant(milliseconds: 5))
+        receipt.expiresAt = Instant(milliseconds: Int64.max / 4)
+        receipt.account = account.map {
+            StoreAccount.named(.stripe, $0, in: .production, of: World.project, hash: hash)
+        }
+        return receipt
+    }
+
+    /// Calls of every kind, one after the other, each in a batch of its own; answers what they came to.
+    private static func replies() throws -> [Reply] {
+        let fixture = try StoreFixture(.memory)
+        func call(_ action: AccessCommand.Action) throws -> Reply {
+            try fixture.process(.access(AccessCommand(action, in: .production)))
+        }
+        let (a, b) = (identity(.accessUserID, "A"), identity(.accessUserID, "B"))
+        let product = Catalog.Product(
+            id: "plus ü", storeID: "com.plus", kind: .subscription, durationSeconds: 99, entitlements: ["x"])
+        var replies = [
+            try call(.edit(.putEntitlement(Catalog.Entitlement(id: "x", name: nil)))),
+            try call(.edit(.putEntitlement(Catalog.Entitlement(id: "y", name: "Y")))),
+            try call(.edit(.putProduct(product))), try call(.edit(.tellMilliseconds(true))),
+            try call(.makeUser(a, isForTrying: true)), try call(.makeUser(b, isForTrying: false)),
+            try call(.purchase(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus"))))),
+        ]
+        for (user, name) in [(a, "u1"), (b, "u2")] {
+            let link = LinkAccessIdentity(
+                identity(.accessIdentity, name), user: user, newUser: identity(.accessUserID, "N"), install: nil)
+            replies.append(try call(.identify(link)))
+        }
+        let restore = RestorePurchases(
+            AccessSession(b), [.success(receipt("t1")), .failure(.forged)], strategy: .transfer, isDryRun: false,
+            in: .production)
+        let restored = try call(.restore(restore))
+        replies.append(restored)
+        guard case .access(.restored(let moved)) = restored.plain, let transfer = moved.transfer else {
+            throw Unexpected(reply: restored)
+        }
+        replies += [
+            try call(.undoTransfer(transfer, isDryRun: true)), try call(.undoTransfer(transfer, isDryRun: false)),
+            try call(.grant(GrantAccess("x", to: a, expiresAt: Instant(milliseconds: Int64.max / 4)))),
+            try call(.grant(GrantAccess("y", to: a, expiresAt: nil))), try call(.revoke(a, entitlement: "x")),
+            try call(.setProperties(a, [AccessProperty("_q_name", "Ada")])),
+        ]
+        return replies
+    }
+
+    private struct Unexpected: Error { let reply: Reply }
+
+    @Test("each answer is read as it was kept, and what is cut off is none")
+    func replies() throws {
+        let replies = try AccessTests.replies()
+        #expect(replies.count == 16)
+        for reply in replies {
+            let packed = reply.packed
+            #expect(Reply(packed: packed) == reply)
+            #expect(Reply(packed: packed + [0]) == nil)
+            for count in packed.indices { #expect(Reply(packed: Array(packed[..<count])) == nil) }
+        }
+    }
+
+    @Test("what is cut off is no document, wherever it was cut")
+    func documents() throws {
+        let fixture = try StoreFixture(.memory)
+        let user = AccessTests.identity(.accessUserID, "A")
+        for action in [
+            AccessCommand.Action.makeUser(user, isForTrying: true),
+            .purchase(RecordPurchase(AccessSession(user), .success(AccessTests.receipt("t1", account: "cus")))),
+        ] {
+            _ = try fixture.process(.access(AccessCommand(action, in: .production)))
+        }
+        let purchase = AccessTests.receipt("t1").purchase
+        let (person, packed) = try fixture.store.read { snapshot throws(StoreFault) in
+            let person = snapshot.holders(of: user.key).first ?? PersonID(rawValue: 0)
+            return (person, try snapshot.document(DocumentKey(.accessUser, of: person)) ?? [])
+        }
+        let kept = try #require(AccessUser(person, packed: packed))
+        #expect(kept.id == "A" && kept.isForTrying && kept.paid.isEmpty && kept.accounts.count == 1)
+        for count in packed.indices { #expect(AccessUser(person, packed: Array(packed[..<count])) == nil) }
+        let bought = try fixture.store.read { snapshot throws(StoreFault) in
+            try snapshot.document(DocumentKey(.purchase, hash: purchase.hash)) ?? []
+        }
+        #expect(Purchase(purchase, packed: bought)?.product == "plus ü")
+        // Without its last byte, when the store said so, it is as earlier versions have kept it.
+        for count in bought.indices.dropLast() {
+            #expect(Purchase(purchase, packed: Array(bought[..<count])) == nil)
+        }
+        #expect(Purchase(purchase, packed: bought.dropLast()) == Purchase(purchase, packed: bought))
+    }
+
+    @Test("purchases of two worlds, stores and projects are never one")
+    func ids() {
+        var ids: Set<Hash128> = []
+        for world in AccessWorld.allCases {
+            for source in Purchase.Source.allCases {
+                for project in [World.project, ProjectID(rawValue: 77)] {
+                    ids.insert(PurchaseID(source, "1", in: world, of: project, hash: AccessTests.hash).hash)
+                    if case .named(let account) = StoreAccount.named(
+                        source, "1", in: world, of: project, hash: AccessTests.hash)
+                    {
+                        ids.insert(account)
+                    }
+                }
+            }
+        }
+        #expect(ids.count == 2 * 2 * Purchase.Source.allCases.count * 2)
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import TestKit
+import Testing
+
+/// The commands that are clients of the API, with a server and without.
+@Suite("The command line, for people and for projects", .serialized)
+struct CommandTests {
+    private func onym(_ store: Store, _ words: String...) throws -> Shell.Result {
+        try Shell.result([ServerProcess.program] + words + ["--data", store.data])
+    }
+
+    private func object(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any], "\(text)")
+    }
+
+    private func status(_ client: HTTPClient, _ key: String) throws -> Int {
+        try client.call("GET", "/onym/v1/stats", fields: [("Authorization", "Bearer \(key)")]).status
+    }
+
+    @Test("makes and revokes keys, apps and projects, beside a server and alone")
+    func administration() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let client = server.client
+        let key = try object(try onym(store, "keys", "create", "--kind", "admin", "--name", "Ops", "--json").output)
+        let text = try #require(key["key"] as? String)
+        #expect(try status(client, text) == 200)
+        let listed = try onym(store, "keys", "list").output
+        #expect(listed.contains("name Ops") && !listed.contains(text))
+        let revoked = try onym(store, "keys", "revoke", try #require(key["id"] as? String))
+        #expect(revoked.code == 0 && revoked.output.contains("keys              10"), "\(revoked)")
+        #expect(try status(client, text) == 401)
+
+        let app = try object(
+            try onym(store, "apps", "create", "--name", "Web", "--dialect", "idsync", "--platform", "web", "--json")
+                .output)
+        let id = try #require(app["id"] as? String)
+        let web = try onym(store, "keys", "create", "--kind", "idsync_web", "--app", id)
+        #expect(web.code == 0 && web.output.contains("\nkey               us1-"), "\(web)")
+        #expect(try onym(store, "apps", "revoke", id).code == 0)
+        #expect(try onym(store, "apps", "list", "--json").output.contains(#""revoked_at":"2"#))
+        #expect(try onym(store, "stats").output.contains("apps              5"))
+
+        let refused = try onym(store, "keys", "create", "--kind", "idsync")
+        #expect(refused.code == 1 && refused.errors.contains("app is required"), "\(refused)")
+        #expect(try onym(store, "keys", "create").code == 2)
+        #expect(try onym(store, "keys", "revoke").code == 2)
+        #expect(try onym(store, "keys", "revoke", "77").code == 1)
+        #expect(try onym(store, "keys", "revoke", "1", "2").code == 2)
+        #expect(server.stop() == 0)
+
+        let alone = try onym(store, "projects", "create", "Second", "--json")
+        #expect(alone.code == 0, "\(alone)")
+        let project = try object(alone.output)
+        #expect((project["project"] as? [String: String])?["id"] == "2")
+        #expect(try onym(store, "projects", "list").output.contains("name Second"))
+        // There are two projects now, so each has to be named.
+        #expect(try onym(store, "keys", "list").code == 1)
+        #expect(try onym(store, "keys", "list", "--project", "2").output.contains("Second Client Key"))
+        let again = try ServerProcess(data: store.data)
+        #expect(try status(again.client, try #require(project["admin_key"] as? String)) == 200)
+        #expect(again.stop() == 0)
+        #expect(try store.doctor().code == 0)
+    }
+
+    @Test("finds, explains, merges, undoes, follows and erases")
+    func people() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let client = server.client
+        let one = try #require(try store.identify(#"{"customerid":"a b/c","email":"e"}"#, client).mpid)
+        let two = try #require(try store.identify(#"{"customerid":"2"}"#, client).mpid)
+        let person = try onym(store, "person", "customerid:a b/c")
+        #expect(person.code == 0 && person.output.contains("root              \(one)"), "\(person)")
+        #expect(person.output.contains("type email  value e"))
+        #expect(try object(try onym(store, "person", one, "--json").output)["id"] as? String == one)
+        #expect(try onym(store, "person", "77").code == 1)
+        #expect(try onym(store, "person").code == 2)
+
+        let apart = try object(try onym(store, "explain", one, two, "--json").output)
+        #expect(apart["connected"] as? Bool == false)
+        let dry = try onym(store, "merge", one, "customerid:2", "--dry-run", "--json")
+        #expect(try dry.code == 0 && object(dry.output)["id"] is NSNull, "\(dry)")
+        let merged = try object(try onym(store, "merge", one, two, "--reason", "same human", "--json").output)
+        let merge = try #require(merged["id"] as? String)
+        let explained = try onym(store, "explain", one, two)
+        #expect(explained.output.contains("connected         yes") && explained.output.contains("fact merge"))
+        #expect(try onym(store, "journal", two).output.contains("same human"))
+        #expect(try onym(store, "undo", merge, "--dry-run").code == 0)
+        let undone = try onym(store, "undo", merge, "--reason", "no")
+        #expect(undone.code == 0 && undone.output.contains("undone            yes"), "\(undone)")
+        #expect(try onym(store, "undo", merge).code == 1)
+
+        let all = try onym(store, "changes").output.split(separator: "\n")
+        #expect(all.count == 7 && all[6].contains("merge.undone") && all[6].contains("from \(one)"), "\(all)")
+        let lines = try onym(store, "changes", "--json", "--kinds", "person.merged").output
+        #expect(try object(lines)["kind"] as? String == "person.merged")
+        let followed = try onym(store, "changes", "--follow", "--count", "3", "--json")
+        #expect(followed.code == 0 && followed.output.split(separator: "\n").count == 3)
+        #expect(try onym(store, "changes", "--count", "0").code == 2)
+
+        #expect(try onym(store, "erase", "email:e", "--dry-run").output.contains("erased            no"))
+        #expect(try onym(store, "erase", "email:e").output.contains("erased            yes"))
+        #expect(try onym(store, "person", "email:e").code == 1)
+        let compacted = try onym(store, "compact", "--json")
+        #expect(try compacted.code == 0 && object(compacted.output)["running"] as? Bool == false, "\(compacted)")
+        #expect(server.stop() == 0)
+
+        let alone = try onym(store, "compact")
+        #expect(alone.code == 0 && alone.output.contains("running           no"), "\(alone)")
+        #expect(try onym(store, "changes", "--count", "2").output.split(separator: "\n").count == 2)
+        let follow = try onym(store, "changes", "--follow")
+        #expect(follow.code == 1 && follow.errors.contains("Nobody serves this store"), "\(follow)")
+    }
+}

@@ -1,0 +1,497 @@
+import Domain
+import Foundation
+import TestKit
+import Testing
+
+/// What somebody can do to Ada who has nothing but the keys that every app carries; then Mallory, who has a good token for
+/// herself. Where tokens are required: nothing. Each row names its attack.
+@Suite("Attacks on known users")
+struct AttackTests {
+    static let stores = StoreKind.allCases
+
+    struct Attack: Sendable {
+        let name: String
+        /// Whether a token is what it lacks; else it comes to nothing of Ada's.
+        let isRefused: Bool
+        let make: @Sendable (Scene, String?) throws -> Scene.Answer
+
+        init(
+            _ name: String, isRefused: Bool = true, _ make: @escaping @Sendable (Scene, String?) throws -> Scene.Answer
+        ) {
+            self.name = name
+            self.isRefused = isRefused
+            self.make = make
+        }
+    }
+
+    /// Makes each attack twice: with no token, and with Mallory's.
+    private func run(_ attacks: [Attack], _ scene: Scene) throws {
+        let before = try scene.ada()
+        #expect(before.joined().contains("ada-city") && before.joined().contains("ada-plan"))
+        for attack in attacks {
+            for (who, token) in [("nobody", nil), ("Mallory", scene.token("mallory"))] as [(String, String?)] {
+                let answer = try attack.make(scene, token)
+                #expect((400..<500).contains(answer.status) || !attack.isRefused, "\(attack.name), \(who): \(answer)")
+                #expect(answer.wantsToken || !attack.isRefused, "\(attack.name), \(who): \(answer)")
+                for text in Scene.privateTexts + [scene.mpid] {
+                    #expect(!answer.wire.body.contains(text), "\(attack.name), \(who): \(answer)")
+                }
+                #expect(try scene.ada() == before, "\(attack.name), \(who)")
+            }
+        }
+    }
+
+    @Test("where nobody asks for tokens the same calls are taken: docs/threat-model.md lists them", arguments: stores)
+    func open(_ kind: StoreKind) throws {
+        // What is refused there as well, for other reasons.
+        let refused = [
+            "link her identity to oneself", "have a user made of her identity",
+        ]
+        for attack in AttackTests.idsync + AttackTests.claim + AttackTests.access where attack.isRefused {
+            let scene = try Scene(kind, mode: nil)
+            let answer = try attack.make(scene, nil)
+            #expect((answer.status < 300) != refused.contains(attack.name), "\(attack.name): \(answer)")
+        }
+    }
+
+    /// A body that says Ada in every way that any call knows.
+    private static func everything(_ scene: Scene) -> String {
+        #"""
+        {"environment":"production","known_identities":{"customerid":"ada"},"identity_changes":[{"identity_type":"other",
+        "old_value":null,"new_value":"x"}],"mpid":"\#(scene.mpid)","user_identities":{"customerid":"ada"},
+        "user_attributes":{"city":"x"},"user_id":"ada","anonymous_id":"owl_anon_mallory","properties":{"a":"b"},
+        "bundle_id":"com.example.demo","message":"m","answers":{"q1":"x"},"attribution_token":"t","dev_mock":"attributed",
+        "client_event_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF","original_filename":"a","content_type":"text/plain",
+        "size_bytes":1,"sha256":"\#(String(repeating: "0", count: 64))","identity_id":"ada","anon_id":"QON_mallory",
+        "q_uid":"QON_ada","price":"1","currency":"usd","app_store_data":{"receipt":"\#(scene.receipt("t-x"))"},
+        "receipt":"\#(scene.receipt("t-x"))","purchase":{},"transactions":["\#(scene.receipt("t-x"))"],"id":"pro",
+        "external_id":"ada","events":[{"user_id":"ada","message":"m","level":"info","n":"e",
+        "session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}],"data":{"source_mpid":"\#(scene.mpid)",
+        "destination_mpid":"\#(scene.mpid)","start_unixtime_ms":1,"end_unixtime_ms":\#(scene.clock.now.milliseconds)}}
+        """#
+    }
+
+    @Test("every call that there is, with every client's key and all that names her", arguments: stores)
+    func sweep(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let before = try scene.ada()
+        let (credentials, mallory) = (scene.credentials, scene.token("mallory"))
+        let paths = try #require(
+            try scene.call("GET", "/openapi.json", nil, []).object["paths"] as? [String: [String: Any]])
+        var count = 0
+        for (pattern, operations) in paths.sorted(by: { $0.key < $1.key }) where !pattern.hasPrefix("/onym/") {
+            for id in pattern.contains("{id}") ? ["ada", "QON_ada", scene.mpid] : [""] {
+                var path = pattern
+                for (name, value) in [
+                    ("id", id), ("api_key", credentials.idsyncWebKey), ("mpid", scene.mpid), ("slug", "nps"),
+                    ("source", "apple-search-ads"), ("user_id", scene.mpid), ("install_id", scene.mpid),
+                    ("entitlement", "pro"),
+                ] { path = path.replacing("{\(name)}", with: value) }
+                #expect(!path.contains("{"), "\(path): say here what its parameter is")
+                path += "?user_id=ada&bundle_id=com.example.demo&identity_id=ada&device_user_id=QON_ada&data_mode=all"
+                for method in operations.keys.map({ $0.uppercased() }).sorted() {
+                    for fields in [
+                        [("x-mp-key", credentials.idsyncWebKey)],
+                        [("Authorization", "Bearer \(credentials.claimClientKey)")],
+                        [("Authorization", "Bearer test_\(credentials.entitlementsProjectKey)")],
+                    ] {
+                        for token in [nil, mallory] {
+                            let body = method == "GET" ? nil : AttackTests.everything(scene)
+                            let answer = try scene.call(method, path, body, token: token, fields)
+                            count += 1
+                            #expect(answer.status < 500, "\(method) \(path): \(answer)")
+                            for text in Scene.privateTexts + [scene.mpid] {
+                                #expect(!answer.wire.body.contains(text), "\(method) \(path): \(answer)")
+                            }
+                        }
+                    }
+                }
+            }
+            #expect(try scene.ada() == before, "\(pattern)")
+        }
+        #expect(count > 600)
+    }
+
+    // MARK: - IDSync
+
+    private static func body(_ more: String) -> String { #"{"environment":"production",\#(more)}"# }
+
+    private static func modify(_ scene: Scene, _ person: String, _ changes: String, _ token: String?) throws
+        -> Scene.Answer
+    {
+        try scene.web("/v1/\(person)/modify", body(#""identity_changes":[\#(changes)]"#), token: token)
+    }
+
+    private static func alias(_ scene: Scene, _ source: String, _ destination: String, _ token: String?) throws
+        -> Scene.Answer
+    {
+        let now = scene.clock.now.milliseconds
+        return try scene.web(
+            "/v1/identity/\(scene.credentials.idsyncWebKey)/alias",
+            """
+            {"request_type":"alias","environment":"production","data":{"source_mpid":"\(source)",\
+            "destination_mpid":"\(destination)","start_unixtime_ms":\(now - 1_000_000),"end_unixtime_ms":\(now)}}
+            """, token: token)
+    }
+
+    /// Somebody new whom nobody knows.
+    private static func stranger(_ scene: Scene) throws -> String {
+        try scene.identify(#"{"ios_idfv":"idfv-mallory"}"#).told("mpid")
+    }
+
+    static let idsync: [Attack] = [
+        Attack("identify as her customer id") { try $0.identify(#"{"customerid":"ada"}"#, token: $1) },
+        Attack("login as her customer id") { try $0.identify(#"{"customerid":"ada"}"#, "login", token: $1) },
+        Attack("logout to her customer id") { try $0.identify(#"{"customerid":"ada"}"#, "logout", token: $1) },
+        Attack("search for her customer id") { try $0.identify(#"{"customerid":"ada"}"#, "search", token: $1) },
+        Attack("look as her, writing nothing") {
+            try $0.identify(#"{"customerid":"ada"}"#, "identify?read_only=true&return_matches=true", token: $1)
+        },
+        Attack("identify as her with a device of one's own") {
+            try $0.identify(#"{"customerid":"ada","ios_idfv":"idfv-mallory"}"#, token: $1)
+        },
+        Attack("identify as both") { scene, token in
+            // One value of a type is all that a call can have: the last.
+            try scene.identify(#"{"customerid":"mallory","customerid":"ada"}"#, token: token)
+        },
+        Attack("identify by her e-mail address", isRefused: false) {
+            try $0.identify(#"{"email":"ada@x"}"#, token: $1)
+        },
+        Attack("identify by her device", isRefused: false) { try $0.identify(#"{"ios_idfv":"idfv-ada"}"#, token: $1) },
+        Attack("search for her e-mail address", isRefused: false) {
+            try $0.identify(#"{"email":"ada@x"}"#, "search", token: $1)
+        },
+        Attack("identify as a customer id that nobody has yet") {
+            try $0.identify(#"{"customerid":"grace"}"#, token: $1)
+        },
+        Attack("repeat her call by its request id") {
+            try $0.web(
+                "/v1/identify", body(#""request_id":"r-ada","known_identities":{"customerid":"ada"}"#), token: $1)
+        },
+        Attack("give her profile a device, by her MPID") {
+            try modify($0, $0.mpid, #"{"identity_type":"other","old_value":null,"new_value":"x"}"#, $1)
+        },
+        Attack("take her customer id away, by her MPID") {
+            try modify($0, $0.mpid, #"{"identity_type":"customerid","old_value":"ada","new_value":null}"#, $1)
+        },
+        Attack("have nothing changed, by her MPID") { try modify($0, $0.mpid, "", $1) },
+        Attack("take her customer id for oneself") {
+            try modify(
+                $0, try stranger($0), #"{"identity_type":"customerid","old_value":null,"new_value":"ada"}"#, $1)
+        },
+        Attack("take her e-mail address for oneself") {
+            try modify($0, try stranger($0), #"{"identity_type":"email","old_value":null,"new_value":"ada@x"}"#, $1)
+        },
+        Attack("alias her to oneself") { try alias($0, $0.mpid, try stranger($0), $1) },
+        Attack("alias oneself to her") { try alias($0, try stranger($0), $0.mpid, $1) },
+        Attack("upload events of hers, by her MPID") {
+            try $0.web(
+                "/v3/JS/\($0.credentials.idsyncWebKey)/events",
+                #"{"mpid":"\#($0.mpid)","user_attributes":{"city":"x"},"events":[{"n":"e","dt":4}]}"#, token: $1)
+        },
+        Attack("upload events of hers, by her customer id") {
+            try $0.web("/v2/events", #"{"user_identities":{"customerid":"ada"},"events":[{"n":"e"}]}"#, token: $1)
+        },
+        Attack("upload events of hers, by her customer id's number") {
+            try $0.web("/v2/events", #"{"ui":[{"n":1,"i":"ada"}],"events":[{"n":"e"}]}"#, token: $1)
+        },
+        Attack("upload events of hers among one's own") {
+            try $0.web(
+                "/v2/bulkevents",
+                #"[{"user_identities":{"other":"o"},"events":[{"n":"e"}]},{"mpid":"\#($0.mpid)","events":[{"n":"e"}]}]"#,
+                token: $1)
+        },
+        Attack("name her profile's MPID with one's own e-mail address") {
+            try $0.web(
+                "/v2/events", #"{"mpid":"\#($0.mpid)","user_identities":{"email":"m@x"},"events":[]}"#, token: $1)
+        },
+    ]
+
+    @Test("IDSync", arguments: stores, ["default", "profile_conversion"])
+    func idsync(_ kind: StoreKind, _ preset: String) throws {
+        let scene = try Scene(kind, preset: preset)
+        var attacks = AttackTests.idsync
+        // Where an address is anybody's, having it takes it from nobody.
+        if preset == "default" { attacks.removeAll { $0.name.contains("take her e-mail address") } }
+        try run(attacks, scene)
+    }
+
+    @Test("IDSync, where an address logs in, and where nothing does", arguments: stores)
+    func otherStrategies(_ kind: StoreKind) throws {
+        let link = try Scene(kind, preset: "profile_link")
+        try run(
+            [
+                Attack("identify by her e-mail address") { try $0.identify(#"{"email":"ada@x"}"#, token: $1) },
+                Attack("identify by her e-mail address, as an address that is one's name") { scene, _ in
+                    // A customer id that looks like an address is no address.
+                    try scene.identify(#"{"email":"ada@x"}"#, token: scene.token("ada@x"))
+                },
+                Attack("identify as oneself with her e-mail address") {
+                    try $0.identify(#"{"customerid":"mallory","email":"ada@x"}"#, token: $1)
+                },
+                Attack("take her e-mail address for oneself") {
+                    try AttackTests.modify(
+                        $0, try AttackTests.stranger($0),
+                        #"{"identity_type":"email","old_value":null,"new_value":"ada@x"}"#, $1)
+                },
+            ], link)
+        let best = try Scene(kind, preset: "best_match")
+        try run(
+            [
+                Attack("identify by her device") { try $0.identify(#"{"ios_idfv":"idfv-ada"}"#, token: $1) },
+                Attack("identify by her e-mail address") { try $0.identify(#"{"email":"ada@x"}"#, token: $1) },
+                Attack("search for her device") { try $0.identify(#"{"ios_idfv":"idfv-ada"}"#, "search", token: $1) },
+                Attack("upload events of hers, by her device") {
+                    try $0.web(
+                        "/v2/events", #"{"device_info":{"ios_idfv":"idfv-ada"},"events":[{"n":"e"}]}"#, token: $1)
+                },
+            ], best)
+    }
+
+    // MARK: - Claim
+
+    static let claim: [Attack] = [
+        Attack("claim something as her") {
+            try $0.claim(
+                "POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_mallory","user_id":"ada"}"#, token: $1)
+        },
+        Attack("set a property of hers") {
+            try $0.claim("POST", "/v1/identity/properties", #"{"user_id":"ada","properties":{"a":"b"}}"#, token: $1)
+        },
+        Attack("read her properties by setting none") {
+            try $0.claim("POST", "/v1/identity/properties", #"{"user_id":"ada","properties":{}}"#, token: $1)
+        },
+        Attack("read her properties by her anonymous id") {
+            try $0.claim("POST", "/v1/identity/properties", #"{"user_id":"owl_anon_ada","properties":{}}"#, token: $1)
+        },
+        Attack("set a property of hers by her anonymous id") {
+            try $0.claim(
+                "POST", "/v1/identity/properties", #"{"user_id":"owl_anon_ada","properties":{"a":"b"}}"#, token: $1)
+        },
+        Attack("say where she came from") {
+            try $0.claim(
+                "POST", "/v1/identity/attribution/apple-search-ads",
+                #"{"user_id":"ada","attribution_token":"t","dev_mock":"attributed"}"#, token: $1)
+        },
+        Attack("send events of hers", isRefused: false) { scene, token in
+            let answer = try scene.ingest(["ada"], token: token)
+            #expect(answer.object["accepted"] as? Int == 0 && answer.wire.body.contains("Onym-Identity-Token"))
+            return answer
+        },
+        Attack("announce an attachment of hers") {
+            try $0.claim(
+                "POST", "/v1/ingest/attachment",
+                #"""
+                {"client_event_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF","user_id":"ada","original_filename":"a.txt",
+                "content_type":"text/plain","size_bytes":1,"sha256":"\#(String(repeating: "0", count: 64))"}
+                """#, token: $1)
+        },
+        Attack("give feedback as her") {
+            try $0.claim("POST", "/v1/feedback", #"{"message":"m","user_id":"ada"}"#, token: $1)
+        },
+        Attack("read her answers") {
+            try $0.claim("GET", "/v1/questionnaires/nps?bundle_id=com.example.demo&user_id=ada", token: $1)
+        },
+        Attack("read her answers by her anonymous id") {
+            try $0.claim("GET", "/v1/questionnaires/nps?bundle_id=com.example.demo&user_id=owl_anon_ada", token: $1)
+        },
+        Attack("answer as her") {
+            try $0.claim(
+                "POST", "/v1/questionnaires/nps/responses",
+                #"{\#(Scene.bundle),"user_id":"ada","answers":{"q1":"x"}}"#, token: $1)
+        },
+        Attack("answer by her anonymous id") {
+            try $0.claim(
+                "POST", "/v1/questionnaires/nps/responses",
+                #"{\#(Scene.bundle),"user_id":"owl_anon_ada","answers":{"q1":"x"}}"#, token: $1)
+        },
+        Attack("keep her from being asked") {
+            try $0.claim(
+                "POST", "/v1/questionnaires/dismiss", #"{\#(Scene.bundle),"user_id":"ada"}"#, token: $1)
+        },
+        Attack("list what users have said", isRefused: false) { try $0.claim("GET", "/v1/feedback", token: $1) },
+        Attack("list attachments", isRefused: false) { try $0.claim("GET", "/v1/attachments", token: $1) },
+        Attack("list events", isRefused: false) { try $0.claim("GET", "/v1/events", token: $1) },
+    ]
+
+    @Test("Claim", arguments: stores)
+    func claim(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        try run(AttackTests.claim, scene)
+        // What Ada has claimed Mallory cannot: that was so without tokens, too.
+        let answer = try scene.claim(
+            "POST", "/v1/identity/claim", #"{"anonymous_id":"owl_anon_ada","user_id":"mallory"}"#,
+            token: scene.token("mallory"))
+        #expect(answer.status == 409, "\(answer)")
+    }
+
+    // MARK: - Entitlements
+
+    static let access: [Attack] = [
+        Attack("ask whose user she is") { try $0.access("GET", "/v3/identities/ada", token: $1) },
+        Attack("link her identity to oneself") {
+            try $0.access("POST", "/v3/identities/ada", #"{"user_id":"QON_mallory"}"#, token: $1)
+        },
+        Attack("have a user made of her identity") { try $0.access("POST", "/v3/identities/ada", "{}", token: $1) },
+        Attack("link an identity that nobody has yet") {
+            try $0.access("POST", "/v3/identities/grace", #"{"user_id":"QON_mallory"}"#, token: $1)
+        },
+        Attack("find her user, as older apps do") {
+            try $0.access("POST", "/v2/identities", #"{"anon_id":"QON_mallory","identity_id":"ada"}"#, token: $1)
+        },
+        Attack("read her user") { try $0.access("GET", "/v3/users/QON_ada", token: $1) },
+        Attack("read her access") { try $0.access("GET", "/v3/users/QON_ada/entitlements", token: $1) },
+        Attack("read her access, and why") {
+            try $0.access("GET", "/v3/users/QON_ada/entitlements?explain=true", token: $1)
+        },
+        Attack("read her access as her, signed in") {
+            try $0.access("GET", "/v3/users/QON_ada/entitlements?identity_id=ada", token: $1)
+        },
+        Attack("read her access on one's own install") {
+            try $0.access(
+                "GET", "/v3/users/QON_ada/entitlements", token: $1,
+                fields: [("Onym-Device-User", "QON_mallory"), ("Onym-Identity", "ada")])
+        },
+        Attack("read her properties") { try $0.access("GET", "/v3/users/QON_ada/properties", token: $1) },
+        Attack("set a property of hers") {
+            try $0.access("POST", "/v3/users/QON_ada/properties", #"[{"key":"a","value":"b"}]"#, token: $1)
+        },
+        Attack("tell of a purchase as her") { scene, token in
+            try scene.access("POST", "/v3/users/QON_ada/purchases", scene.purchase("t-new"), token: token)
+        },
+        Attack("restore as her") { scene, token in
+            try scene.access(
+                "POST", "/v3/users/QON_ada/restore", #"{"transactions":["\#(scene.receipt("t-new"))"]}"#, token: token)
+        },
+        Attack("look what a restore as her would do") { scene, token in
+            try scene.access(
+                "POST", "/v3/users/QON_ada/restore?dry_run=true", #"{"transactions":[]}"#, token: token)
+        },
+        Attack("start as her, as older apps do") {
+            try $0.access("POST", "/v1/user/init", #"{"q_uid":"QON_ada"}"#, token: $1)
+        },
+        Attack("restore as her, as older apps do") {
+            try $0.access("POST", "/v1/user/restore", #"{"q_uid":"QON_ada","history":[]}"#, token: $1)
+        },
+        Attack("buy as her, as older apps do") { scene, token in
+            try scene.access(
+                "POST", "/v1/user/purchase",
+                #"{"q_uid":"QON_ada","receipt":"\#(scene.receipt("t-new"))","purchase":{}}"#, token: token)
+        },
+        Attack("make her user anew", isRefused: false) { try $0.access("POST", "/v3/users/QON_ada", "{}", token: $1) },
+        Attack("give her access", isRefused: false) {
+            try $0.access("POST", "/v3/users/QON_ada/entitlements", #"{"id":"pro"}"#, token: $1)
+        },
+        Attack("take her access", isRefused: false) {
+            try $0.access("DELETE", "/v3/users/QON_ada/entitlements/pro", token: $1)
+        },
+        Attack("tell of her purchase as one's own, by a receipt that was overheard", isRefused: false) { scene, token in
+            try scene.access("POST", "/v3/users/QON_mallory/purchases", scene.purchase("t-ada"), token: token)
+        },
+    ]
+
+    @Test("Entitlements", arguments: stores)
+    func access(_ kind: StoreKind) throws { try run(AttackTests.access, try Scene(kind)) }
+
+    // MARK: - Erasing, administering, and going from one dialect to another
+
+    @Test("a client's key erases, merges, exports and administers nothing", arguments: stores)
+    func native(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let before = try scene.ada()
+        let credentials = scene.credentials
+        let calls = [
+            ("DELETE", "/people/\(scene.mpid)"), ("GET", "/people/\(scene.mpid)"), ("POST", "/merges"),
+            ("POST", "/people/\(scene.mpid)/export"), ("POST", "/people/\(scene.mpid)/identities"),
+            ("GET", "/signing-keys"), ("POST", "/signing-keys"), ("PUT", "/strategy"), ("GET", "/changes"),
+        ]
+        for key in [credentials.idsyncWebKey, credentials.claimClientKey, credentials.entitlementsProjectKey] {
+            for (method, path) in calls {
+                let answer = try scene.call(
+                    method, "/onym/v1\(path)", method == "GET" ? nil : "{}", token: scene.token("ada"),
+                    [("Authorization", "Bearer \(key)")])
+                #expect(answer.status == 401, "\(method) \(path): \(answer)")
+            }
+            let erasure = try scene.call(
+                "DELETE", "/users/\(scene.mpid)", token: scene.token("ada"), [("Authorization", "Bearer \(key)")])
+            #expect(erasure.status == 401, "\(erasure)")
+        }
+        #expect(try scene.ada() == before)
+    }
+
+    @Test("who is watched in one dialect gets nowhere by another that asks for nothing", arguments: stores)
+    func acrossDialects(_ kind: StoreKind) throws {
+        let scene = try Scene(kind, mode: #"{"idsync":"require","claim":"off"}"#)
+        try scene.administer("PUT", "/strategy", #"{"same_user_id":true}"#)
+        let before = try scene.administer("GET", "/people/\(scene.mpid)").wire.body
+        // Ada herself was claimed before; this user is new, and IDSync knows one of that name.
+        let login = #"{"environment":"production","known_identities":{"customerid":"grace"}}"#
+        let grace = try scene.backEnd("/v1/login", login).told("mpid")
+        let claim = #"{"anonymous_id":"owl_anon_mallory","user_id":"grace"}"#
+        #expect(try scene.claim("POST", "/v1/identity/claim", claim).status == 200)
+        #expect(try scene.administer("GET", "/people/\(grace)").object["members"] as? [String] == [grace])
+        #expect(try scene.administer("GET", "/people/\(scene.mpid)").wire.body == before)
+        // With a token it is one and the same, where both are not yet linked.
+        #expect(try scene.backEnd("/v1/login", login.replacing("grace", with: "hedy")).status == 200)
+        let proven = claim.replacing("grace", with: "hedy").replacing("mallory", with: "hedy")
+        #expect(try scene.claim("POST", "/v1/identity/claim", proven, token: scene.token("hedy")).status == 200)
+        let hedy = try scene.administer("GET", "/people/claim_user_id:hedy")
+        #expect((hedy.object["members"] as? [String])?.count == 3, "\(hedy)")
+    }
+
+    // MARK: - Linking
+
+    @Test("an install's token, or the app's secret, links and erases nobody else", arguments: stores)
+    func linking(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let credentials = scene.credentials
+        func server(_ method: String, _ path: String, _ json: String) throws -> Scene.Answer {
+            try scene.call(method, path, json, [("Authorization", "Bearer \(credentials.linkingKey)")])
+        }
+        func install(_ external: String) throws -> Scene.Answer {
+            let code = try server("POST", "/users/auth-code", #"{"external_id":"\#(external)"}"#)
+            return try scene.call(
+                "POST", "/sdk/users",
+                """
+                {"authentication_code":"\(code.told("authentication_code"))",\
+                "install_key":"\(UUID().uuidString)","device":{"class":"phone"}}
+                """, [])
+        }
+        let (ada, mallory) = (try install("ada"), try install("mallory"))
+        #expect(ada.status == 201 && mallory.status == 201, "\(ada) \(mallory)")
+        let before = try scene.administer("GET", "/people/linking_external_id:ada").wire.body
+        let own = [("Authorization", "Bearer \(mallory.told("token"))")]
+        let rows: [(String, String, String, String?, [(String, String)])] = [
+            ("erase her", "DELETE", "/users/\(ada.told("user_id"))", nil, own),
+            (
+                "link her id to one's own install", "POST", "/v2/users/\(mallory.told("install_id"))/link",
+                #"{"external_id":"ada"}"#, own
+            ),
+            ("ask for a code of hers", "POST", "/users/auth-code", #"{"external_id":"ada"}"#, own),
+            ("ask for a code without a key", "POST", "/users/auth-code", #"{"external_id":"ada"}"#, []),
+            (
+                "link by a code that was made up", "POST", "/sdk/users/link",
+                #"{"authentication_code":"\#(String(repeating: "a", count: 128))"}"#, own
+            ),
+            (
+                "begin by a code that was made up", "POST", "/sdk/users",
+                #"{"authentication_code":"\#(String(repeating: "a", count: 128))","install_key":"\#(UUID().uuidString)"}"#,
+                []
+            ),
+            (
+                "bring a token for her to a call that takes none", "GET", "/sdk/person", nil,
+                [("Authorization", "Bearer \(scene.token("ada"))")]
+            ),
+            (
+                "bring her refresh token with a letter changed", "POST", "/sdk/token",
+                #"{"grant_type":"refresh_token","refresh_token":"B\#(ada.told("refresh_token").dropFirst())"}"#, []
+            ),
+        ]
+        for (name, method, path, json, fields) in rows {
+            let answer = try scene.call(method, path, json, fields)
+            #expect((400..<500).contains(answer.status), "\(name): \(answer)")
+            #expect(!answer.wire.body.contains(ada.told("user_id")), "\(name): \(answer)")
+            #expect(try scene.administer("GET", "/people/linking_external_id:ada").wire.body == before, "\(name)")
+        }
+    }
+}

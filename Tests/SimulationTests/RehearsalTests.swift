@@ -1,0 +1,311 @@
+import Domain
+import Engine
+import TestKit
+import Testing
+
+/// Calls by chance under some rules; then the journal is rehearsed under others. What comes of it is what a fresh store
+/// holds that was given the same calls under the other rules from the start.
+@Suite("The journal rehearsed under other rules")
+struct RehearsalTests {
+    static let seeds = Soak.seeds(40)
+    /// So many histories for each seed.
+    private static let histories: UInt64 = 25
+
+    @Test("comes to what a fresh store comes to", arguments: seeds)
+    func equalsFreshStore(_ seed: UInt64) throws {
+        for number in 0..<RehearsalTests.histories {
+            let kind: StoreKind = number == 0 ? .sqlite : .memory
+            let history = RehearsedHistory(kind, seed: seed &* 1000 + number)
+            try history.play()
+            let hint = "ONYM_SEED=\(seed), history \(number):\n\(history.told.joined(separator: "\n"))"
+            let rehearsal = try history.rehearse()
+            let (would, fresh) = (history.reading(of: rehearsal), try history.readingOfFreshStore())
+            let differing = zip(would, fresh).filter { $0 != $1 }
+            if !differing.isEmpty || would.count != fresh.count {
+                Issue.record("\(hint)\n\(differing.map { "would: \($0.0), fresh: \($0.1)" }.joined(separator: "\n"))")
+                return
+            }
+            let difference = rehearsal.difference
+            let expected = history.expected()
+            #expect(difference.split == expected.split && difference.joined == expected.joined, "\(hint)")
+            #expect(difference.elsewhere == expected.elsewhere && difference.refused == expected.refused, "\(hint)")
+        }
+    }
+
+    @Test("is no different under the rules that hold", arguments: StoreKind.allCases)
+    func sameRules(_ kind: StoreKind) throws {
+        let history = RehearsedHistory(kind, seed: 7, rules: .same)
+        try history.play()
+        let difference = try history.rehearse().difference
+        #expect(difference.elsewhere == 0 && difference.refused == 0)
+        #expect(difference.split == 0 && difference.joined == 0 && difference.accessMoved == 0)
+        #expect(difference.peopleNow == difference.peopleThen && difference.peopleNow > 0)
+    }
+
+    @Test("calls of which an older journal keeps too little are counted, and nothing is made of them")
+    func unknown() throws {
+        let fixture = try StoreFixture(.memory)
+        let rehearsal = Rehearsal(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
+        let answers: [(JournalEntry.Kind, Reply)] = [
+            (.recordPurchase, .access(.purchased(user: "u", isNew: true))),
+            (.accessIdentity, .access(.identified(identity: "i", user: "u"))),
+            (.resetInstall, .linking(.reset(nil))),
+        ]
+        for (number, (kind, reply)) in answers.enumerated() {
+            rehearsal.take(
+                RecordedCall(
+                    sequence: JournalSequence(rawValue: Int64(number + 2)), at: fixture.clock.now,
+                    project: World.project,
+                    key: nil, requestID: "r", kind: kind, person: PersonID(rawValue: 5), inputs: [],
+                    answer: .reply(reply), facts: []))
+        }
+        let difference = rehearsal.difference
+        #expect(difference.access.unknown == 2 && difference.installs.unknown == 1)
+        #expect(difference.access.calls == 0 && difference.installs.calls == 0)
+    }
+}
+
+/// A store under some rules and a fresh one under others, with the same calls.
+private final class RehearsedHistory {
+    enum Rules { case same, other }
+
+    private let live: StoreFixture
+    private let fresh: StoreFixture
+    private let proposed: Strategy
+    private var generator: SeededGenerator
+    /// Who somebody of the one store is in the other, by the call that came to it last: an app sends what it was told.
+    private var current: [PersonID: PersonID] = [:]
+    private var home: [PersonID: PersonID] = [:]
+    private var pairs: Set<[PersonID]> = []
+    private var merges: [(live: MergeID, fresh: MergeID?)] = []
+    private var elsewhere = 0
+    private var refused = 0
+    private(set) var told: [String] = []
+
+    private static let types: [IdentityType] = [.customerID, .email, .other, .iosIDFV, .pushToken]
+
+    init(_ kind: StoreKind, seed: UInt64, rules: Rules = .other) {
+        generator = SeededGenerator(seed: seed)
+        guard let live = try? StoreFixture(kind, seed: seed), let fresh = try? StoreFixture(.memory, seed: seed) else {
+            preconditionFailure("A store cannot be made.")
+        }
+        (self.live, self.fresh) = (live, fresh)
+        let (first, second) = (RehearsedHistory.rules(&generator), RehearsedHistory.rules(&generator))
+        guard (try? live.set(.edit(first))) != nil,
+            (try? fresh.set(.edit(rules == .same ? first : second))) != nil
+        else { preconditionFailure("Rules that were made by chance do not work.") }
+        proposed = fresh.strategies.current.strategy
+        told = [first, second].map {
+            "\(String(describing: $0.preset)) limits \($0.limits?.count ?? 0) shared \($0.sharedDevicePeople ?? 0) joins \($0.joinsSameUserIDs ?? false)"
+        }
+    }
+
+    private static func rules(_ generator: inout SeededGenerator) -> StrategyEdit {
+        var edit = StrategyEdit()
+        edit.preset = [.default, .profileConversion, .profileLink, .profileIsolation, .bestMatch]
+            .randomElement(using: &generator)
+        edit.hierarchy = [.customerID, .email, .other, .iosIDFV]
+        if generator.oneIn(3) { edit.limits = [.email: 1] }
+        if generator.oneIn(3) { edit.sharedDevicePeople = 2 }
+        edit.joinsSameUserIDs = generator.oneIn(3)
+        return edit
+    }
+
+    // MARK: - Playing
+
+    func play() throws {
+        for _ in 0..<40 { try step() }
+    }
+
+    private func step() throws {
+        let people = current.keys.sorted()
+        func person(_ generator: inout SeededGenerator) -> PersonID? { people.randomElement(using: &generator) }
+        switch Int.random(in: 0..<20, using: &generator) {
+        case 0..<11:
+            let occasion = [Identify.Occasion.start, .login, .logout].randomElement(using: &generator) ?? .start
+            let names = names()
+            try call { .identify(Identify(occasion, identities: names($0))) }
+        case 11..<15:
+            guard let person = person(&generator) else { return }
+            let type = RehearsedHistory.types.randomElement(using: &generator) ?? .email
+            let (old, new) = (value(), value())
+            let hasOld = generator.oneIn(2)
+            try call { fixture in
+                let item = Modify.Item(
+                    type, old: hasOld ? fixture.identity(type, old) : nil, new: fixture.identity(type, new))
+                return .modify(Modify(person: who(person, in: fixture), items: [item]))
+            }
+        case 15:
+            let (number, user) = (value(), value())
+            try call { fixture in
+                let anonymous = fixture.identity(.claimAnonymousID, number)
+                return .claim(Claim(anonymous: anonymous, user: fixture.identity(.claimUserID, user)))
+            }
+        case 16:
+            guard let from = person(&generator), let into = person(&generator) else { return }
+            try call {
+                .mergePeople(MergePeople(from: who(from, in: $0), into: who(into, in: $0), reason: nil))
+            }
+        case 17:
+            guard let merge = merges.randomElement(using: &generator) else { return }
+            try call { fixture in
+                let id = fixture === live ? merge.live : merge.fresh ?? MergeID(rawValue: 1)
+                return .undoMerge(UndoMerge(id, reason: nil))
+            }
+        case 18:
+            guard let person = person(&generator) else { return }
+            let (type, value) = (RehearsedHistory.types.randomElement(using: &generator) ?? .email, value())
+            let attaches = generator.oneIn(2)
+            try call { fixture in
+                let (identity, person) = (fixture.identity(type, value), who(person, in: fixture))
+                return attaches
+                    ? .attachIdentity(AttachIdentity(identity, to: person, reason: nil))
+                    : .detachIdentity(DetachIdentity(identity, from: person, reason: nil))
+            }
+        default:
+            let value = value()
+            try call { .releaseDevice(ReleaseDevice($0.identity(.iosIDFV, value), reason: nil)) }
+        }
+    }
+
+    private func names() -> (StoreFixture) -> [Identity] {
+        var names: [(IdentityType, String)] = []
+        while names.isEmpty {
+            for type in RehearsedHistory.types where generator.oneIn(3) { names.append((type, value())) }
+        }
+        return { fixture in names.map { fixture.identity($0.0, $0.1) } }
+    }
+
+    private func value() -> String { "v\(Int.random(in: 0..<5, using: &generator))" }
+
+    private func who(_ person: PersonID, in fixture: StoreFixture) -> PersonID {
+        fixture === live ? person : current[person] ?? PersonID(rawValue: 0)
+    }
+
+    /// Makes a call in the one store and, if the journal has it then, in the other.
+    private func call(_ command: (StoreFixture) -> Command) throws {
+        let before = live.changes
+        let known = live.store.counts.people
+        let answer = live.process([command(live)])[0]
+        guard live.changes > before, case .success(let reply) = answer else {
+            // It counts as no call, and takes as long.
+            fresh.clock.advance(milliseconds: 10)
+            return
+        }
+        told.append("\(RehearsedHistory.short(command(live))): \(reply)")
+        let madeSomebody = live.store.counts.people > known
+        let knownThere = fresh.store.counts.people
+        let other = fresh.process([command(fresh)])[0]
+        told.append("    there \(RehearsedHistory.short(command(fresh))): \(other)")
+        if case .merged(let merge) = reply {
+            var id: MergeID?
+            if case .success(.merged(let merge)) = other { id = merge.id }
+            merges.append((merge.id, id))
+        }
+        guard case .success(let otherReply) = other else {
+            if reply.isDecidedByRules { refused += 1 }
+            return
+        }
+        guard let was = reply.seen, let would = otherReply.seen else { return }
+        if reply.isDecidedByRules {
+            let isElsewhere =
+                madeSomebody
+                ? fresh.store.counts.people == knownThere : home[was].map { $0 != would } ?? false
+            if isElsewhere { elsewhere += 1 }
+        }
+        pairs.insert([was, would])
+        if home[was] == nil { home[was] = would }
+        current[was] = would
+    }
+
+    private static func short(_ command: Command) -> String {
+        switch command {
+        case .identify(let call):
+            "\(call.occasion) \(call.identities.map { "\($0.type.name)=\($0.value)" })"
+        case .modify(let call):
+            "modify \(call.person) \(call.items)"
+        case .claim(let claim): "claim \(claim.anonymous.value) \(claim.user.value)"
+        default: "\(command)"
+        }
+    }
+
+    // MARK: - Rehearsing
+
+    func rehearse() throws -> Rehearsal {
+        let rehearsal = Rehearsal(proposed, for: World.project, live.store.directory, hash: live.store.hash)
+        try live.store.read { snapshot throws(StoreFault) in
+            var last = JournalSequence.zero
+            while true {
+                let page = try snapshot.calls(after: last, limit: 7)
+                for call in page { rehearsal.take(call) }
+                guard let end = page.last else { return }
+                last = end.sequence
+            }
+        }
+        return rehearsal
+    }
+
+    /// Who holds what, and who is one with whom; people go by when they were made.
+    func reading(of rehearsal: Rehearsal) -> [String] {
+        let people = rehearsal.everybody
+        return reading(people, rehearsal.root) { rehearsal.holders(of: live.identity($0, $1)) }
+    }
+
+    func readingOfFreshStore() throws -> [String] {
+        try fresh.store.read { snapshot throws(StoreFault) in
+            var people: Set<PersonID> = []
+            for call in try snapshot.calls(after: .zero, limit: 10_000) {
+                for case .personMade(let person) in call.facts { people.insert(person) }
+            }
+            return reading(people.sorted(), snapshot.root) { snapshot.holders(of: fresh.identity($0, $1).key) }
+        }
+    }
+
+    private func reading(
+        _ people: [PersonID], _ root: (PersonID) -> PersonID, _ holders: (IdentityType, String) -> [PersonID]
+    ) -> [String] {
+        var numbers: [PersonID: Int] = [:]
+        for (number, person) in people.enumerated() { numbers[person] = number }
+        var lines = people.map { "\(numbers[$0] ?? -1) is \(numbers[root($0)] ?? -1)" }
+        for type in RehearsedHistory.types + [.claimAnonymousID, .claimUserID] {
+            for value in 0..<5 {
+                let holders = holders(type, "v\(value)").map { numbers[$0] ?? -1 }.sorted()
+                lines.append("\(type.name) v\(value): \(holders)")
+            }
+        }
+        return lines
+    }
+
+    /// What the calls and their answers say of the difference.
+    func expected() -> (split: Int, joined: Int, elsewhere: Int, refused: Int) {
+        var (parts, wholes): ([PersonID: Set<PersonID>], [PersonID: Set<PersonID>]) = ([:], [:])
+        for pair in pairs {
+            let (from, to) = (root(pair[0], live), root(pair[1], fresh))
+            parts[from, default: []].insert(to)
+            wholes[to, default: []].insert(from)
+        }
+        return (
+            parts.values.count { $0.count > 1 }, wholes.values.count { $0.count > 1 }, elsewhere, refused
+        )
+    }
+
+    private func root(_ person: PersonID, _ fixture: StoreFixture) -> PersonID {
+        (try? fixture.store.read { snapshot throws(StoreFault) in snapshot.root(of: person) }) ?? person
+    }
+}
+
+extension StoreFixture {
+    fileprivate func identity(_ type: IdentityType, _ value: String) -> Identity {
+        Identity(type, value, in: World.project, hash: store.hash)
+    }
+}
+
+extension Reply {
+    /// Whether the rules say what comes of such a call.
+    fileprivate var isDecidedByRules: Bool {
+        switch self {
+        case .identified, .modified, .identityAttached, .identityDetached, .deviceReleased: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import Domain
+import StorePostgres
+import TestKit
+import Testing
+
+@Suite("The doctor of databases", .enabled(if: PostgresCluster.absence == nil, "PostgreSQL is not installed."))
+struct DoctorTests {
+    /// A healthy store that something is done to.
+    private func findings(after sql: String) throws -> [Finding] {
+        let fixture = try StoreFixture.patient(.postgres)
+        let settings = try #require(fixture.schema)
+        if !sql.isEmpty {
+            _ = try PostgresCluster.shared.get().run("SET search_path = \(settings.schema); \(sql)")
+        }
+        var looked: [String] = []
+        let findings = try PostgresDoctor(settings) { looked.append($0) }.examine()
+        #expect(looked.isEmpty == findings.contains { $0.code == "hash_key" })
+        return findings
+    }
+
+    @Test("finds nothing in a healthy store")
+    func healthy() throws {
+        #expect(try findings(after: "") == [])
+    }
+
+    @Test(
+        "finds what must never be",
+        arguments: [
+            ("DELETE FROM settings WHERE name = 'hash_key'", "hash_key"),
+            ("DELETE FROM journal WHERE sequence = 5", "journal_gap"),
+            ("UPDATE journal SET at = 0 WHERE sequence = 5", "journal_time"),
+            ("UPDATE journal SET kind = 200 WHERE sequence = 5", "journal_kind"),
+            ("UPDATE state SET link = link + 1", "state"),
+            ("UPDATE state SET people = people - 1", "state"),
+            ("UPDATE people SET project = 99 WHERE id = (SELECT min(id) FROM people)", "person_project"),
+            ("UPDATE people SET id = -5 WHERE id = (SELECT min(id) FROM people)", "person_id"),
+            ("UPDATE people SET made_by = 0", "person_origin"),
+            ("UPDATE people SET is_merged = false", "person_merged"),
+            ("DELETE FROM people WHERE id = (SELECT min(id) FROM people)", "link_person"),
+            ("UPDATE links SET type = 250 WHERE id = 3", "link_type"),
+            ("UPDATE links SET value = '' WHERE id = 3", "link_value"),
+            ("UPDATE links SET value = 'x' WHERE id = 3", "link_hash"),
+            ("UPDATE links SET made_by = 0 WHERE id = 3", "link_origin"),
+            ("UPDATE links SET made_by = 9, ended_by = 8 WHERE id = 3", "link_end"),
+            (
+                """
+                UPDATE links SET (type, value, hash) = (SELECT type, value, hash FROM links WHERE id = 1) WHERE id = 4
+                """, "link_unique"
+            ),
+            (
+                "INSERT INTO links SELECT 1000, person, type, hash, value, made_by FROM links WHERE id = 2",
+                "link_twice"
+            ),
+            ("UPDATE strategies SET document = ''", "strategy_document"),
+            ("UPDATE rows SET kind = 250 WHERE id = 2", "row_kind"),
+            ("UPDATE rows SET person = 77 WHERE id = 2", "row_person"),
+            ("UPDATE rows SET previous = 1 WHERE id = 4", "row_chain"),
+            ("UPDATE rows SET previous = 3 WHERE id = 3", "row_chain"),
+            ("UPDATE rows SET made_by = 999 WHERE id = 3", "row_origin"),
+            ("UPDATE row_counts SET count = count + 1", "row_counts"),
+            ("DELETE FROM row_counts", "row_counts"),
+            ("UPDATE documents SET kind = 250", "document_kind"),
+            ("UPDATE documents SET person = 77", "document_person"),
+            ("UPDATE documents SET made_by = 0", "document_origin"),
+            ("UPDATE merges SET rule = 250", "merge_rule"),
+            ("UPDATE merges SET destination = 77", "merge_person"),
+            ("UPDATE merges SET made_by = 0", "merge_origin"),
+            ("INSERT INTO merges SELECT id + 1, source, destination, rule, made_by FROM merges", "merge_twice"),
+            ("INSERT INTO merges SELECT id + 1, destination, source, rule, made_by FROM merges", "merge_circle"),
+        ])
+    func finds(_ sql: String, _ code: String) throws {
+        #expect(try findings(after: sql).map(\.code).contains(code))
+    }
+
+    @Test("describes the first few of many alike, and counts the rest")
+    func counts() throws {
+        let links = try findings(after: "UPDATE links SET made_by = 0 WHERE id <= 9").filter {
+            $0.code == "link_origin"
+        }
+        #expect(links.count == 6)
+        #expect(links.first?.description == "Link 1 was made by journal row 0, which is not there.")
+        #expect(links.last?.description == "… and 4 more of these.")
+    }
+
+    @Test("says that there is no store")
+    func absent() throws {
+        let settings = try PostgresCluster.shared.get().newSchema()
+        let fault = #expect(throws: StoreFault.self) { try PostgresDoctor(settings) { _ in }.examine() }
+        #expect(fault?.kind == .notFound)
+    }
+}

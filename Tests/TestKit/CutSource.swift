@@ -1,0 +1,27 @@
+package import Domain
+
+/// A store that can no longer be read when so many rows of it were read.
+package final class CutSource: TableSource {
+    private let whole: any TableSource
+    private var left: Int
+    package private(set) var isCut = false
+
+    package init(_ whole: any TableSource, after rows: Int) {
+        self.whole = whole
+        left = rows
+    }
+
+    package var hashKey: Hash128 { whole.hashKey }
+
+    package func count(of table: StoredTable) throws(StoreFault) -> Int { try whole.count(of: table) }
+
+    package func records(
+        of table: StoredTable, after key: [Int64], limit: Int
+    ) throws(StoreFault) -> [StoredRecord] {
+        let records = try whole.records(of: table, after: key, limit: limit)
+        left -= records.count
+        isCut = left < 0
+        if isCut { throw StoreFault(.inputOutput, "The test has cut it short.") }
+        return records
+    }
+}

@@ -1,0 +1,25 @@
+import Domain
+
+extension StoreFixture {
+    /// A healthy store with a little of everything, for doctors to look at.
+    package static func patient(_ kind: StoreKind) throws -> StoreFixture {
+        let fixture = try StoreFixture(kind)
+        var edit = StrategyEdit()
+        edit.preset = .profileLink
+        for number in 0..<20 {
+            _ = try fixture.identify([.customerID: "c\(number)", .email: "e\(number / 2)@x", .iosIDFV: "d\(number)"])
+        }
+        try fixture.set(.edit(edit))
+        let people = try ["c0", "c1"].map { try fixture.identify([.customerID: $0]).person }
+        for person in people {
+            let rows = (0..<2).map { _ in Row(.event, at: fixture.clock.now, body: Array("{}".utf8)) }
+            let attributes = [Attributes.Write("plan", Array(#""pro""#.utf8))]
+            _ = try fixture.process(
+                .ingest(Ingest(person: person, identities: [], attributes: attributes, rows: rows)))
+        }
+        _ = try fixture.process(.mergePeople(MergePeople(from: people[0], into: people[1])))
+        fixture.fold()
+        _ = try fixture.identify([.customerID: "last"])
+        return fixture
+    }
+}
