@@ -3,7 +3,8 @@
 # make check   what CI runs: everything here but bench and soak
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
 # make bench   measures, beside nginx
-.PHONY: run build test check lint imports test-release test-threads fuzz smoke soak bench format clean
+# make docs    makes pages of the SDK's catalogue
+.PHONY: run build test check lint imports test-release test-threads fuzz smoke soak bench format clean docs surface
 
 RELEASE = .build/release
 DATA ?= data
@@ -24,10 +25,10 @@ test:
 	Tools/run-tests
 
 # The tests come last: a run ends in what they say.
-check: lint imports fuzz test-threads test-release smoke test
+check: lint imports fuzz test-threads test-release smoke surface docs test
 
 lint:
-	swift format lint --strict --recursive Sources Tests Package.swift
+	swift format lint --strict --recursive Sources Tests Examples Package.swift
 
 # A target imports what it declares, and nothing else.
 imports:
@@ -45,7 +46,7 @@ test-threads:
 	@Tools/setup tests
 	swift build --build-tests --sanitize thread --scratch-path .build-threads
 	ONYM_STORES=memory,sqlite Tools/run-tests --sanitize thread --scratch-path .build-threads \
-		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|PostgresTests|DialectIDSyncTests|TelemetryTests|GatewayTests|OutboundTests|DialectClaimTests|DialectEntitlementsTests|DialectLinkingTests|SignedIdentityTests'
+		--filter 'ThreadsTests|HTTPServerTests|EngineTests|StoreSQLiteTests|PostgresTests|DialectIDSyncTests|TelemetryTests|GatewayTests|OutboundTests|DialectClaimTests|DialectEntitlementsTests|DialectLinkingTests|SignedIdentityTests|OnymTests|OnymMParticleTests|OnymOwlTests|OnymQonversionTests|OnymSentianceTests'
 
 fuzz:
 	@Tools/setup
@@ -54,6 +55,13 @@ fuzz:
 # The built program, from nothing to a first answer.
 smoke: build
 	Tools/smoke $(RELEASE)/onym
+
+# What apps of the SDK would miss since the last release.
+surface:
+	Tools/surface
+
+docs:
+	Tools/docs
 
 soak:
 	@Tools/setup bench
@@ -66,7 +74,7 @@ bench:
 	Benchmarks/run
 
 format:
-	swift format --in-place --recursive Sources Tests Package.swift
+	swift format --in-place --recursive Sources Tests Examples Package.swift
 
 clean:
-	rm -rf .build .build-threads .build-fuzz
+	rm -rf .build .build-threads .build-fuzz .build-docs

@@ -28,6 +28,35 @@ func ring(_ name: String, _ imports: [Target.Dependency] = [], notes: [String] =
     .target(name: name, dependencies: imports, exclude: notes, swiftSettings: settings)
 }
 
+/// The SDK is for others to build, who may not build with unsafe flags, nor are to be stopped by the warnings of a platform that
+/// we do not build on.
+let clientSettings: [SwiftSetting] = [
+    .strictMemorySafety(.when(platforms: [.linux])),
+    .treatAllWarnings(as: .error, .when(platforms: [.linux])),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+/// A part of the SDK: Foundation, and nothing of the server.
+func client(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: imports, swiftSettings: clientSettings)
+}
+
+/// An app of one facade.
+func example(_ name: String, _ facade: Target.Dependency) -> Target {
+    .executableTarget(
+        name: "example-\(name.lowercased())", dependencies: [facade, "Onym"], path: "Examples/\(name)",
+        swiftSettings: [.treatAllWarnings(as: .error), .enableUpcomingFeature("ExistentialAny")])
+}
+
+/// The tests of a facade, which hold an app's code as its vendor's pages have it: that names `Error` without `any`.
+func facadeTests(_ name: String) -> Target {
+    .testTarget(
+        name: "\(name)Tests", dependencies: [.target(name: name), "ClientKit", "Onym"],
+        swiftSettings: [.treatAllWarnings(as: .error), .enableUpcomingFeature("InternalImportsByDefault")])
+}
+
 /// The tests of one target, which mirror its sources.
 func tests(_ name: String, _ imports: [Target.Dependency] = [], files: [String] = []) -> Target {
     .testTarget(
@@ -37,7 +66,14 @@ func tests(_ name: String, _ imports: [Target.Dependency] = [], files: [String] 
 
 let package = Package(
     name: "onym",
-    products: [],
+    platforms: [.macOS(.v15), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
+    products: [
+        .library(name: "Onym", targets: ["Onym"]),
+        .library(name: "OnymMParticle", targets: ["OnymMParticle"]),
+        .library(name: "OnymOwl", targets: ["OnymOwl"]),
+        .library(name: "OnymQonversion", targets: ["OnymQonversion"]),
+        .library(name: "OnymSentiance", targets: ["OnymSentiance"]),
+    ],
     targets: [
         // C libraries: a module map and what Swift cannot import.
         .systemLibrary(name: "CLinux", path: "Sources/CLinux"),
@@ -56,8 +92,12 @@ let package = Package(
         // What the benchmarks compare with: the engine and the store without HTTP.
         .executableTarget(
             name: "bench-store",
-            dependencies: ["Domain", "Engine", "StoreSQLite"], path: "Benchmarks/Store",
+            dependencies: ["Domain", "Engine", "Postgres", "StorePostgres", "StoreSQLite"], path: "Benchmarks/Store",
             swiftSettings: testSettings),
+
+        // What the SDK costs an app.
+        .executableTarget(
+            name: "bench-sdk", dependencies: ["Onym"], path: "Benchmarks/SDK", swiftSettings: testSettings),
 
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
         ring("Domain"),
@@ -114,6 +154,19 @@ let package = Package(
         ring("StorePostgres", ["Domain", "Postgres", "Threads"], notes: ["DESIGN.md"]),
         ring("StoreSQLite", ["CLinux", "Domain", "SQLite", "Threads"], notes: ["DESIGN.md"]),
 
+        // The SDK, and its facades for apps that already speak to one of four vendors.
+        client("Onym"),
+        client("OnymMParticle", ["Onym"]),
+        client("OnymOwl", ["Onym"]),
+        client("OnymQonversion", ["Onym"]),
+        client("OnymSentiance", ["Onym"]),
+
+        // Apps that show what the facades do, step by step.
+        example("IDSync", "OnymMParticle"),
+        example("Claim", "OnymOwl"),
+        example("Entitlements", "OnymQonversion"),
+        example("Linking", "OnymSentiance"),
+
         // Mechanisms: each does one technical thing and knows nothing of identity.
         ring("ByteText"),
         ring("CivilTime", ["ByteText"]),
@@ -160,9 +213,21 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "StorePostgres", "TestKit", "Threads", "onym",
+                "Domain", "Onym", "StorePostgres", "TestKit", "Threads", "example-claim", "example-entitlements",
+                "example-idsync",
+                "example-linking", "onym", "sdk-host",
             ],
             exclude: ["Clients"], swiftSettings: testSettings),
+        .target(
+            name: "ClientKit", dependencies: ["Onym", "TestKit"], path: "Tests/ClientKit", swiftSettings: testSettings),
+        // An app of the SDK that tests kill.
+        .executableTarget(
+            name: "sdk-host", dependencies: ["Onym"], path: "Tests/SDKHost", swiftSettings: testSettings),
+        tests("Onym", ["ClientKit", "Compression", "TestKit"]),
+        facadeTests("OnymMParticle"),
+        facadeTests("OnymOwl"),
+        facadeTests("OnymQonversion"),
+        facadeTests("OnymSentiance"),
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),

@@ -1,0 +1,37 @@
+import Foundation
+import OnymOwl
+
+// An app that was written for OwlMetry: what happens before its user is known is the user's afterwards.
+//
+//     swift run example-claim http://127.0.0.1:8080 <client key> [bundle id]
+
+let words = CommandLine.arguments
+guard words.count >= 3 else {
+    print("usage: example-claim <endpoint> <client key> [bundle id]")
+    exit(2)
+}
+let bundleID = words.count > 3 ? words[3] : "com.example.demo"
+try Owl.configure(endpoint: words[1], apiKey: words[2], bundleID: bundleID, attributionEnabled: false) {
+    $0.folder = FileManager.default.temporaryDirectory.appending(path: "onym-example-\(UUID().uuidString)")
+    $0.environment = .development
+}
+print("nobody yet: \(Owl.currentUserId?.prefix(9) ?? "")…")
+Owl.info("Opened", screenName: "Home", attributes: ["from": "the example"])
+Owl.step("signup")
+Owl.setUser("example-user")
+print("somebody: \(Owl.currentUserId ?? "")")
+Owl.setUserProperties(["plan": "pro"])
+let operation = Owl.startOperation("checkout")
+Owl.info("Bought")
+operation.complete()
+do {
+    try await Owl.flush()
+    print("sent: everything")
+    let id = try await Owl.sendFeedback(message: "It works.", name: "Ada")
+    print("feedback: \(id.isEmpty ? "no id" : "taken")")
+} catch {
+    print("sent: not yet, \(error)")
+}
+Owl.clearUser()
+print("nobody again: \(Owl.currentUserId?.prefix(9) ?? "")…")
+await Owl.shutdown()

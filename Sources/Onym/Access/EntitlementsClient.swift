@@ -1,0 +1,482 @@
+package import Foundation
+
+/// The client of the Entitlements dialect (spec/entitlements.md 3). There are two that count: the device, which keeps its first
+/// user for ever, and who is logged in on it.
+package final class EntitlementsClient: DialectClient, @unchecked Sendable {
+    package enum Call: Equatable, Sendable {
+        case userInfo
+        case identify(String)
+        case entitlements
+        case restore([String], String?)
+    }
+
+    package enum Outcome: Sendable {
+        case user(AccessUser)
+        case entitlements([String: Entitlement])
+        case restored([RestoredPurchase])
+
+        var user: AccessUser? { if case .user(let user) = self { user } else { nil } }
+        var entitlements: [String: Entitlement]? { if case .entitlements(let list) = self { list } else { nil } }
+        var restored: [RestoredPurchase]? { if case .restored(let list) = self { list } else { nil } }
+    }
+
+    private let key: String
+    private var configuration: Configuration { runtime.configuration }
+
+    // What is kept.
+    private var device = ""
+    private var current = ""
+    private var identity: String?
+    private var isCreated = false
+    private var isOptedOut = false
+    /// What was answered last, by who was logged in; nobody is an empty text.
+    private var cache: [String: Cached] = [:]
+
+    private let queue: CallQueue<Call, Outcome>
+    /// Rises with each change of who it is. What began before does not count after.
+    private var epoch = 0
+    /// When the server was last asked in this process, by who was logged in.
+    private var asked: [String: Date] = [:]
+    /// How often the server has been told of something that gives access.
+    private var grants = 0
+    private var buyers: [Int64: @Sendable (Result<Void, OnymError>) -> Void] = [:]
+
+    /// For so long an answer is not asked for again.
+    package static let freshness: TimeInterval = 300
+    /// For so long an answer counts without a network, as far as it has not expired.
+    package static let lifetime: TimeInterval = 30 * 86_400
+    /// Of so many who were logged in, the answers are kept.
+    private static let cacheLimit = 10
+    private static let property = "p"
+    private static let purchase = "b"
+
+    private struct Cached {
+        var at: Date
+        var list: JSON
+    }
+
+    package init(_ runtime: Runtime, key: String) throws(FileFault) {
+        // The world of developers is that of the same key with a word before it (spec/entitlements.md 1.1).
+        let isSandbox = runtime.configuration.environment == .development && !key.hasPrefix("test_")
+        self.key = isSandbox ? "test_\(key)" : key
+        var callback: (@escaping @Sendable () -> Void) -> Void = { _ in }
+        queue = CallQueue { callback($0) }
+        var state: JSON = .null
+        try super.init("entitlements", runtime) { if case .state(let kept) = $0 { state = kept } }
+        callback = { [unowned self] in call($0) }
+        device = state["device"]?.text ?? ""
+        current = state["current"]?.text ?? device
+        identity = state["identity"]?.text
+        isCreated = state["created"]?.bool ?? false
+        isOptedOut = state["out"]?.bool ?? false
+        for (name, entry) in state["cache"]?.members ?? [:] {
+            cache[name] = Cached(at: Date(milliseconds: entry["t"]?.integer ?? 0), list: entry["l"] ?? .array([]))
+        }
+        if device.isEmpty {
+            device = runtime.keepsake("entitlements.user", newUser)
+            current = device
+        }
+        save()
+        queue.run = { [unowned self] in run($0) }
+        if mailbox.count > 0 { deliverSoon() }
+    }
+
+    private func newUser() -> String { "QON_\(runtime.digits(1))" }
+
+    package override var kept: JSON {
+        .sparse([
+            "device": .string(device), "current": .string(current), "identity": .optional(identity),
+            "created": .bool(isCreated), "out": .bool(isOptedOut),
+            "cache": .object(cache.mapValues { ["t": .integer($0.at.milliseconds), "l": $0.list] }),
+        ])
+    }
+
+    package override var isOut: Bool { enter { isOptedOut } }
+    package var user: AccessUser { enter { userNow } }
+    private var userNow: AccessUser { AccessUser(id: current, deviceID: device, identityID: identity) }
+
+    // MARK: - Calls
+
+    package func perform(_ job: Call, _ completion: @escaping CallQueue<Call, Outcome>.Completion) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            if case .identify(let id) = job, id.isEmpty || id.utf8.count > 255 {
+                return call { completion(.failure(.refused(.invalid("an identity has 1 to 255 bytes")))) }
+            }
+            queue.add(job, configuration.overlap, completion)
+        }
+    }
+
+    package func logout() {
+        enter {
+            guard !isShutDown, !isOptedOut else { return }
+            // What was asked for before the logout is not to undo it.
+            epoch += 1
+            queue.close(.refused(.superseded))
+            become(device, nil)
+        }
+    }
+
+    package override func setOptedOut(_ isOut: Bool) {
+        enter {
+            guard isOut != isOptedOut, !isShutDown else { return }
+            isOptedOut = isOut
+            guard isOut else { return save() }
+            epoch += 1
+            queue.close(.refused(.optedOut))
+            endBuyers(.refused(.optedOut))
+            device = newUser()
+            (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
+            configuration.keepsakes?.keep(nil, as: "entitlements.user")
+            wipe(.optedOut)
+        }
+    }
+
+    package override func close(_ error: OnymError) {
+        queue.close(error)
+        endBuyers(error)
+    }
+
+    package override var droppable: Set<String> { [EntitlementsClient.property] }
+
+    /// What buyers have bought goes on waiting; they hear now how it stands.
+    package override func held(_ error: OnymError) { endBuyers(error) }
+
+    private func endBuyers(_ error: OnymError) {
+        let ended = buyers.sorted { $0.key < $1.key }.map(\.value)
+        buyers = [:]
+        for completion in ended { call { completion(.failure(error)) } }
+    }
+
+    private func run(_ call: Call) {
+        if case .identify(let id) = call, id == identity { return finish(.success(.user(userNow))) }
+        if case .entitlements = call, let known = fresh { return finish(.success(.entitlements(known))) }
+        ensureUser { [unowned self] result in
+            if case .failure(let error) = result {
+                if case .entitlements = call { return finish(fallBack(error)) }
+                return finish(.failure(error))
+            }
+            switch call {
+            case .userInfo: finish(.success(.user(userNow)))
+            case .identify(let id): identify(id)
+            case .entitlements: fetch()
+            case .restore(let receipts, let strategy): restore(receipts, strategy)
+            }
+        }
+    }
+
+    private func finish(_ result: Result<Outcome, OnymError>) { queue.finish(result) }
+
+    /// Sends a request; the answer counts only if it is still the same who asked.
+    private func ask(_ request: HTTPRequest, then: @escaping (Result<HTTPAnswer, OnymError>) -> Void) {
+        let epoch = epoch
+        exchange(request) { [unowned self] result in if epoch == self.epoch { then(result) } }
+    }
+
+    // MARK: - The device's user
+
+    private func ensureUser(_ then: @escaping (Result<Void, OnymError>) -> Void) {
+        if isCreated { return then(.success(())) }
+        ask(creation) { [unowned self] result in
+            switch result.flatMap({ $0.object }) {
+            case .success:
+                created()
+                then(.success(()))
+            // An answer was lost on the way: it is there already (spec/entitlements.md, decision 7).
+            case .failure(.http(let failure)) where failure.status == 422:
+                ask(request("GET", "/v3/users/\(device.escaped)")) { [unowned self] result in
+                    let found = result.flatMap { $0.object }
+                    if case .success = found { created() }
+                    then(found.map { _ in })
+                }
+            case .failure(let error): then(.failure(error))
+            }
+        }
+    }
+
+    private var creation: HTTPRequest {
+        let environment = configuration.environment == .production ? "prod" : "sandbox"
+        return request("POST", "/v3/users/\(device.escaped)", ["environment": .string(environment)])
+    }
+
+    private func created() {
+        guard !isCreated else { return }
+        isCreated = true
+        save()
+        if mailbox.count > 0 { deliver() }
+    }
+
+    // MARK: - Identify
+
+    private func identify(_ id: String) {
+        ask(request("GET", path(id))) { [unowned self] result in
+            switch result.flatMap(EntitlementsClient.owner) {
+            case .success(let owner): identified(id, owner)
+            case .failure(.http(let failure)) where failure.status == 404: link(id)
+            case .failure(let error): finish(.failure(error))
+            }
+        }
+    }
+
+    private func link(_ id: String) {
+        ask(request("POST", path(id), ["user_id": .string(device)])) { [unowned self] result in
+            switch result.flatMap(EntitlementsClient.owner) {
+            case .success(let owner): identified(id, owner)
+            case .failure(.http(let failure)) where failure.status == 422 || failure.status == 409: look(id)
+            case .failure(let error): finish(.failure(error))
+            }
+        }
+    }
+
+    /// Somebody was quicker, or this device's user is another's already.
+    private func look(_ id: String) {
+        ask(request("GET", path(id))) { [unowned self] result in
+            switch result.flatMap(EntitlementsClient.owner) {
+            case .success(let owner): identified(id, owner)
+            case .failure(.http(let failure)) where failure.status == 404:
+                ask(request("POST", path(id), [:])) { [unowned self] result in
+                    switch result.flatMap(EntitlementsClient.owner) {
+                    case .success(let owner): identified(id, owner)
+                    case .failure(let error): finish(.failure(error))
+                    }
+                }
+            case .failure(let error): finish(.failure(error))
+            }
+        }
+    }
+
+    private func identified(_ id: String, _ owner: String) {
+        // Others that wait were asked for after this one, and belong to whom it leads to.
+        epoch += 1
+        become(owner, id)
+        finish(.success(.user(userNow)))
+    }
+
+    private func become(_ user: String, _ id: String?) {
+        let (old, oldIdentity) = (current, identity)
+        (current, identity) = (user, id)
+        save()
+        if old != current { runtime.announce(.userChanged(from: old, to: current)) }
+        if old != current || oldIdentity != identity { runtime.announce(.accessChanged) }
+    }
+
+    private func path(_ identity: String) -> String { "/v3/identities/\(identity.escaped)" }
+
+    private static func owner(_ answer: HTTPAnswer) -> Result<String, OnymError> {
+        answer.object.flatMap { body in
+            guard let owner = body["user_id"]?.text, !owner.isEmpty else { return .failure(answer.malformed) }
+            return .success(owner)
+        }
+    }
+
+    // MARK: - Entitlements
+
+    private var cacheKey: String { identity ?? "" }
+
+    /// What was answered a moment ago, unless something of it has expired since.
+    private var fresh: [String: Entitlement]? {
+        let now = runtime.time.now
+        guard let at = asked[cacheKey], (0..<EntitlementsClient.freshness).contains(now.timeIntervalSince(at)),
+            let cached = cache[cacheKey]
+        else { return nil }
+        let list = EntitlementsClient.read(cached.list)
+        let hasExpired = list.values.contains { $0.isActive && ($0.expires.map { $0 <= now } ?? false) }
+        return hasExpired ? nil : list
+    }
+
+    private func fetch(isAgain: Bool = false) {
+        let grants = grants
+        ask(request("GET", "/v3/users/\(current.escaped)/entitlements")) { [unowned self] result in
+            switch result.flatMap({ answer in answer.object.map { ($0, answer) } }) {
+            case .success((let body, let answer)):
+                guard let list = body["data"], list.elements != nil else {
+                    return finish(fallBack(answer.malformed))
+                }
+                keep(list)
+                // Something was bought while the server looked.
+                if grants != self.grants { asked[cacheKey] = nil }
+                finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))
+            // The server has lost the user, and is told of it anew.
+            case .failure(.http(let failure)) where failure.status == 404 && current == device && !isAgain:
+                isCreated = false
+                ensureUser { [unowned self] result in
+                    if case .failure(let error) = result { return finish(fallBack(error)) }
+                    fetch(isAgain: true)
+                }
+            case .failure(let error): finish(fallBack(error))
+            }
+        }
+    }
+
+    private func keep(_ list: JSON) {
+        let now = runtime.time.now
+        let isChanged = cache[cacheKey]?.list != list
+        asked[cacheKey] = now
+        cache[cacheKey] = Cached(at: now, list: list)
+        while cache.count > EntitlementsClient.cacheLimit,
+            let oldest = cache.min(by: { ($0.value.at, $0.key) < ($1.value.at, $1.key) })
+        {
+            cache[oldest.key] = nil
+        }
+        save()
+        if isChanged { runtime.announce(.accessChanged) }
+    }
+
+    /// Without a network, what was known last counts, for the one who was logged in then.
+    private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
+        guard error.isPassing, let cached = cache[cacheKey],
+            runtime.time.now.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+        else { return .failure(error) }
+        return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
+    }
+
+    /// With each that has expired by now not active any more. A clock that was set back brings nothing back: it is later than
+    /// when the server answered.
+    private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
+        let now = max(runtime.time.now, since)
+        return list.mapValues { entitlement in
+            var entitlement = entitlement
+            if let expires = entitlement.expires, expires <= now { entitlement.isActive = false }
+            return entitlement
+        }
+    }
+
+    private static func read(_ list: JSON) -> [String: Entitlement] {
+        var table: [String: Entitlement] = [:]
+        for entry in list.elements ?? [] {
+            guard let id = entry["id"]?.text else { continue }
+            let subscription = entry["product"]?["subscription"]
+            table[id] = Entitlement(
+                id: id, isActive: entry["active"]?.bool ?? false, started: date(entry["started"]),
+                expires: date(entry["expires"]), source: entry["source"]?.text ?? "unknown",
+                productID: entry["product"]?["product_id"]?.text, renewState: subscription?["renew_state"]?.text,
+                period: subscription?["current_period_type"]?.text)
+        }
+        return table
+    }
+
+    /// Seconds; 0 is for ever.
+    private static func date(_ seconds: JSON?) -> Date? {
+        guard let seconds = seconds?.integer, seconds != 0 else { return nil }
+        return Date(timeIntervalSince1970: Double(seconds))
+    }
+
+    // MARK: - Restore, purchases, properties
+
+    private func restore(_ receipts: [String], _ strategy: String?) {
+        let body: JSON = .sparse([
+            "transactions": .array(receipts.map(JSON.string)), "strategy": .optional(strategy),
+        ])
+        ask(request("POST", "/v3/users/\(current.escaped)/restore", body)) { [unowned self] result in
+            switch result.flatMap({ $0.object }) {
+            case .success(let body):
+                asked[cacheKey] = nil
+                grants += 1
+                finish(.success(.restored((body["transactions"]?.elements ?? []).map(EntitlementsClient.restored))))
+            case .failure(let error): finish(.failure(error))
+            }
+        }
+    }
+
+    private static func restored(_ entry: JSON) -> RestoredPurchase {
+        RestoredPurchase(
+            transactionID: entry["transaction_id"]?.text, productID: entry["product_id"]?.text,
+            outcome: entry["outcome"]?.text ?? "invalid",
+            others: ((entry["from"] ?? entry["by"])?.elements ?? []).compactMap(\.text))
+    }
+
+    package func purchase(_ purchase: Purchase, _ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            var body = purchase.store
+            body["price"] = .string(purchase.price)
+            body["currency"] = .string(purchase.currency)
+            body["purchased"] = .integer(purchase.purchased.milliseconds / 1000)
+            let content: JSON = ["p": .object(body), "d": .string(device), "i": .string(identity ?? "")]
+            guard let letter = post(EntitlementsClient.purchase, of: current, content.bytes) else {
+                return call { completion(.failure(.storage("the purchase could not be kept"))) }
+            }
+            buyers[letter.number] = completion
+            if let error = tryNow(), buyers.removeValue(forKey: letter.number) != nil {
+                call { completion(.failure(error)) }
+            }
+        }
+    }
+
+    package func setProperties(_ properties: [String: String]) {
+        enter {
+            guard !isShutDown, !isOptedOut, !properties.isEmpty else { return }
+            post(EntitlementsClient.property, of: current, JSON.texts(properties).bytes)
+            deliverSoon()
+        }
+    }
+
+    // MARK: - Requests
+
+    private func request(_ method: String, _ path: String, _ json: JSON? = nil) -> HTTPRequest {
+        request(method, path, json, device, identity ?? "")
+    }
+
+    /// The view of whoever looks, to the letter (spec/entitlements.md, decision 3).
+    private func request(
+        _ method: String, _ path: String, _ json: JSON?, _ device: String, _ identity: String
+    ) -> HTTPRequest {
+        let fields = ["Authorization": "Bearer \(key)", "Onym-Device-User": device, "Onym-Identity": identity]
+        return HTTPRequest(method, configuration.endpoint, path, fields, json: json)
+    }
+
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+        guard let first = letters.first else { return nil }
+        guard isCreated else {
+            return Delivery(
+                count: 0, request: creation,
+                accept: { [unowned self] answer in
+                    if case .failure(let error) = answer.object { return .failure(error) }
+                    created()
+                    return .success(0)
+                },
+                forgives: { [unowned self] failure in
+                    if failure.status == 422 { created() }
+                    return failure.status == 422
+                })
+        }
+        return first.kind == EntitlementsClient.purchase ? purchaseDelivery(first) : propertyDelivery(letters)
+    }
+
+    private func purchaseDelivery(_ letter: Mailbox.Letter) -> Delivery {
+        let content = mailbox.content(of: letter)
+        var request = request(
+            "POST", "/v3/users/\(letter.owner.escaped)/purchases", content?["p"] ?? .object([:]),
+            content?["d"]?.text ?? device, content?["i"]?.text ?? "")
+        request.fields["Idempotency-Key"] = mailbox.uuid(of: letter)
+        let number = letter.number
+        return Delivery(
+            count: 1, request: request,
+            accept: { [unowned self] answer in
+                if case .failure(let error) = answer.object { return .failure(error) }
+                asked = [:]
+                grants += 1
+                if let buyer = buyers.removeValue(forKey: number) { call { buyer(.success(())) } }
+                runtime.announce(.accessChanged)
+                return .success(0)
+            },
+            failed: { [unowned self] error in
+                if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
+            })
+    }
+
+    private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+        guard let first = letters.first else { return nil }
+        let run = letters.prefix { $0.kind == first.kind && $0.owner == first.owner }
+        var properties: [String: String] = [:]
+        for content in mailbox.contents(of: run) { properties.merge(content?.texts ?? [:]) { $1 } }
+        let body = properties.sorted { $0.key < $1.key }.map { name, value -> JSON in
+            ["key": .string(name), "value": .string(value)]
+        }
+        return Delivery(
+            count: run.count, request: request("POST", "/v3/users/\(first.owner.escaped)/properties", .array(body)),
+            accept: { answer in answer.object.map { $0["propertyErrors"]?.elements?.count ?? 0 } })
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+
+/// What is asked and told once, and not kept: feedback, questionnaires, files (spec/claim.md 3.1).
+extension ClaimClient {
+    package typealias Ends<Value> = @Sendable (Result<Value, OnymError>) -> Void
+
+    private func ask(_ completion: @escaping Ends<JSON>, _ request: @autoclosure () -> HTTPRequest) {
+        enter {
+            if let refusal { return call { completion(.failure(.refused(refusal))) } }
+            let end = owe(completion)
+            exchange(request()) { result in end(result.flatMap { $0.object }) }
+        }
+    }
+
+    /// Who and where, as far as each of these calls has it.
+    private var place: [String: JSON] {
+        ["bundle_id": .string(bundleID), "user_id": .string(owner), "session_id": .string(session)]
+    }
+
+    /// With what is known of the device.
+    private func body(_ members: [String: JSON]) -> JSON {
+        .object(facts.merging(place) { $1 }.filter { $0.value != .null }.merging(members) { $1 })
+    }
+
+    /// Sends feedback. Answers its id.
+    package func sendFeedback(_ message: String, name: String?, email: String?, _ completion: @escaping Ends<String>) {
+        var members: [String: JSON] = ["message": .string(message)]
+        members["submitter_name"] = name.map(JSON.string)
+        members["submitter_email"] = email.map(JSON.string)
+        ask({ completion($0.map { $0["id"]?.text ?? "" }) }, request("/v1/feedback", body(members)))
+    }
+
+    // MARK: - Questionnaires
+
+    /// Asks whether the user is asked, and what.
+    package func questionnaire(_ slug: String, isForced: Bool, _ completion: @escaping Ends<JSON>) {
+        ask(
+            completion,
+            request(
+                "/v1/questionnaires/\(slug.escaped)?bundle_id=\(bundleID.escaped)&user_id=\(owner.escaped)"
+                    + (isForced ? "&force=true" : ""), nil, "GET"))
+    }
+
+    /// Sends answers. Answers whether all are there now.
+    package func answer(
+        _ slug: String, _ answers: [String: JSON], isComplete: Bool, _ completion: @escaping Ends<Bool>
+    ) {
+        let members: [String: JSON] = ["answers": .object(answers), "is_complete": .bool(isComplete)]
+        ask(
+            { completion($0.map { $0["was_submitted"]?.bool ?? false }) },
+            request("/v1/questionnaires/\(slug.escaped)/responses", body(members)))
+    }
+
+    /// Keeps the user from being asked anything.
+    package func dismissQuestionnaires(_ completion: @escaping Ends<Void>) {
+        ask(
+            { completion($0.map { _ in }) },
+            request("/v1/questionnaires/dismiss", .object(place.filter { $0.key != "session_id" })))
+    }
+
+    // MARK: - Files
+
+    /// So long may a file be under way: for so long the server waits for it.
+    private static let uploadSeconds: TimeInterval = 15 * 60
+    private static let uploadAttempts = 2
+
+    /// Sends files that go with an event. They are read and summed up where nobody waits.
+    func attach(_ attachments: [Attachment], to letter: Mailbox.Letter) {
+        let event = mailbox.uuid(of: letter)
+        outside { [weak self] in
+            Task.detached {
+                for attachment in attachments {
+                    let bytes = attachment.read()
+                    let sum = (try? bytes.get()).map { hexadecimal(SHA256.digest($0)) } ?? ""
+                    self?.enter {
+                        switch bytes {
+                        case .failure(let reason): self?.runtime.announce(.dropped(1, reason))
+                        // Nothing is nothing to send.
+                        case .success(let bytes) where bytes.isEmpty: break
+                        case .success(let bytes):
+                            self?.reserve(attachment, bytes, sum, event, letter.owner, 1)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private func reserve(
+        _ attachment: Attachment, _ bytes: [UInt8], _ sum: String, _ event: String, _ owner: String, _ attempt: Int
+    ) {
+        guard refusal == nil else { return }
+        let fail: (OnymError) -> Void = { [unowned self] error in
+            guard error.isPassing, attempt < ClaimClient.uploadAttempts else {
+                return runtime.announce(.dropped(1, .refused(error)))
+            }
+            later(delay(after: attempt, error)) { client in
+                (client as? ClaimClient)?.reserve(attachment, bytes, sum, event, owner, attempt + 1)
+            }
+        }
+        let body: JSON = [
+            "client_event_id": .string(event), "user_id": .string(owner),
+            "original_filename": .string(attachment.name), "content_type": .string(attachment.contentType),
+            "size_bytes": .integer(Int64(bytes.count)), "sha256": .string(sum),
+            "is_dev": .bool(configuration.device.isDevelopment),
+        ]
+        exchange(request("/v1/ingest/attachment", body)) { [unowned self] result in
+            let id = result.flatMap { answer in
+                answer.object.flatMap { $0["attachment_id"]?.text.map(Result.success) ?? .failure(answer.malformed) }
+            }
+            switch id {
+            case .failure(let error): fail(error)
+            case .success(let id):
+                var upload = request("/v1/ingest/attachment/\(id.escaped)", nil, "PUT")
+                (upload.body, upload.isCompressible) = (bytes, false)
+                upload.fields["Content-Type"] = "application/octet-stream"
+                exchange(upload, within: ClaimClient.uploadSeconds) { result in
+                    if case .failure(let error) = result.flatMap({ $0.object }) { fail(error) }
+                }
+            }
+        }
+    }
+}

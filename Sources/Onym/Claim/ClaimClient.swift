@@ -1,0 +1,392 @@
+import Foundation
+
+/// The client of the Claim dialect (spec/claim.md 3.1).
+///
+/// What is logged and what is claimed goes the same way, one after the other: so all that was logged before a user was known
+/// is with the server before it is told who that was.
+package final class ClaimClient: DialectClient, @unchecked Sendable {
+    private let key: String
+    let bundleID: String
+    let session: String
+    var configuration: Configuration { runtime.configuration }
+
+    // What is kept.
+    private var anonymous = ""
+    private var user: String?
+    private(set) var isOptedOut = false
+    package override var isOut: Bool { enter { isOptedOut } }
+    private var isCaptured = false
+    private var pendings = 0
+
+    private var captures: [@Sendable (Result<AttributionOutcome, OnymError>) -> Void] = []
+    private var capture = 0
+    private var isTokenAwaited = false
+    private var repeats: [Int: (count: Int, since: Date)] = [:]
+
+    package static let prefix = "owl_anon_"
+    /// So often is an ad network asked that knows nothing yet (spec/claim.md 3.1).
+    package static let pendingLimit = 5
+    /// So often in one launch is a server asked that fails.
+    private static let attempts = 5
+    private static let eventsPerBatch = 100
+    private static let claim = "c"
+    private static let properties = "p"
+
+    package init(_ runtime: Runtime, key: String, bundleID: String) throws(FileFault) {
+        (self.key, self.bundleID, session) = (key, bundleID, runtime.uuid())
+        var state: JSON = .null
+        try super.init("claim", runtime) { if case .state(let kept) = $0 { state = kept } }
+        anonymous = state["anonymous"]?.text ?? ""
+        user = state["user"]?.text
+        isOptedOut = state["out"]?.bool ?? false
+        isCaptured = state["captured"]?.bool ?? false
+        pendings = Int(state["pendings"]?.integer ?? 0)
+        if anonymous.isEmpty { anonymous = runtime.keepsake("claim.anonymous", newAnonymous) }
+        save()
+        // The claim of a former launch may have been lost on the way.
+        if let user, !isOptedOut { postClaim(user) }
+        if mailbox.count > 0 { deliverSoon() }
+    }
+
+    package override var kept: JSON {
+        .sparse([
+            "anonymous": .string(anonymous), "user": .optional(user), "out": .bool(isOptedOut),
+            "captured": .bool(isCaptured), "pendings": .integer(Int64(pendings)),
+        ])
+    }
+
+    private func newAnonymous() -> String { ClaimClient.prefix + runtime.uuid().uppercased() }
+
+    /// The user of whatever happens now: known, or not yet.
+    package var currentUser: String { enter { user ?? anonymous } }
+    package var anonymousUser: String { enter { anonymous } }
+    package var sessionID: String { session }
+
+    // MARK: - Who it is
+
+    package func setUser(_ id: String) -> Result<Void, OnymError> {
+        enter {
+            if isShutDown { return .failure(.refused(.shutDown)) }
+            if isOptedOut { return .failure(.refused(.optedOut)) }
+            guard !id.isEmpty, id.utf16.count <= 255, !id.hasPrefix(ClaimClient.prefix), !id.utf8.contains(0) else {
+                return .failure(
+                    .refused(.invalid("a user id has 1 to 255 characters and does not begin with owl_anon_")))
+            }
+            let old = user ?? anonymous
+            user = id
+            save()
+            if old != id { runtime.announce(.userChanged(from: old, to: id)) }
+            postClaim(id)
+            return .success(())
+        }
+    }
+
+    private func postClaim(_ id: String) {
+        // A claim that still waits says it already, if nobody else came after it.
+        if let last = mailbox.letters.last(where: { $0.kind == ClaimClient.claim }), last.owner == id,
+            mailbox.content(of: last)?["anonymous_id"]?.text == anonymous
+        {
+            return deliver()
+        }
+        post(ClaimClient.claim, of: id, JSON.object(["anonymous_id": .string(anonymous)]).bytes)
+        deliver()
+    }
+
+    /// - Parameter isNew: whether what follows is somebody else's. If not, the server goes on giving it to the last user.
+    package func clearUser(newAnonymous isNew: Bool) {
+        enter {
+            guard !isShutDown, !isOptedOut else { return }
+            let old = user ?? anonymous
+            user = nil
+            if isNew {
+                anonymous = newAnonymous()
+                configuration.keepsakes?.keep(anonymous, as: "claim.anonymous")
+            }
+            save()
+            if old != anonymous { runtime.announce(.userChanged(from: old, to: anonymous)) }
+        }
+    }
+
+    package override func setOptedOut(_ isOut: Bool) {
+        enter {
+            guard isOut != isOptedOut, !isShutDown else { return }
+            isOptedOut = isOut
+            guard isOut else { return save() }
+            user = nil
+            anonymous = newAnonymous()
+            configuration.keepsakes?.keep(nil, as: "claim.anonymous")
+            (isCaptured, pendings) = (false, 0)
+            endCaptures(.failure(.refused(.optedOut)))
+            wipe(.optedOut)
+        }
+    }
+
+    package override func close(_ error: OnymError) { endCaptures(.failure(error)) }
+
+    package override var droppable: Set<String> { ["e", ClaimClient.properties] }
+
+    // MARK: - Events and properties
+
+    package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = []) {
+        var body = body
+        body.removeLast()
+        body += ",\"x\":\"".utf8
+        body += session.utf8
+        body += "\"}".utf8
+        let fingerprint = ClaimClient.fingerprint(event)
+        enter {
+            guard !isOptedOut, !isShutDown, !isRepeated(fingerprint) else { return }
+            if let letter = postEvent(of: owner, body), !attachments.isEmpty { attach(attachments, to: letter) }
+        }
+    }
+
+    /// Whose it is what happens now.
+    var owner: String { user ?? anonymous }
+
+    /// What refuses any call.
+    var refusal: Refusal? { isShutDown ? .shutDown : isOptedOut ? .optedOut : nil }
+
+    /// What apps of the vendor see of themselves in their events.
+    package func live(_ phase: LifeCyclePhase) {
+        switch phase {
+        case .background: note("sdk:app_backgrounded")
+        case .foreground: note("sdk:app_foregrounded")
+        case .termination: break
+        }
+    }
+
+    private func note(_ name: String) {
+        let event = Event(name)
+        log(event, event.body)
+    }
+
+    /// The same again and again is a fault of the app: of one event, ten a minute are enough (spec/claim.md 3.1).
+    private func isRepeated(_ fingerprint: Int) -> Bool {
+        let now = runtime.time.now
+        if repeats.count >= 1000 { repeats.removeAll() }
+        var entry = repeats[fingerprint] ?? (0, now)
+        // A clock that was set back is no reason to wait for it.
+        if !(0..<60).contains(now.timeIntervalSince(entry.since)) { entry = (0, now) }
+        entry.count += 1
+        repeats[fingerprint] = entry
+        return entry.count > 10
+    }
+
+    /// What two events have in common that say the same: all but where in the code they were made.
+    private static func fingerprint(_ event: Event) -> Int {
+        var hasher = Hasher()
+        hasher.combine(event.name)
+        hasher.combine(event.level)
+        hasher.combine(event.screen)
+        var attributes = 0
+        for (name, value) in event.attributes where name.utf8.first != UInt8(ascii: "_") {
+            var hasher = Hasher()
+            hasher.combine(name)
+            hasher.combine(value)
+            // The order of a dictionary's entries says nothing.
+            attributes ^= hasher.finalize()
+        }
+        hasher.combine(attributes)
+        return hasher.finalize()
+    }
+
+    /// Sets properties of the current user; an empty text removes one.
+    package func setProperties(_ properties: [String: String]) {
+        enter {
+            guard !isOptedOut, !isShutDown, !properties.isEmpty else { return }
+            post(ClaimClient.properties, of: user ?? anonymous, JSON.texts(properties).bytes)
+            deliver()
+        }
+    }
+
+    // MARK: - Attribution
+
+    package func captureAttribution(_ completion: @escaping @Sendable (Result<AttributionOutcome, OnymError>) -> Void) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            if isCaptured { return call { completion(.success(.captured)) } }
+            guard let tokens = configuration.attributionTokens ?? PlatformTokens.available else {
+                return call { completion(.failure(.refused(.unavailable))) }
+            }
+            captures.append(completion)
+            guard captures.count == 1 else { return }
+            capture += 1
+            isTokenAwaited = true
+            // Whoever asks is whose it is, at every try.
+            let (number, owner) = (capture, user ?? anonymous)
+            outside { [weak self] in
+                Task.detached {
+                    let token = try? await tokens.token()
+                    self?.enter { self?.submit(token, of: owner, number, 0) }
+                }
+            }
+            later(configuration.timeout) { client in
+                guard let client = client as? ClaimClient, client.capture == number, client.isTokenAwaited else {
+                    return
+                }
+                client.endCaptures(.failure(.refused(.appFailed)))
+            }
+        }
+    }
+
+    package func resetCapture() {
+        enter {
+            (isCaptured, pendings) = (false, 0)
+            save()
+        }
+    }
+
+    private func submit(_ token: String?, of owner: String, _ number: Int, _ count: Int) {
+        guard number == capture, !captures.isEmpty, !isShutDown else { return }
+        isTokenAwaited = false
+        guard let token else { return endCaptures(.failure(.refused(.unavailable))) }
+        let body: JSON = ["user_id": .string(owner), "attribution_token": .string(token)]
+        exchange(request("/v1/identity/attribution/apple-search-ads", body)) { [unowned self] result in
+            guard number == capture else { return }
+            switch result.flatMap({ $0.object }) {
+            case .success(let answer): submitted(answer, of: owner)
+            // The server may have been told already.
+            case .failure(let error) where error.isPassing && count + 1 < ClaimClient.attempts:
+                later(delay(after: count + 1, error)) { client in
+                    (client as? ClaimClient)?.submit(token, of: owner, number, count + 1)
+                }
+            case .failure(let error):
+                if error.status != nil, !error.isPassing { captured() }
+                endCaptures(.failure(error))
+            }
+        }
+    }
+
+    private func submitted(_ answer: JSON, of owner: String) {
+        guard answer["pending"]?.bool == true else {
+            captured()
+            return endCaptures(.success(.resolved(answer["properties"]?.texts ?? [:])))
+        }
+        pendings += 1
+        guard pendings >= ClaimClient.pendingLimit else {
+            save()
+            return endCaptures(.success(.pending))
+        }
+        captured()
+        let none = ["attribution_source": "none"]
+        post(ClaimClient.properties, of: owner, JSON.texts(none).bytes)
+        deliver()
+        endCaptures(.success(.resolved(none)))
+    }
+
+    private func captured() {
+        isCaptured = true
+        save()
+    }
+
+    private func endCaptures(_ result: Result<AttributionOutcome, OnymError>) {
+        capture += 1
+        isTokenAwaited = false
+        let ended = captures
+        captures = []
+        for completion in ended { call { completion(result) } }
+    }
+
+    // MARK: - Requests
+
+    func request(_ path: String, _ json: JSON?, _ method: String = "POST") -> HTTPRequest {
+        var request = HTTPRequest(method, configuration.endpoint, path, ["Authorization": "Bearer \(key)"], json: json)
+        request.isCompressible = true
+        return request
+    }
+
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+        guard let first = letters.first else { return nil }
+        switch first.kind {
+        case ClaimClient.claim: return claimDelivery(first)
+        case ClaimClient.properties: return propertiesDelivery(letters)
+        default: return eventsDelivery(letters)
+        }
+    }
+
+    private func claimDelivery(_ letter: Mailbox.Letter) -> Delivery {
+        let body: JSON = [
+            "anonymous_id": mailbox.content(of: letter)?["anonymous_id"] ?? "", "user_id": .string(letter.owner),
+        ]
+        return Delivery(
+            count: 1, request: request("/v1/identity/claim", body), accept: { answer in answer.object.map { _ in 0 } })
+    }
+
+    private func propertiesDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+        guard let first = letters.first else { return nil }
+        let run = letters.prefix { $0.kind == first.kind && $0.owner == first.owner }
+        var properties: [String: JSON] = [:]
+        for content in mailbox.contents(of: run) { properties.merge(content?.members ?? [:]) { $1 } }
+        let body: JSON = ["user_id": .string(first.owner), "properties": .object(properties)]
+        return Delivery(
+            count: run.count, request: request("/v1/identity/properties", body),
+            accept: { answer in answer.object.map { _ in 0 } })
+    }
+
+    private func eventsDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery {
+        let run = letters.prefix(ClaimClient.eventsPerBatch).prefix { $0.kind == "e" }
+        let facts = facts
+        let events = zip(run, mailbox.contents(of: run)).compactMap { letter, content -> JSON? in
+            Event(kept: content).map { event in wire(event, letter, content?["x"]?.text ?? session, facts) }
+        }
+        let body: JSON = ["bundle_id": .string(bundleID), "events": .array(events)]
+        return Delivery(
+            count: run.count, request: request("/v1/ingest", body),
+            accept: { answer in answer.object.map { Int(clamping: $0["rejected"]?.integer ?? 0) } },
+            lost: run.count - events.count)
+    }
+
+    private func wire(_ event: Event, _ letter: Mailbox.Letter, _ session: String, _ facts: [String: JSON]) -> JSON {
+        .sparse(
+            facts.merging([
+                "client_event_id": .string(mailbox.uuid(of: letter)), "session_id": .string(session),
+                "user_id": .string(letter.owner), "level": .string(event.level.rawValue),
+                // Characters are those that the server counts.
+                "message": .string(String(event.name.unicodeScalars.prefix(2000))),
+                "screen_name": .optional(event.screen),
+                "source_module": event.attributes["_source"] ?? .null,
+                "custom_attributes": event.attributes.isEmpty
+                    ? .null : .object(event.attributes.filter { $0.key != "_source" }),
+                "timestamp": .string(ClaimClient.time(letter.time)),
+            ]) { $1 })
+    }
+
+    var facts: [String: JSON] {
+        let device = configuration.device
+        return [
+            "environment": ["ios", "ipados", "macos", "watchos"].contains(device.platform)
+                ? .string(device.platform) : .null,
+            "os_version": .optional(device.osVersion), "app_version": .optional(device.appVersion),
+            "build_number": .optional(device.build), "device_model": .optional(device.model),
+            "locale": .optional(device.locale), "preferred_language": .optional(device.preferredLanguage),
+            "sdk_name": "onym-swift", "sdk_version": .string(Onym.version),
+            "is_dev": .bool(device.isDevelopment),
+        ]
+    }
+
+    /// `2026-11-21T12:00:00.000Z`.
+    package static func time(_ milliseconds: Int64) -> String {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        let date = Date(milliseconds: milliseconds)
+        let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
+        func padded(_ number: Int?, _ digits: Int) -> String {
+            let text = "\(number ?? 0)"
+            return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
+        }
+        return "\(padded(parts.year, 4))-\(padded(parts.month, 2))-\(padded(parts.day, 2))T"
+            + "\(padded(parts.hour, 2)):\(padded(parts.minute, 2)):\(padded(parts.second, 2))."
+            + "\(padded(Int(milliseconds % 1000), 3))Z"
+    }
+}
+
+/// What came of asking where an install came from.
+public enum AttributionOutcome: Hashable, Sendable {
+    /// The network has answered; these are the user's properties now.
+    case resolved([String: String])
+    /// The network does not know yet. It is asked again at the next launch, five times in all.
+    case pending
+    /// The network has answered before.
+    case captured
+}

@@ -1,0 +1,480 @@
+package import Foundation
+
+/// What the clients of all dialects have in common: a lock, a mailbox, calls that end exactly once, and deliveries.
+///
+/// Everything here and in the subclasses runs inside `enter`, one at a time. Nothing waits in there: requests go out after
+/// the lock is free, and callbacks are handed to a queue of their own.
+package class DialectClient: @unchecked Sendable {
+    package let runtime: Runtime
+    package let mailbox: Mailbox
+    private let name: String
+    private let lock = NSLock()
+    /// What is done when the lock is free.
+    private var afterwards: [@Sendable () -> Void] = []
+
+    // Calls under way, by number: what becomes of their answers, and what gives them up.
+    private var nextCall = 0
+    private var calls: [Int: (Result<HTTPAnswer, OnymError>) -> Void] = [:]
+    private var cancellations: [Int: @Sendable () -> Void] = [:]
+    private(set) package var isShutDown = false
+
+    // Deliveries.
+    private var isDelivering = false
+    private var isPaused = false
+    private var isDue = false
+    private var hasTimer = false
+    private var failures = 0
+    private var size: Int
+    private var pause = 0
+    private var flushes: [(number: Int64, completion: @Sendable (Result<Void, OnymError>) -> Void)] = []
+    private var isDirty = false
+    private var isHurrying = false
+
+    // Completions that no queue keeps, by number.
+    private var nextOwed = 0
+    private var owed: [Int: @Sendable (OnymError) -> Void] = [:]
+
+    package init(
+        _ name: String, _ runtime: Runtime, fold: (Mailbox.Line) -> Void
+    ) throws(FileFault) {
+        self.runtime = runtime
+        size = runtime.configuration.batchSize
+        self.name = name
+        try runtime.files.lock(name)
+        do throws(FileFault) {
+            mailbox = try Mailbox(
+                name, in: runtime.files, id: runtime.chance(), report: { runtime.announce(.fileSetAside($0)) },
+                fold: fold)
+        } catch {
+            runtime.files.unlock(name)
+            throw error
+        }
+    }
+
+    /// One that could not be made whole keeps nobody from making another.
+    deinit { if !isShutDown { runtime.files.unlock(name) } }
+
+    /// Runs a body alone; what it has to be done outside follows.
+    package final func enter<Value>(_ body: () throws -> Value) rethrows -> Value {
+        lock.lock()
+        defer {
+            let due = afterwards
+            afterwards = []
+            lock.unlock()
+            for action in due { action() }
+        }
+        return try body()
+    }
+
+    /// Hands over a callback. Callbacks come in the order in which they were handed over.
+    package final func call(_ action: @escaping @Sendable () -> Void) { runtime.callbacks.run(action) }
+
+    package final func outside(_ action: @escaping @Sendable () -> Void) { afterwards.append(action) }
+
+    // MARK: - State
+
+    /// The state as it is kept.
+    package var kept: JSON { .null }
+
+    /// Keeps the state.
+    package final func save() {
+        do throws(FileFault) {
+            try mailbox.save(kept)
+            dirty()
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+    }
+
+    /// Has what was written made safe, soon.
+    private func dirty() {
+        guard case .within(let seconds) = runtime.configuration.safety, !isDirty else { return }
+        isDirty = true
+        later(seconds) { client in
+            client.isDirty = false
+            let (files, file) = (client.runtime.files, client.mailbox.currentFile)
+            // A file that is gone by then needs no safety.
+            client.outside { try? files.sync(file) }
+        }
+    }
+
+    /// Does something later, inside the lock, unless this is gone by then.
+    @discardableResult
+    package final func later(
+        _ delay: TimeInterval, _ action: @escaping @Sendable (DialectClient) -> Void
+    ) -> @Sendable () -> Void {
+        runtime.time.after(delay) { [weak self] in
+            guard let self else { return }
+            enter { if !self.isShutDown { action(self) } }
+        }
+    }
+
+    // MARK: - Calls
+
+    /// Sends a request; `then` is called exactly once, inside the lock, unless the client is shut down before.
+    package final func exchange(
+        _ request: HTTPRequest, within seconds: TimeInterval? = nil,
+        then: @escaping (Result<HTTPAnswer, OnymError>) -> Void
+    ) {
+        nextCall += 1
+        let number = nextCall
+        calls[number] = then
+        let timer = later(seconds ?? runtime.configuration.timeout) { $0.finish(number, .failure(.timeout)) }
+        cancellations[number] = timer
+        outside { [weak self, transport = runtime.transport, tokens = runtime.configuration.identityTokens] in
+            // It may have been given up by now.
+            guard let self, enter({ self.calls[number] != nil }) else { return }
+            var sent = runtime.configuration.compressesBodies ? request.compressed : request
+            if let tokens = tokens?(), !tokens.isEmpty {
+                sent.fields["Onym-Identity-Token"] = tokens.joined(separator: ", ")
+            }
+            let cancel = transport.send(sent) { [weak self] result in
+                guard let self else { return }
+                let now = self.runtime.time.now
+                let checked = result.mapError(OnymError.init).flatMap { OnymError.check($0, at: now) }
+                self.enter { self.finish(number, checked) }
+            }
+            enter {
+                // The answer may be there already, or of no interest any more.
+                if self.calls[number] == nil { return self.outside(cancel) }
+                self.cancellations[number] = {
+                    timer()
+                    cancel()
+                }
+            }
+        }
+    }
+
+    private func finish(_ number: Int, _ result: Result<HTTPAnswer, OnymError>) {
+        guard let then = calls.removeValue(forKey: number) else { return }
+        if let cancel = cancellations.removeValue(forKey: number) { outside(cancel) }
+        then(result)
+    }
+
+    /// Gives up all calls under way: their answers do not count any more.
+    package final func abandonCalls() {
+        for cancel in cancellations.values { outside(cancel) }
+        calls.removeAll()
+        cancellations.removeAll()
+        isDelivering = false
+    }
+
+    package final func shutDown() {
+        enter {
+            if isShutDown { return }
+            isShutDown = true
+            // What has not gone out yet stays here.
+            afterwards = []
+            abandonCalls()
+            close(.refused(.shutDown))
+            endOwed(.refused(.shutDown))
+            let flushes = self.flushes
+            self.flushes = []
+            for flush in flushes { call { flush.completion(.failure(.refused(.shutDown))) } }
+            try? mailbox.sync()
+            runtime.files.unlock(name)
+        }
+    }
+
+    /// Waits until all that is kept is safe from a loss of power.
+    package final func sync() { enter { if !isShutDown { try? mailbox.sync() } } }
+
+    /// Ends all that waits with an error.
+    package func close(_ error: OnymError) {}
+
+    /// A completion that is called once: by its call, or with an error when that is given up.
+    package final func owe<Value: Sendable>(
+        _ completion: @escaping @Sendable (Result<Value, OnymError>) -> Void
+    ) -> @Sendable (Result<Value, OnymError>) -> Void {
+        nextOwed += 1
+        let number = nextOwed
+        owed[number] = { completion(.failure($0)) }
+        return { [weak self] result in
+            guard let self, owed.removeValue(forKey: number) != nil else { return }
+            call { completion(result) }
+        }
+    }
+
+    private func endOwed(_ error: OnymError) {
+        let ended = owed.sorted { $0.key < $1.key }.map(\.value)
+        owed = [:]
+        for completion in ended { call { completion(error) } }
+    }
+
+    // MARK: - A say for the person
+
+    /// Whether the person has opted out.
+    package var isOut: Bool { false }
+
+    package func setOptedOut(_ isOut: Bool) {}
+
+    // MARK: - Letters
+
+    /// Keeps something to be sent. Answers its letter, or nil if the device could not keep it.
+    @discardableResult
+    package final func post(
+        _ kind: String, of owner: String, at time: Int64? = nil, _ body: [UInt8]
+    ) -> Mailbox.Letter? {
+        if mailbox.count >= runtime.configuration.eventLimit, droppable.contains(kind) { makeRoom() }
+        do throws(FileFault) {
+            let letter = try mailbox.post(kind, of: owner, at: time ?? runtime.milliseconds, body)
+            dirty()
+            return letter
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+            runtime.announce(.dropped(1, .storage))
+            return nil
+        }
+    }
+
+    /// Keeps an event, and has it sent before long.
+    @discardableResult
+    package final func postEvent(of owner: String, at time: Int64? = nil, _ body: [UInt8]) -> Mailbox.Letter? {
+        guard let letter = post("e", of: owner, at: time, body) else { return nil }
+        if mailbox.count >= min(size, 20) { hurry() } else { deliverSoon() }
+        return letter
+    }
+
+    /// The kinds of letters that go when there is no room for more.
+    package var droppable: Set<String> { ["e"] }
+
+    private func makeRoom() {
+        let letters = mailbox.letters
+        let start = letters.startIndex + (isDelivering ? inFlight : 0)
+        let droppable = droppable
+        guard
+            let index = letters[min(start, letters.endIndex)...].firstIndex(where: { droppable.contains($0.kind) })
+        else { return }
+        do throws(FileFault) {
+            try mailbox.drop(at: index)
+            runtime.announce(.dropped(1, .overflow))
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+    }
+
+    package final func deliverSoon() {
+        if hasTimer || isPaused || isDue && isDelivering { return }
+        hasTimer = true
+        later(runtime.configuration.flushInterval) { client in
+            client.hasTimer = false
+            client.deliver()
+        }
+    }
+
+    /// Has all that waits sent at once, but not by the thread that logs.
+    private func hurry() {
+        if isHurrying || isDue || isPaused { return }
+        isHurrying = true
+        later(0) { client in
+            client.isHurrying = false
+            client.deliver()
+        }
+    }
+
+    /// Sends all that waits.
+    package final func deliver() {
+        isDue = true
+        pump()
+    }
+
+    package final func flush(_ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if mailbox.count == 0 { return call { completion(.success(())) } }
+            flushes.append((mailbox.lastNumber, completion))
+            if let error = tryNow() { endFlushes(.failure(error)) }
+        }
+    }
+
+    /// Whoever asks wants it tried now, whatever was to be waited for, but not against the server's word: that is answered.
+    package final func tryNow() -> OnymError? {
+        if isPaused, !isHeldByServer { resume() }
+        if isHeldByServer { return heldError }
+        deliver()
+        return nil
+    }
+
+    private var isHeldByServer = false
+    private var heldError = OnymError.offline
+
+    private func resume() {
+        isPaused = false
+        pause += 1
+    }
+
+    private func endFlushes(_ result: Result<Void, OnymError>) {
+        let ended = flushes
+        flushes = []
+        for flush in ended { call { flush.completion(result) } }
+    }
+
+    /// What is sent next, and what its answer means.
+    package struct Delivery {
+        /// How many of the letters it takes, from the first on.
+        package var count: Int
+        package var request: HTTPRequest
+        /// Takes a success; answers what of it was not taken after all.
+        package var accept: (HTTPAnswer) -> Result<Int, OnymError>
+        /// Says whether a refusal settles the letters, without a word to anybody.
+        package var forgives: (HTTPFailure) -> Bool = { _ in false }
+        /// Says whether a refusal asks for another delivery of the same letters.
+        package var retries: (HTTPFailure) -> Bool = { _ in false }
+        /// Hears of each failure, whether the letters are sent again or not.
+        package var failed: (OnymError) -> Void = { _ in }
+        /// How many of the letters the disk has lost.
+        package var lost = 0
+    }
+
+    /// Makes a request of the first letters, at most so many of them; nil if they have to wait for something.
+    package func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? { nil }
+
+    /// What is sent is in memory: no more than this, but one letter at least.
+    private static let batchBytes = 512 << 10
+
+    private var batch: ArraySlice<Mailbox.Letter> {
+        var bytes = 0
+        return mailbox.letters.prefix(size).prefix { letter in
+            bytes += letter.byteCount
+            return bytes <= DialectClient.batchBytes || bytes == letter.byteCount
+        }
+    }
+
+    /// How many letters are on their way.
+    private var inFlight = 0
+
+    /// Sends the next letters, if nothing is on its way and there is nothing to wait for.
+    package final func pump() {
+        guard isDue, !isDelivering, !isPaused, !isShutDown else { return }
+        guard mailbox.count > 0 else {
+            isDue = false
+            return endFlushes(.success(()))
+        }
+        guard let delivery = delivery(batch) else {
+            return endFlushes(.failure(.refused(.noUser)))
+        }
+        isDelivering = true
+        inFlight = delivery.count
+        exchange(delivery.request) { [unowned self] result in
+            isDelivering = false
+            inFlight = 0
+            conclude(delivery, result)
+        }
+    }
+
+    private func conclude(_ delivery: Delivery, _ result: Result<HTTPAnswer, OnymError>) {
+        switch result.flatMap({ answer in delivery.accept(answer) }) {
+        case .success(let refused):
+            failures = 0
+            size = runtime.configuration.batchSize
+            if refused > 0 { runtime.announce(.dropped(refused, .refused(.http(HTTPFailure(status: 200))))) }
+            if delivery.lost > 0 { runtime.announce(.dropped(delivery.lost, .storage)) }
+            settle(delivery.count)
+            pump()
+        case .failure(let error) where error.isPassing || error.isUntrusted || isForNow(error): wait(delivery, error)
+        case .failure(let error):
+            refuse(delivery, error)
+        }
+    }
+
+    /// Whether it is a token that may be missing: the next one may be there when this is sent again.
+    private func isForNow(_ error: OnymError) -> Bool {
+        error.status == 403 && runtime.configuration.identityTokens != nil
+    }
+
+    private func wait(_ delivery: Delivery, _ error: OnymError) {
+        failures += 1
+        hold(error)
+        delivery.failed(error)
+        held(error)
+        endFlushes(.failure(error))
+    }
+
+    /// Hears that what waits goes on waiting, and why.
+    package func held(_ error: OnymError) {}
+
+    /// Hears that nothing waits any more.
+    package func emptied() {}
+
+    /// The server will never take it. Of several, it may be one alone that it will not have.
+    private func refuse(_ delivery: Delivery, _ error: OnymError) {
+        if delivery.count > 1, [400, 413, 422].contains(error.status) {
+            size = delivery.count / 2
+            return pump()
+        }
+        size = runtime.configuration.batchSize
+        if case .http(let failure) = error, delivery.retries(failure) { return pump() }
+        if case .http(let failure) = error, delivery.forgives(failure) {
+            settle(delivery.count)
+            return pump()
+        }
+        // What the letters need first is refused, not the letters.
+        if delivery.count == 0 { return wait(delivery, error) }
+        runtime.announce(.dropped(delivery.count, .refused(error)))
+        delivery.failed(error)
+        settle(delivery.count)
+        pump()
+    }
+
+    private func settle(_ count: Int) {
+        do throws(FileFault) {
+            try mailbox.settle(count)
+            dirty()
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+        if mailbox.count == 0, count > 0 { emptied() }
+        guard
+            let last = flushes.firstIndex(where: { flush in
+                mailbox.letters.first.map { $0.number > flush.number } ?? true
+            })
+        else { return }
+        let ended = flushes[...last]
+        flushes.removeFirst(last + 1)
+        for flush in ended { call { flush.completion(.success(())) } }
+    }
+
+    /// The seconds between tries (spec/idsync.md 4.10); the last for all that follow.
+    package static let delays: [TimeInterval] = [1, 2, 5, 15, 60, 120, 300]
+    /// A server that wants to be left alone for longer is asked again after a day.
+    package static let longestWait: TimeInterval = 86_400
+
+    package final func delay(after failures: Int, _ error: OnymError) -> TimeInterval {
+        let delays = DialectClient.delays
+        let own = runtime.jittered(delays[min(max(failures, 1), delays.count) - 1])
+        return min(max(own, error.retryAfter ?? 0), DialectClient.longestWait)
+    }
+
+    private func hold(_ error: OnymError) {
+        isPaused = true
+        isHeldByServer = error.retryAfter != nil
+        heldError = error
+        pause += 1
+        let number = pause
+        later(delay(after: failures, error)) { client in
+            guard client.pause == number else { return }
+            client.isPaused = false
+            client.isHeldByServer = false
+            client.deliver()
+        }
+    }
+
+    /// Forgets all that waits but what is of a kind, and what was kept before this state. Calls under way end with a refusal.
+    package final func wipe(_ refusal: Refusal, keeping kind: String? = nil) {
+        let dropped = mailbox.letters.filter { $0.kind != kind }.count
+        if dropped > 0 { runtime.announce(.dropped(dropped, .optedOut)) }
+        abandonCalls()
+        if kind == nil {
+            resume()
+            (isHeldByServer, isDue, failures) = (false, false, 0)
+        }
+        endOwed(.refused(refusal))
+        endFlushes(.failure(.refused(refusal)))
+        do throws(FileFault) {
+            try mailbox.wipe(kept, keeping: kind)
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+        if mailbox.count > 0 { deliverSoon() }
+    }
+}

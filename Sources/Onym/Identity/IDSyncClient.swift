@@ -1,0 +1,543 @@
+package import Foundation
+
+/// The client of the IDSync dialect (spec/idsync.md 4).
+package final class IDSyncClient: DialectClient, @unchecked Sendable {
+    package enum Verb: String, Sendable {
+        case identify
+        case login
+        case logout
+        case search
+        case modify
+    }
+
+    package struct Call: Equatable, Sendable {
+        package var verb: Verb
+        /// nil for the names that are kept of the current user, which only `identify` can ask for.
+        package var request: IdentityRequest?
+    }
+
+    package typealias Completion = CallQueue<Call, IdentityResult>.Completion
+
+    private let key: String
+    private let secret: String?
+    private var configuration: Configuration { runtime.configuration }
+
+    // What is kept.
+    private var stamp = ""
+    private var current: Int64 = 0
+    /// Who was the first: all that was written before belongs to that user.
+    private var first: Int64 = 0
+    private var users: [Int64: User] = [:]
+    private var isOptedOut = false
+    package override var isOut: Bool { enter { isOptedOut } }
+    /// A logout that was asked for and has not been answered. It outlives the process: nobody logs out for fun.
+    private var leaving: IdentityRequest?
+
+    private let queue: CallQueue<Call, IdentityResult>
+    /// The request that is made again under the same id.
+    private var attempt = Attempt.none
+
+    /// The server takes a call for the same one by its id and its body, which therefore says the time of the first try.
+    private struct Attempt {
+        let id: String
+        let time: Int64
+        var count = 0
+
+        static let none = Attempt(id: "", time: 0)
+    }
+
+    /// At most so many users are remembered; the one that was seen the longest ago goes.
+    package static let userLimit = 100
+
+    package init(_ runtime: Runtime, key: String, secret: String?) throws(FileFault) {
+        (self.key, self.secret) = (key, secret)
+        var callback: (@escaping @Sendable () -> Void) -> Void = { _ in }
+        queue = CallQueue { callback($0) }
+        var kept = Kept()
+        try super.init("idsync", runtime) { kept.fold($0) }
+        callback = { [unowned self] in call($0) }
+        (stamp, current, first, users) = (kept.stamp, kept.current, kept.first, kept.users)
+        (isOptedOut, leaving) = (kept.isOptedOut, kept.leaving)
+        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { runtime.uuid() } }
+        // A user that letters speak of is not there when the state that named it was lost; the letters are.
+        if current != 0, users[current] == nil { current = 0 }
+        save()
+        queue.run = { [unowned self] in run($0) }
+        if mailbox.count > 0 { deliverSoon() }
+    }
+
+    // MARK: - State
+
+    private struct Kept {
+        var stamp = ""
+        var current: Int64 = 0
+        var first: Int64 = 0
+        var users: [Int64: User] = [:]
+        var isOptedOut = false
+        var leaving: IdentityRequest?
+
+        mutating func fold(_ line: Mailbox.Line) {
+            switch line {
+            case .state(let state):
+                stamp = state["stamp"]?.text ?? stamp
+                current = state["current"]?.integer ?? 0
+                first = state["first"]?.integer ?? 0
+                users = [:]
+                for user in (state["users"]?.elements ?? []).compactMap(User.init(kept:)) { users[user.id] = user }
+                isOptedOut = state["out"]?.bool ?? false
+                leaving = state["leaving"].map { IdentityRequest(kept: $0) }
+            case .letter(let letter, let body):
+                guard letter.kind == IDSyncClient.attribute, let id = Int64(letter.owner) else { return }
+                users[id]?.fold(body)
+            }
+        }
+    }
+
+    package override var kept: JSON {
+        .sparse([
+            "stamp": .string(stamp), "current": .integer(current), "first": .integer(first), "out": .bool(isOptedOut),
+            "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
+            "leaving": leaving?.kept ?? .null,
+        ])
+    }
+
+    private static let attribute = "u"
+    private static let alias = "x"
+
+    // MARK: - Users
+
+    package var deviceStamp: String { enter { stamp } }
+    package var currentUser: User? { enter { seen(current) } }
+    package func user(_ id: Int64) -> User? { enter { seen(id) } }
+
+    /// All users, the newest first; the current one is always the newest.
+    package var allUsers: [User] {
+        enter {
+            let others = users.keys.filter { $0 != current }.compactMap(seen)
+            return (seen(current).map { [$0] } ?? []) + others.sorted { ($0.lastSeen, $0.id) > ($1.lastSeen, $1.id) }
+        }
+    }
+
+    private func seen(_ id: Int64) -> User? {
+        guard var user = users[id] else { return nil }
+        if id == current { user.lastSeen = runtime.time.now }
+        return user
+    }
+
+    /// Sets an attribute of a user, or takes it away.
+    package func setAttribute(_ value: JSON, _ name: String, of id: Int64) {
+        enter {
+            guard !isOptedOut, !isShutDown, users[id] != nil else { return }
+            let body: JSON = ["k": .string(name), "v": value]
+            guard post(IDSyncClient.attribute, of: "\(id)", body.bytes) != nil else { return }
+            users[id]?.fold(body)
+            mailbox.fold(kept)
+            deliverSoon()
+        }
+    }
+
+    /// Sets all attributes of a user; what is not among them is taken away.
+    package func setAttributes(_ attributes: [String: JSON], of id: Int64) {
+        let old = user(id)?.attributes ?? [:]
+        for name in old.keys.sorted() where attributes[name] == nil { setAttribute(.null, name, of: id) }
+        for (name, value) in attributes.sorted(by: { $0.key < $1.key }) where old[name] != value {
+            setAttribute(value, name, of: id)
+        }
+    }
+
+    /// Keeps something of a user on this device alone; null forgets it.
+    package func setNote(_ value: JSON, _ name: String, of id: Int64) {
+        enter {
+            guard !isOptedOut, !isShutDown, users[id] != nil else { return }
+            users[id]?.notes[name] = value == .null ? nil : value
+            save()
+        }
+    }
+
+    // MARK: - Events
+
+    package func log(_ body: [UInt8]) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            postEvent(of: current == 0 ? "" : "\(current)", body)
+        }
+    }
+
+    package override func setOptedOut(_ isOut: Bool) {
+        enter {
+            guard isOut != isOptedOut, !isShutDown else { return }
+            isOptedOut = isOut
+            guard isOut else { return save() }
+            (current, first, users, leaving, stamp) = (0, 0, [:], nil, runtime.uuid())
+            runtime.configuration.keepsakes?.keep(nil, as: "idsync.stamp")
+            queue.close(.refused(.optedOut))
+            // A call that waits to be made again is not made for whoever opts in.
+            attempt = .none
+            wipe(.optedOut)
+        }
+    }
+
+    package override func close(_ error: OnymError) { queue.close(error) }
+
+    package override var droppable: Set<String> { ["e", IDSyncClient.attribute] }
+
+    // MARK: - Calls
+
+    package func perform(
+        _ verb: Verb, _ request: IdentityRequest?, _ completion: @escaping Completion
+    ) {
+        enter {
+            if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
+            if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
+            var job = Call(verb: verb, request: request)
+            let overlap = configuration.overlap
+            if verb == .logout, overlap == .queue || queue.isEmpty {
+                leaving = request ?? IdentityRequest()
+                save()
+            }
+            // What a former process was asked to do comes first: whoever logged out is not to be found logged in.
+            if verb == .identify, request == nil, let leaving, queue.isEmpty {
+                job = Call(verb: .logout, request: leaving)
+            }
+            queue.add(job, overlap, completion)
+        }
+    }
+
+    private func forgetLeaving() {
+        guard leaving != nil else { return }
+        leaving = nil
+        save()
+    }
+
+    private func run(_ call: Call) {
+        attempt = newAttempt
+        if call.verb == .modify {
+            // There has to be somebody whose names change.
+            if current == 0 { return send(Call(verb: .identify, request: nil), for: call) }
+            return modify(call)
+        }
+        send(call, for: call)
+    }
+
+    /// Sends a call that asks who somebody is; `whole` is what the app asked for, which may be more.
+    private func send(_ call: Call, for whole: Call) {
+        var identities = call.request?.identities.compactMapValues { $0 } ?? users[current]?.identities ?? [:]
+        identities = identities.filter { !$0.value.isEmpty }
+        // Who is searched for need not be on this device.
+        if call.verb != .search {
+            for (type, value) in deviceIdentities where identities[type] == nil { identities[type] = value }
+        }
+        var body = frame
+        body["known_identities"] = .texts(
+            Dictionary(identities.map { ($0.key.rawValue, $0.value) }, uniquingKeysWith: { $1 }))
+        if call.verb != .search, current != 0 { body["previous_mpid"] = .string("\(current)") }
+        let asked = call.request?.identities ?? identities.mapValues { $0 }
+        exchange(request("/v1/\(call.verb.rawValue)", .object(body))) { [unowned self] result in
+            switch result.flatMap(Answer.read) {
+            case .failure(let error): fail(error) { [unowned self] in send(call, for: whole) }
+            case .success(let answer):
+                if call.verb == .search { return found(answer) }
+                let previous = become(answer, asked)
+                if whole == call { return finish(.success(IdentityResult(user: userNow, previousUser: previous))) }
+                attempt = newAttempt
+                modify(whole)
+            }
+        }
+    }
+
+    private var userNow: User { seen(current) ?? User(current, at: runtime.time.now) }
+
+    private func found(_ answer: Answer) {
+        var user = users[answer.mpid] ?? User(answer.mpid, at: runtime.time.now)
+        user.isLoggedIn = answer.isLoggedIn
+        finish(.success(IdentityResult(user: user, previousUser: nil)))
+    }
+
+    /// Ends the call that runs, or has it made once more, as the app wants it.
+    private func fail(_ error: OnymError, again: @escaping @Sendable () -> Void) {
+        attempt.count += 1
+        guard error.isPassing, case .automatic(let attempts) = configuration.retry, attempt.count < attempts else {
+            return finish(.failure(error))
+        }
+        let id = attempt.id
+        later(delay(after: attempt.count, error)) { client in
+            guard let client = client as? IDSyncClient, client.attempt.id == id, !client.isOptedOut else { return }
+            again()
+        }
+    }
+
+    private func finish(_ result: Result<IdentityResult, OnymError>) {
+        // The app hears that its logout has failed, and decides.
+        if queue.calls.first?.verb == .logout, !isLeavingLater { forgetLeaving() }
+        attempt = .none
+        queue.finish(result)
+    }
+
+    private var newAttempt: Attempt { Attempt(id: runtime.uuid(), time: runtime.milliseconds) }
+
+    // MARK: - Who it is now
+
+    private struct Answer {
+        let mpid: Int64
+        let isLoggedIn: Bool
+        let isEphemeral: Bool
+
+        static func read(_ answer: HTTPAnswer) -> Result<Answer, OnymError> {
+            answer.object.flatMap { body in
+                // Success is exactly 200, with an MPID in it (spec/idsync.md 0.3).
+                guard answer.status == 200, let mpid = body["mpid"]?.integer, mpid != 0 else {
+                    return .failure(answer.malformed)
+                }
+                return .success(
+                    Answer(
+                        mpid: mpid, isLoggedIn: body["is_logged_in"]?.bool ?? false,
+                        isEphemeral: body["is_ephemeral"]?.bool ?? false))
+            }
+        }
+    }
+
+    /// Goes over to the user of an answer, in the documented order (spec/idsync.md 4.4). Answers who it was before, if that
+    /// was somebody else.
+    private func become(_ answer: Answer, _ asked: [IdentityType: String?]) -> User? {
+        let now = runtime.time.now
+        let old = current
+        var user = users[answer.mpid] ?? User(answer.mpid, at: now)
+        user.isLoggedIn = answer.isLoggedIn
+        user.isEphemeral = answer.isEphemeral
+        user.lastSeen = now
+        for (type, value) in asked where type.isOfUser {
+            user.identities[type] = value.flatMap { $0.isEmpty ? nil : $0 }
+        }
+        current = answer.mpid
+        users[current] = user
+        var previous: User?
+        if old != current {
+            users[old]?.lastSeen = now
+            previous = users[old]
+            forgetOldUsers()
+        }
+        if old == 0 { first = current }
+        if !isLeavingLater { leaving = nil }
+        save()
+        if old != current {
+            runtime.announce(.userChanged(from: old == 0 ? nil : "\(old)", to: "\(current)"))
+            // What waited for somebody to belong to can go now.
+            if old == 0, mailbox.count > 0 { deliver() }
+        }
+        return previous
+    }
+
+    /// Whether a logout waits behind the call that runs.
+    private var isLeavingLater: Bool { queue.calls.dropFirst().contains { $0.verb == .logout } }
+
+    private func forgetOldUsers() {
+        while users.count > IDSyncClient.userLimit,
+            let oldest = users.values.filter({ $0.id != current }).min(by: {
+                ($0.lastSeen, $0.id) < ($1.lastSeen, $1.id)
+            })
+        {
+            users[oldest.id] = nil
+        }
+    }
+
+    // MARK: - Modify
+
+    private func modify(_ call: Call) {
+        let user = current
+        let known = users[user]?.identities ?? [:]
+        var changes: [JSON] = []
+        for (type, value) in (call.request?.identities ?? [:]).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            let value = value.flatMap { $0.isEmpty ? nil : $0 }
+            if known[type] == value { continue }
+            changes.append([
+                "identity_type": .string(type.rawValue), "old_value": .optional(known[type]),
+                "new_value": .optional(value),
+            ])
+        }
+        // Nothing that changes needs no server (spec/idsync.md 4.5).
+        if changes.isEmpty { return finish(.success(IdentityResult(user: userNow, previousUser: nil))) }
+        var body = frame
+        body["identity_changes"] = .array(changes)
+        exchange(request("/v1/\(user)/modify", .object(body))) { [unowned self] result in
+            switch result.flatMap({ $0.object }) {
+            case .failure(let error): fail(error) { [unowned self] in modify(call) }
+            case .success(let answer): modified(call, user, answer)
+            }
+        }
+    }
+
+    private func modified(_ call: Call, _ id: Int64, _ answer: JSON) {
+        for (type, value) in call.request?.identities ?? [:] {
+            users[id]?.identities[type] = value.flatMap { $0.isEmpty ? nil : $0 }
+        }
+        save()
+        let changes = (answer["change_results"]?.elements ?? []).compactMap { change -> IdentityResult.Change? in
+            guard let user = change["modified_mpid"]?.integer, let type = change["identity_type"]?.text else {
+                return nil
+            }
+            return IdentityResult.Change(user: user, type: IdentityType(rawValue: type))
+        }
+        finish(.success(IdentityResult(user: seen(id) ?? userNow, previousUser: nil, changes: changes)))
+    }
+
+    // MARK: - Alias
+
+    /// Keeps an alias to be sent after all events that came before it.
+    package func alias(_ request: AliasRequest) -> Result<Void, OnymError> {
+        enter {
+            if isShutDown { return .failure(.refused(.shutDown)) }
+            if isOptedOut { return .failure(.refused(.optedOut)) }
+            if request.source == 0 || request.destination == 0 {
+                return .failure(.refused(.invalid("both users of an alias need an MPID")))
+            }
+            if request.source == request.destination {
+                return .failure(.refused(.invalid("an alias needs two users")))
+            }
+            if request.start > request.end { return .failure(.refused(.invalid("the alias ends before it begins"))) }
+            let body: JSON = [
+                "source_mpid": .string("\(request.source)"), "destination_mpid": .string("\(request.destination)"),
+                "start_unixtime_ms": .integer(request.start.milliseconds),
+                "end_unixtime_ms": .integer(request.end.milliseconds), "scope": "device",
+                "device_application_stamp": .string(stamp),
+            ]
+            guard post(IDSyncClient.alias, of: "\(request.source)", body.bytes) != nil else {
+                return .failure(.storage("the alias could not be kept"))
+            }
+            deliver()
+            return .success(())
+        }
+    }
+
+    // MARK: - Requests
+
+    private var deviceIdentities: [IdentityType: String] {
+        var identities: [IdentityType: String] = [.deviceApplicationStamp: stamp]
+        identities[.iosIDFV] = configuration.device.vendorID
+        identities[.iosIDFA] = configuration.device.advertisingID
+        identities[.pushToken] = configuration.device.pushToken
+        return identities
+    }
+
+    private var frame: [String: JSON] {
+        [
+            "client_sdk": [
+                "platform": .string(["ios", "tvos"].contains(platform) ? platform : "other"), "sdk_vendor": "onym",
+                "sdk_version": .string(Onym.version),
+            ],
+            "environment": .string(configuration.environment.rawValue), "request_id": .string(attempt.id),
+            "request_timestamp_ms": .integer(attempt.time), "context": .null,
+        ]
+    }
+
+    private var platform: String { configuration.device.platform }
+
+    /// A request, signed if there is a secret (spec/idsync.md 1.2).
+    private func request(_ path: String, _ json: JSON) -> HTTPRequest {
+        var request = HTTPRequest("POST", configuration.endpoint, path, ["x-mp-key": key], json: json)
+        guard let secret else { return request }
+        let date = IDSyncClient.date(runtime.time.now)
+        let message = Array("POST\n\(date)\n\(path)".utf8) + request.body
+        request.fields["Date"] = date
+        request.fields["x-mp-signature"] = hexadecimal(SHA256.authenticate(message, key: secret.utf8))
+        return request
+    }
+
+    /// `Wed, 12 Jul 2017 22:41:27 GMT`, without a formatter: those follow the device's settings.
+    package static func date(_ date: Date) -> String {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        let parts = calendar.dateComponents([.year, .month, .day, .weekday, .hour, .minute, .second], from: date)
+        func two(_ number: Int?) -> String { String(format: "%02d", number ?? 0) }
+        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1])"
+            + " \(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
+    }
+
+    // MARK: - Deliveries
+
+    package override func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
+        guard let first = letters.first else { return nil }
+        if first.kind == IDSyncClient.alias { return aliasDelivery(first) }
+        let owner = first.owner.isEmpty ? firstUser : first.owner
+        guard let owner else { return nil }
+        var events: [JSON] = []
+        var attributes: [String: JSON] = [:]
+        var count = 0
+        var last = first
+        var lost = 0
+        for (letter, content) in zip(letters, mailbox.contents(of: letters)) {
+            guard letter.kind != IDSyncClient.alias, (letter.owner.isEmpty ? firstUser : letter.owner) == owner else {
+                break
+            }
+            if content == nil { lost += 1 }
+            if letter.kind == IDSyncClient.attribute {
+                if let name = content?["k"]?.text { attributes[name] = content?["v"] ?? .null }
+            } else if let event = Event(kept: content) {
+                events.append(wire(event, letter))
+            }
+            count += 1
+            last = letter
+        }
+        let (from, to) = (UInt64(bitPattern: first.number), UInt64(bitPattern: last.number))
+        let body: JSON = .sparse([
+            "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
+            "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
+            "timestamp_unixtime_ms": .integer(last.time),
+            "user_attributes": attributes.isEmpty ? .null : .object(attributes),
+            "device_application_stamp": .string(stamp),
+            "application_info": .sparse([
+                "application_version": .optional(configuration.device.appVersion),
+                "application_build_number": .optional(configuration.device.build),
+            ]), "events": .array(events),
+        ])
+        return Delivery(
+            count: count, request: request("/v2/\(key.escaped)/events", body), accept: { $0.taken }, lost: lost)
+    }
+
+    /// Whoever was the first to have an MPID is who it all was before.
+    private var firstUser: String? { first == 0 ? nil : "\(first)" }
+
+    private func wire(_ event: Event, _ letter: Mailbox.Letter) -> JSON {
+        let isScreen = event.type == "screen_view"
+        return [
+            "event_type": .string(event.type),
+            "data": .sparse([
+                "event_name": isScreen ? .null : .string(event.name),
+                "screen_name": isScreen ? .string(event.name) : .optional(event.screen),
+                "custom_event_type": event.type == "custom_event" ? .string(event.category ?? "other") : .null,
+                "custom_attributes": event.attributes.isEmpty ? .null : .object(event.attributes),
+                "timestamp_unixtime_ms": .integer(letter.time), "source_message_id": .string(mailbox.uuid(of: letter)),
+            ]),
+        ]
+    }
+
+    private func aliasDelivery(_ letter: Mailbox.Letter) -> Delivery {
+        let body: JSON = [
+            "request_id": .string(mailbox.uuid(of: letter)), "request_type": "alias", "api_key": .string(key),
+            "environment": .string(configuration.environment.rawValue),
+            "data": mailbox.content(of: letter) ?? .object([:]),
+        ]
+        return Delivery(
+            count: 1, request: request("/v1/identity/\(key.escaped)/alias", body), accept: { $0.taken })
+    }
+}
+
+extension User {
+    /// Takes a change of an attribute, as a letter has it.
+    fileprivate mutating func fold(_ body: JSON) {
+        guard let name = body["k"]?.text else { return }
+        attributes[name] = body["v"]
+    }
+}
+
+extension IdentityRequest {
+    fileprivate var kept: JSON {
+        .object(Dictionary(identities.map { ($0.key.rawValue, .optional($0.value)) }, uniquingKeysWith: { $1 }))
+    }
+
+    fileprivate init(kept: JSON) {
+        self.init()
+        for (type, value) in kept.members ?? [:] { identities[IdentityType(rawValue: type)] = value.text }
+    }
+}

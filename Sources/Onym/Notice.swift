@@ -1,0 +1,44 @@
+/// Something that an app may want to know when it happens.
+public enum Notice: Hashable, Sendable {
+    /// Another user is the current one: from whom, and to whom, where nil is nobody yet.
+    case userChanged(from: String?, to: String?)
+    /// The server has disabled the user on this device.
+    case deactivated(Deactivation)
+    /// The server lets the user work on this device again.
+    case reactivated
+    /// What the user has access to is not what it was.
+    case accessChanged
+    /// Some of what waited to be sent never will be.
+    case dropped(Int, DropReason)
+    /// A file had lines that could not be read; they are in a file of this name, beside it.
+    case fileSetAside(String)
+    /// The device's storage failed; what happened since may be lost with the process.
+    case storageFailed(String)
+}
+
+/// Why something is not sent.
+public enum DropReason: Error, Hashable, Sendable {
+    /// More waited than there is room for: these were the oldest.
+    case overflow
+    /// The server will not have it.
+    case refused(OnymError)
+    /// The person has opted out.
+    case optedOut
+    /// The device could not keep it.
+    case storage
+}
+
+/// Why a user does not work on this device any more.
+public struct Deactivation: Hashable, Sendable {
+    /// The server's reason: `superseded`, `blocked`, `disabled`, `deleted`.
+    public var reason: String
+    /// The kind of device that took over, if one did.
+    public var byDeviceClass: String?
+    /// When it took over, as the server writes it.
+    public var at: String?
+
+    /// Makes one.
+    public init(reason: String, byDeviceClass: String? = nil, at: String? = nil) {
+        (self.reason, self.byDeviceClass, self.at) = (reason, byDeviceClass, at)
+    }
+}

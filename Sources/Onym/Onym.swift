@@ -1,0 +1,199 @@
+import Dispatch
+import Foundation
+
+/// The client of an Onym server: who is this, and what belongs to them?
+///
+/// Nothing here blocks the caller, and nothing that is kept for one user is ever sent as another's: not over a login, a
+/// logout, a crash or a relaunch. Each callback is called exactly once.
+public final class Onym: Sendable {
+    /// The version of the SDK.
+    public static let version = "1.0.0"
+
+    package let runtime: Runtime
+    package let idsync: IDSyncClient?
+    package let claim: ClaimClient?
+    package let entitlements: EntitlementsClient?
+    package let linking: LinkingClient?
+    private let living = Ending()
+
+    /// Opens what is kept in the configuration's folder, and goes on where the last process was. Sends nothing by itself but
+    /// what was left over.
+    ///
+    /// - Throws: `storage` if the folder cannot be used, `refused` if the configuration asks for what the platform lacks.
+    public convenience init(_ configuration: Configuration) throws(OnymError) {
+        do throws(FileFault) {
+            let files: any FileStore
+            if let given = configuration.files {
+                files = given
+            } else {
+                files = try DiskFiles(folder: configuration.folder)
+            }
+            try self.init(
+                runtime: Runtime(
+                    configuration, files: files,
+                    transport: configuration.transport
+                        ?? URLSessionTransport(timeout: configuration.timeout, pins: configuration.pins),
+                    time: configuration.time ?? SystemTime(), callbacks: Onym.queue(configuration.callbacks),
+                    chance: { UInt64.random(in: .min ... .max) }))
+        } catch {
+            throw .storage(error.reason)
+        }
+        // Better no SDK than one that does not look.
+        if configuration.transport == nil, !configuration.pins.isEmpty, !Pin.areSupported {
+            throw .refused(.unavailable)
+        }
+    }
+
+    package init(runtime: Runtime) throws(FileFault) {
+        self.runtime = runtime
+        try runtime.checkInstall()
+        var (idsync, claim): (IDSyncClient?, ClaimClient?) = (nil, nil)
+        var (entitlements, linking): (EntitlementsClient?, LinkingClient?) = (nil, nil)
+        for key in runtime.configuration.keys {
+            switch key {
+            case .idSync(let key, let secret): idsync = try IDSyncClient(runtime, key: key, secret: secret)
+            case .claim(let key, let bundleID): claim = try ClaimClient(runtime, key: key, bundleID: bundleID)
+            case .entitlements(let key): entitlements = try EntitlementsClient(runtime, key: key)
+            case .linking(let app, let secret): linking = try LinkingClient(runtime, appID: app, secret: secret)
+            }
+        }
+        (self.idsync, self.claim, self.entitlements, self.linking) = (idsync, claim, entitlements, linking)
+        // A dialect that the app has learned since knows nothing of what the person has said.
+        if clients.contains(where: \.isOut) { optOut() }
+        runtime.opened()
+        // What they found left over goes out.
+        for client in clients { client.enter {} }
+        if let cycle = runtime.configuration.lifeCycle ?? PlatformLifeCycle.available {
+            living.set(cycle.observe { [weak self] phase, done in self?.live(phase, done) ?? done() })
+        }
+    }
+
+    private func live(_ phase: LifeCyclePhase, _ done: @escaping @Sendable () -> Void) {
+        claim?.live(phase)
+        switch phase {
+        case .background where runtime.configuration.flushesInBackground: flush { _ in done() }
+        case .background, .termination:
+            for client in clients { client.sync() }
+            done()
+        case .foreground:
+            // The network may be another one by now.
+            flush { _ in }
+            done()
+        }
+    }
+
+    /// An instance that nobody holds any more gives its folder free, a moment later. Calls that have not ended hold it: the last
+    /// to let it go may be a client that ends one, and that has its own lock then.
+    deinit {
+        living.end()
+        let clients = clients
+        DispatchQueue.global().async { for client in clients { client.shutDown() } }
+    }
+
+    /// A completion that keeps the instance alive until it is called.
+    package func holding<Value>(
+        _ completion: @escaping @Sendable (Result<Value, OnymError>) -> Void
+    ) -> @Sendable (Result<Value, OnymError>) -> Void {
+        { result in withExtendedLifetime(self) { completion(result) } }
+    }
+
+    private static func queue(_ callbacks: Configuration.Callbacks) -> OperationQueue {
+        switch callbacks {
+        case .main: return .main
+        case .background: break
+        case .automatic:
+            #if canImport(UIKit) || canImport(AppKit)
+                return .main
+            #endif
+        }
+        let queue = OperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        return queue
+    }
+
+    private var clients: [DialectClient] { [idsync, claim, entitlements, linking].compactMap { $0 } }
+
+    // MARK: - Events
+
+    /// Keeps an event of the current user, and sends it before long. It outlives the process when this returns. It never
+    /// waits for the network.
+    public func log(_ event: Event) { log(event, attachments: []) }
+
+    /// Keeps an event of the current user, and sends files with it, in the Claim dialect.
+    public func log(_ event: Event, attachments: [Attachment]) {
+        let body = event.body
+        guard body.count <= Event.bytes else {
+            return runtime.announce(
+                .dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
+        }
+        if idsync == nil, claim == nil { return runtime.announce(.dropped(1, .refused(.refused(.notConfigured)))) }
+        idsync?.log(body)
+        claim?.log(event, body, attachments)
+    }
+
+    /// Keeps an event of the current user.
+    public func log(_ name: String, _ attributes: [String: JSON] = [:]) { log(Event(name, attributes: attributes)) }
+
+    /// Sends all that waits, and ends when it is with the server, or has failed; of several failures, with the first.
+    public func flush() async throws(OnymError) {
+        try await result { flush(completion: $0) }.get()
+    }
+
+    /// Sends all that waits, and tells when it is with the server, or of the first failure.
+    public func flush(completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+        Onym.flush(clients[...], .success(()), holding(completion))
+    }
+
+    /// What one dialect cannot send keeps no other from sending.
+    private static func flush(
+        _ clients: ArraySlice<DialectClient>, _ outcome: Result<Void, OnymError>,
+        _ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void
+    ) {
+        guard let first = clients.first else { return completion(outcome) }
+        first.flush { result in flush(clients.dropFirst(), outcome.flatMap { result }, completion) }
+    }
+
+    /// Ends all that is under way. What waits stays on the device, for the next time. The object is of no use afterwards.
+    public func shutdown() async { close() }
+
+    /// What ``shutdown()`` does, for callers that cannot wait.
+    public func close() {
+        living.end()
+        for client in clients { client.shutDown() }
+    }
+
+    // MARK: - A say for the person
+
+    /// Nothing is sent nor kept from now on, and what was kept is gone.
+    public func optOut() { for client in clients { client.setOptedOut(true) } }
+
+    /// Whether the person has opted out. It survives the process.
+    public var isOptedOut: Bool { clients.contains(where: \.isOut) }
+
+    /// Starts anew, as somebody unknown.
+    public func optIn() { for client in clients { client.setOptedOut(false) } }
+
+    // MARK: - Notices
+
+    /// What happens, as it happens, from now on.
+    public var notices: AsyncStream<Notice> {
+        // Whoever does not read does not have them pile up.
+        AsyncStream(bufferingPolicy: .bufferingNewest(1000)) { continuation in
+            let cancel = runtime.observe { continuation.yield($0) }
+            continuation.onTermination = { _ in cancel() }
+        }
+    }
+
+    /// Calls an observer with what happens, from now on. Answers what ends it.
+    @discardableResult
+    public func observe(_ observer: @escaping @Sendable (Notice) -> Void) -> @Sendable () -> Void {
+        runtime.observe(observer)
+    }
+}
+
+/// Waits for a call's one callback.
+package func result<Value: Sendable>(
+    _ body: (@escaping @Sendable (Result<Value, OnymError>) -> Void) -> Void
+) async -> Result<Value, OnymError> {
+    await withCheckedContinuation { continuation in body { continuation.resume(returning: $0) } }
+}

@@ -1,0 +1,44 @@
+/// Hears what happens, on the queue of callbacks. All of it is optional.
+public protocol OnymDelegate: AnyObject, Sendable {
+    /// Another user is the current one.
+    func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?)
+    /// The server has disabled the user on this device.
+    func onym(_ onym: Onym, didDeactivate deactivation: Deactivation)
+    /// The server lets the user work on this device again.
+    func onymDidReactivate(_ onym: Onym)
+    /// What the user has access to is not what it was.
+    func onymDidChangeAccess(_ onym: Onym)
+    /// Some of what waited to be sent never will be.
+    func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason)
+}
+
+extension OnymDelegate {
+    /// Does nothing.
+    public func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?) {}
+    /// Does nothing.
+    public func onym(_ onym: Onym, didDeactivate deactivation: Deactivation) {}
+    /// Does nothing.
+    public func onymDidReactivate(_ onym: Onym) {}
+    /// Does nothing.
+    public func onymDidChangeAccess(_ onym: Onym) {}
+    /// Does nothing.
+    public func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason) {}
+}
+
+extension Onym {
+    /// Has a delegate hear what happens, as long as both are there. Answers what ends it.
+    @discardableResult
+    public func addDelegate(_ delegate: any OnymDelegate) -> @Sendable () -> Void {
+        observe { [weak self, weak delegate] notice in
+            guard let self, let delegate else { return }
+            switch notice {
+            case .userChanged(let old, let new): delegate.onym(self, didChangeUserFrom: old, to: new)
+            case .deactivated(let deactivation): delegate.onym(self, didDeactivate: deactivation)
+            case .reactivated: delegate.onymDidReactivate(self)
+            case .accessChanged: delegate.onymDidChangeAccess(self)
+            case .dropped(let count, let reason): delegate.onym(self, didDrop: count, reason)
+            case .fileSetAside, .storageFailed: break
+            }
+        }
+    }
+}

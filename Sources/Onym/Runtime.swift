@@ -1,0 +1,116 @@
+package import Foundation
+
+/// Runs callbacks one after the other, never inside the call that hands them over.
+package protocol CallbackQueue: Sendable {
+    func run(_ action: @escaping @Sendable () -> Void)
+}
+
+extension OperationQueue: CallbackQueue {
+    package func run(_ action: @escaping @Sendable () -> Void) { addOperation(action) }
+}
+
+/// What all parts of the SDK share: the platform, and what the app configured.
+package final class Runtime: Sendable {
+    package let configuration: Configuration
+    package let files: any FileStore
+    package let transport: any Transport
+    package let time: any TimeSource
+    package let callbacks: any CallbackQueue
+    package let chance: @Sendable () -> UInt64
+    private let announcer = Announcer()
+
+    package init(
+        _ configuration: Configuration, files: any FileStore, transport: any Transport, time: any TimeSource,
+        callbacks: any CallbackQueue, chance: @escaping @Sendable () -> UInt64
+    ) {
+        (self.configuration, self.files, self.transport) = (configuration, files, transport)
+        (self.time, self.callbacks, self.chance) = (time, callbacks, chance)
+    }
+
+    /// The time in milliseconds since 1970.
+    package var milliseconds: Int64 { Int64((time.now.timeIntervalSince1970 * 1000).rounded(.down)) }
+
+    package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
+
+    /// Random bytes as lower-case digits.
+    package func digits(_ words: Int) -> String {
+        (0..<words).map { _ in Mailbox.uuid(chance(), chance()).filter { $0 != "-" } }.joined()
+    }
+
+    package func announce(_ notice: Notice) {
+        let sinks = announcer.sinks(for: notice)
+        if !sinks.isEmpty { callbacks.run { for sink in sinks { sink(notice) } } }
+    }
+
+    package func observe(_ sink: @escaping @Sendable (Notice) -> Void) -> @Sendable () -> Void {
+        let (early, end) = announcer.add(sink)
+        if !early.isEmpty { callbacks.run { for notice in early { sink(notice) } } }
+        return end
+    }
+
+    /// Nobody can have been listening before.
+    package func opened() { announcer.opened() }
+
+    /// A waiting time with chance in it, so that devices that failed together do not come again together.
+    package func jittered(_ delay: TimeInterval) -> TimeInterval {
+        delay * (1 + Double(chance() >> 11) / Double(1 << 53) * 0.4)
+    }
+}
+
+/// Who wants to be told.
+private final class Announcer: @unchecked Sendable {
+    /// Guards the rest.
+    private let lock = NSLock()
+    private var next = 0
+    private var table: [Int: @Sendable (Notice) -> Void] = [:]
+    /// What happened before anybody could listen. Each who does hears of it first.
+    private var early: [Notice] = []
+    private var isOpen = false
+
+    func opened() { lock.withLock { isOpen = true } }
+
+    func sinks(for notice: Notice) -> [@Sendable (Notice) -> Void] {
+        lock.withLock {
+            if !isOpen { early.append(notice) }
+            return table.sorted { $0.key < $1.key }.map(\.value)
+        }
+    }
+
+    func add(_ sink: @escaping @Sendable (Notice) -> Void) -> (early: [Notice], end: @Sendable () -> Void) {
+        lock.lock()
+        defer { lock.unlock() }
+        next += 1
+        let number = next
+        table[number] = sink
+        return (
+            early,
+            { [weak self] in _ = self.map { announcer in announcer.lock.withLock { announcer.table[number] = nil } } }
+        )
+    }
+}
+
+// MARK: - Ids that outlive the app
+
+extension Runtime {
+    /// All names under which ids are kept.
+    private static let keepsakes = ["idsync.stamp", "claim.anonymous", "entitlements.user", "linking.install"]
+    private static let marker = "installed"
+
+    /// Finds out whether the app is new on the device. What an earlier one left behind is removed or used again, as the app
+    /// wants it.
+    package func checkInstall() throws(FileFault) {
+        if try files.names().contains(Runtime.marker) { return }
+        if configuration.reinstall == .wipe {
+            for name in Runtime.keepsakes { configuration.keepsakes?.keep(nil, as: name) }
+        }
+        try files.append(Array("1\n".utf8), to: Runtime.marker)
+    }
+
+    /// The id of a name that outlived the app, or a new one.
+    package func keepsake(_ name: String, _ make: () -> String) -> String {
+        if let text = configuration.keepsakes?.text(name), !text.isEmpty { return text }
+        let text = make()
+        configuration.keepsakes?.keep(text, as: name)
+        return text
+    }
+}

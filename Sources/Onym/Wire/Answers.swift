@@ -1,0 +1,98 @@
+package import Foundation
+
+extension OnymError {
+    package init(_ fault: TransportFault) {
+        switch fault {
+        case .offline: self = .offline
+        case .timeout: self = .timeout
+        case .tls(let why): self = .tls(why)
+        case .connection(let why): self = .connection(why)
+        }
+    }
+
+    /// A success of HTTP, or the failure that the answer tells of.
+    package static func check(_ answer: HTTPAnswer, at now: Date) -> Result<HTTPAnswer, OnymError> {
+        if (200..<300).contains(answer.status) { return .success(answer) }
+        return .failure(.http(HTTPFailure(answer, at: now)))
+    }
+}
+
+extension HTTPFailure {
+    /// Reads what any of the dialects says in its own envelope.
+    package init(_ answer: HTTPAnswer, at now: Date) {
+        self.init(status: answer.status)
+        retryAfter = HTTPFailure.seconds(answer.fields["retry-after"], answer.fields["date"], now)
+        let body = JSON(answer.body) ?? .null
+        // {"errors":[{code,message}]}, {code,message}, {"error":text}, {"error":{code,message}}, {message,errorCode,ref}
+        let inner = (body["errors"] ?? body["Errors"])?.elements?.first ?? body["error"] ?? body
+        code = inner["code"]?.text ?? body["errorCode"]?.text ?? body["ErrorCode"]?.text
+        message = inner.text ?? inner["message"]?.text ?? body["message"]?.text
+        requestID = answer.requestID ?? body["ref"]?.text
+    }
+
+    /// `Retry-After`: seconds, or a date, which is one of the server's clock.
+    private static func seconds(_ field: String?, _ date: String?, _ now: Date) -> TimeInterval? {
+        guard let field else { return nil }
+        if let seconds = TimeInterval(field) { return seconds >= 0 ? seconds : nil }
+        let serverNow = date.flatMap(moment) ?? now
+        return moment(field).map { max(0, $0.timeIntervalSince(serverNow)) }
+    }
+
+    private static func moment(_ text: String) -> Date? {
+        let format = DateFormatter()
+        format.locale = Locale(identifier: "en_US_POSIX")
+        format.timeZone = TimeZone(secondsFromGMT: 0)
+        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
+        return format.date(from: text)
+    }
+}
+
+extension HTTPAnswer {
+    package var requestID: String? { fields["x-request-id"] ?? fields["x-mp-trace-id"] }
+
+    /// The body as an object; a failure for anything else.
+    package var object: Result<JSON, OnymError> {
+        guard let json = JSON(body), json.members != nil else { return .failure(malformed) }
+        return .success(json)
+    }
+
+    /// What says that an upload was taken: nothing, or JSON. Something else comes from somebody in between, who has not
+    /// taken it: a hotel's page, for one.
+    package var taken: Result<Int, OnymError> { body.isEmpty || JSON(body) != nil ? .success(0) : .failure(malformed) }
+
+    package var malformed: OnymError { .malformed(status: status, requestID: requestID) }
+}
+
+extension HTTPRequest {
+    /// A request with JSON in it, or nothing.
+    package init(
+        _ method: String, _ base: URL, _ path: String, _ fields: [String: String] = [:], json: JSON? = nil
+    ) {
+        var base = base.absoluteString
+        while base.hasSuffix("/") { base.removeLast() }
+        // Paths are put together of parts that were escaped before.
+        guard let url = URL(string: base + path) else { preconditionFailure("\(path) is no path.") }
+        self.init(method: method, url: url, fields: fields, body: json?.bytes ?? [])
+        self.fields["Accept"] = "application/json"
+        if json != nil { self.fields["Content-Type"] = "application/json" }
+    }
+}
+
+extension String {
+    /// As one part of a path: all but what never needs to be escaped is (RFC 3986, 2.3).
+    package var escaped: String {
+        var text: [UInt8] = []
+        for byte in utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                text.append(byte)
+            default:
+                text.append(UInt8(ascii: "%"))
+                text += hexadecimal([byte]).uppercased().utf8
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

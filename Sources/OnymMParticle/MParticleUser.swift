@@ -1,0 +1,99 @@
+public import Foundation
+package import Onym
+
+/// A user, as this device knows it.
+public final class MParticleUser: Sendable {
+    /// The MPID.
+    public let userId: NSNumber
+    /// Whether the user is known.
+    public let isLoggedIn: Bool
+    private let onym: Onym
+    var owner: Onym { onym }
+    private let user: User
+
+    init(_ user: User, _ onym: Onym) {
+        (userId, isLoggedIn) = (NSNumber(value: user.id), user.isLoggedIn)
+        (self.user, self.onym) = (user, onym)
+    }
+
+    private var now: User { onym.users.user(user.id) ?? user }
+
+    /// When the user was first the current one.
+    public var firstSeen: Date { now.firstSeen }
+    /// When the user was last the current one; for the current one, now.
+    public var lastSeen: Date { now.lastSeen }
+
+    /// The user's names, as this device has told the server.
+    public var userIdentities: [MPIdentity: String] {
+        var names: [MPIdentity: String] = [:]
+        for (type, value) in now.identities {
+            if let type = MPIdentity(wireName: type.rawValue) { names[type] = value }
+        }
+        return names
+    }
+
+    /// The user's names by the numbers of their types.
+    public var identities: [NSNumber: String] {
+        Dictionary(userIdentities.map { (NSNumber(value: $0.key.rawValue), $0.value) }, uniquingKeysWith: { $1 })
+    }
+
+    /// The user's attributes. Setting them takes away what is not among the new ones.
+    public var userAttributes: [String: Any] {
+        get { now.attributes.mapValues(\.plain) }
+        set { onym.users.setAttributes(newValue.mapValues(JSON.init(plain:)), of: user) }
+    }
+
+    /// Sets an attribute.
+    public func setUserAttribute(_ key: String, value: Any) {
+        onym.users.setAttribute(key, JSON(plain: value), of: user)
+    }
+
+    /// Sets an attribute with several values.
+    public func setUserAttributeList(_ key: String, values: [Any]) {
+        onym.users.setAttribute(key, JSON(plain: values), of: user)
+    }
+
+    /// Sets a tag.
+    public func setUserTag(_ tag: String) { onym.users.setAttribute(tag, true, of: user) }
+
+    /// Takes an attribute away.
+    public func removeUserAttribute(_ key: String) { onym.users.setAttribute(key, .null, of: user) }
+
+    package var stored: User { now }
+}
+
+extension MParticleUser: Equatable {
+    /// Whether both are the same user.
+    public static func == (first: MParticleUser, second: MParticleUser) -> Bool { first.userId == second.userId }
+}
+
+extension JSON {
+    /// A value as Foundation has it.
+    var plain: Any {
+        switch self {
+        case .null: NSNull()
+        case .bool(let value): value
+        case .integer(let value): value
+        case .number(let value): value
+        case .string(let text): text
+        case .array(let elements): elements.map(\.plain)
+        case .object(let members): members.mapValues(\.plain)
+        }
+    }
+
+    /// What Foundation has; what JSON has not becomes its description.
+    init(plain value: Any) {
+        switch value {
+        case let text as String: self = .string(text)
+        case let value as Bool: self = .bool(value)
+        case let value as Int: self = .integer(Int64(value))
+        case let value as any BinaryInteger:
+            self = Int64(exactly: value).map(JSON.integer) ?? .string("\(value)")
+        case let value as any BinaryFloatingPoint: self = .number(Double(value))
+        case let value as NSNumber: self = .number(value.doubleValue)
+        case let elements as [Any]: self = .array(elements.map(JSON.init(plain:)))
+        case is NSNull: self = .null
+        default: self = .string("\(value)")
+        }
+    }
+}

@@ -1,0 +1,292 @@
+public import Foundation
+public import Onym
+
+/// The SDK by the names of OwlMetry's.
+public enum Owl {
+    private static let desk = Desk()
+
+    /// Why the SDK could not be configured.
+    public enum ConfigurationError: Error, Hashable, Sendable {
+        /// The endpoint is no address.
+        case invalidEndpoint
+        /// The key does not begin with `owl_client_`.
+        case invalidApiKey
+        /// The app has no bundle id.
+        case missingBundleId
+        /// The device's storage cannot be used.
+        case storage(String)
+    }
+
+    /// What does the work; nil before `configure`.
+    public static var core: Onym? { desk.onym }
+
+    /// Starts. A user who was set in a former launch is still set, and is claimed again.
+    public static func configure(
+        endpoint: String, apiKey: String, flushOnBackground: Bool = true, compressionEnabled: Bool = true,
+        networkTrackingEnabled: Bool = true, consoleLogging: Bool = true, attributionEnabled: Bool = true
+    ) throws {
+        try configure(endpoint: endpoint, apiKey: apiKey, attributionEnabled: attributionEnabled) {
+            $0.flushesInBackground = flushOnBackground
+            $0.compressesBodies = compressionEnabled
+        }
+    }
+
+    /// Starts, with what the vendor has no name for.
+    public static func configure(
+        endpoint: String, apiKey: String, bundleID: String? = Bundle.main.bundleIdentifier,
+        attributionEnabled: Bool = true, _ change: (inout Configuration) -> Void
+    ) throws {
+        guard let url = URL(string: endpoint), url.host() != nil else { throw ConfigurationError.invalidEndpoint }
+        guard apiKey.hasPrefix("owl_client_") else { throw ConfigurationError.invalidApiKey }
+        guard let bundleID else { throw ConfigurationError.missingBundleId }
+        var configuration = Configuration(endpoint: url, key: .claim(key: apiKey, bundleID: bundleID))
+        change(&configuration)
+        do throws(OnymError) {
+            // Two instances over one folder would write over each other's words.
+            desk.replace(with: nil)
+            let onym = try Onym(configuration)
+            desk.replace(with: onym)
+            onym.log("sdk:session_started")
+            if attributionEnabled { Task.detached { try? await onym.attribution.capture() } }
+        } catch {
+            throw ConfigurationError.storage(error.description)
+        }
+    }
+
+    // MARK: - Who it is
+
+    /// Says who the user is. All that happened as nobody known is claimed for this user.
+    public static func setUser(_ userId: String) { try? core?.setUser(userId) }
+
+    /// Says that the user is gone. What follows is somebody else's, unless `newAnonymousId` is false: then the server goes
+    /// on giving it to the last user, as with the vendor.
+    public static func clearUser(newAnonymousId: Bool = true) { core?.clearUser(newAnonymousID: newAnonymousId) }
+
+    /// Sets properties of the user; an empty text removes one.
+    public static func setUserProperties(_ properties: [String: String]) { core?.properties.set(properties) }
+
+    /// The user of whatever happens now.
+    public static var currentUserId: String? { core?.claimUser }
+    /// The id of this launch.
+    public static var sessionId: String? { core?.claim?.sessionID }
+
+    // MARK: - What happens
+
+    /// Logs what is worth knowing.
+    public static func info(
+        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.info, message, screenName, attributes, attachments, file, function, line)
+    }
+
+    /// Logs what is of use to developers alone.
+    public static func debug(
+        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.debug, message, screenName, attributes, attachments, file, function, line)
+    }
+
+    /// Logs what is not right, but not wrong yet.
+    public static func warn(
+        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.warn, message, screenName, attributes, attachments, file, function, line)
+    }
+
+    /// Logs what is wrong.
+    public static func error(
+        _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
+        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        log(.error, message, screenName, attributes, attachments, file, function, line)
+    }
+
+    /// Logs an error.
+    public static func error(
+        _ error: any Error, screenName: String? = nil, attributes: [String: String]? = nil,
+        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+    ) {
+        var facts = facts(error, "_error")
+        // What it came of, and what that came of.
+        var cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+        for number in 1...5 {
+            guard let known = cause else { break }
+            facts.merge(Owl.facts(known, "_error_cause_\(number)")) { $1 }
+            facts["_error_cause_\(number)_message"] = known.localizedDescription
+            cause = (known as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+        }
+        log(
+            .error, error.localizedDescription, screenName, facts.merging(attributes ?? [:]) { $1 }, attachments, file,
+            function, line)
+    }
+
+    private static func facts(_ error: any Error, _ prefix: String) -> [String: String] {
+        let plain = error as NSError
+        return [
+            "\(prefix)_type": "\(type(of: error))", "\(prefix)_code": "\(plain.code)", "\(prefix)_domain": plain.domain,
+        ]
+    }
+
+    private static func log(
+        _ level: Event.Level, _ message: String, _ screen: String?, _ attributes: [String: String]?,
+        _ attachments: [Attachment], _ file: String, _ function: String, _ line: Int
+    ) {
+        var all = (attributes ?? [:]).mapValues { JSON.string(String($0.prefix(200))) }
+        let name = file.split(separator: "/").last.map(String.init) ?? file
+        all["_file"] = .string(name)
+        all["_function"] = .string(function)
+        all["_line"] = .string("\(line)")
+        all["_source"] = .string("\(name):\(function):\(line)")
+        core?.log(Event(message, level: level, screen: screen, attributes: all), attachments: attachments)
+    }
+
+    /// Logs a step of a funnel.
+    public static func step(_ name: String, attributes: [String: String]? = nil) {
+        info("step:\(name)", attributes: attributes)
+    }
+
+    /// Logs a measure.
+    public static func recordMetric(_ metric: String, attributes: [String: String]? = nil) {
+        info("metric:\(metric):record", attributes: attributes)
+    }
+
+    /// Logs that something begins that takes a while.
+    public static func startOperation(_ metric: String, attributes: [String: String]? = nil) -> OwlOperation {
+        OwlOperation(metric, attributes ?? [:])
+    }
+
+    // MARK: - Attribution and feedback
+
+    /// Asks the ad network where the install came from, if it has not answered yet.
+    public static func sendAppleSearchAdsAttributionToken() async { _ = try? await core?.attribution.capture() }
+
+    /// Has the ad network be asked once more.
+    public static func resetAppleSearchAdsAttributionCapture() { core?.claim?.resetCapture() }
+
+    /// Sends feedback, once. Answers its id.
+    @discardableResult
+    public static func sendFeedback(
+        message: String, name: String? = nil, email: String? = nil
+    ) async throws -> String {
+        let client = try client()
+        return try await result { client.sendFeedback(message, name: name, email: email, $0) }.get()
+    }
+
+    // MARK: - Questionnaires
+
+    private static func client() throws(OnymError) -> ClaimClient {
+        guard let client = core?.claim else { throw .refused(.notConfigured) }
+        return client
+    }
+
+    /// What the user is asked; nil if the user is not, having answered or dismissed it.
+    /// - Parameter force: whether the user is asked even so.
+    public static func fetchQuestionnaire(slug: String, force: Bool = false) async throws -> OwlQuestionnaire? {
+        let client = try client()
+        let answer = try await result { client.questionnaire(slug, isForced: force, $0) }.get()
+        return answer["eligible"]?.bool == true ? OwlQuestionnaire(answer) : nil
+    }
+
+    /// Keeps some answers, or with them all; null takes one away. Answers whether all are there now.
+    @discardableResult
+    public static func saveQuestionnaireResponse(
+        slug: String, answers: [String: JSON], isComplete: Bool = false
+    ) async throws -> Bool {
+        let client = try client()
+        return try await result { client.answer(slug, answers, isComplete: isComplete, $0) }.get()
+    }
+
+    /// Keeps the user from being asked anything.
+    public static func dismissQuestionnaires() async throws {
+        let client = try client()
+        try await result { client.dismissQuestionnaires($0) }.get()
+    }
+
+    // MARK: - The end
+
+    /// Sends what waits.
+    public static func flush() async throws { try await core?.flush() }
+
+    /// Sends what waits, as far as it can, and ends. What could not be sent is there at the next launch.
+    public static func shutdown() async {
+        try? await core?.flush()
+        desk.replace(with: nil)
+    }
+}
+
+/// What a user is asked.
+public struct OwlQuestionnaire: Hashable, Sendable {
+    /// Its id.
+    public let id: String
+    /// By what the app knows it.
+    public let slug: String
+    /// What it is called.
+    public let name: String
+    /// What it says of itself.
+    public let description: String?
+    /// The questions, as the server has them.
+    public let schema: JSON
+    /// What the user has answered before.
+    public let answers: [String: JSON]
+
+    init?(_ offer: JSON) {
+        guard let body = offer["questionnaire"], let id = body["id"]?.text, let slug = body["slug"]?.text else {
+            return nil
+        }
+        (self.id, self.slug, name) = (id, slug, body["name"]?.text ?? "")
+        (description, schema) = (body["description"]?.text, body["schema"] ?? .null)
+        answers = offer["in_progress"]?["answers"]?.members ?? [:]
+    }
+}
+
+/// Something that takes a while.
+public struct OwlOperation: Sendable {
+    private let metric: String
+    private let tracking = UUID().uuidString
+    private let start = Date()
+
+    init(_ metric: String, _ attributes: [String: String]) {
+        self.metric = metric
+        log("start", attributes)
+    }
+
+    private func log(_ phase: String, _ attributes: [String: String]) {
+        Owl.info("metric:\(metric):\(phase)", attributes: attributes.merging(["tracking_id": tracking]) { $1 })
+    }
+
+    private var duration: [String: String] { ["duration_ms": "\(Int(Date().timeIntervalSince(start) * 1000))"] }
+
+    /// It has ended well.
+    public func complete(attributes: [String: String]? = nil) {
+        log("complete", duration.merging(attributes ?? [:]) { $1 })
+    }
+
+    /// It has failed.
+    public func fail(error: String, attributes: [String: String]? = nil) {
+        log("fail", duration.merging(["error": error]) { $1 }.merging(attributes ?? [:]) { $1 })
+    }
+
+    /// It was given up.
+    public func cancel(attributes: [String: String]? = nil) {
+        log("cancel", duration.merging(attributes ?? [:]) { $1 })
+    }
+}
+
+/// The one instance that an app has.
+private final class Desk: @unchecked Sendable {
+    private let lock = NSLock()
+    private var current: Onym?
+
+    var onym: Onym? { lock.withLock { current } }
+
+    func replace(with onym: Onym?) {
+        let old = lock.withLock {
+            defer { current = onym }
+            return current
+        }
+        old?.close()
+    }
+}

@@ -1,0 +1,308 @@
+import Foundation
+public import Onym
+
+/// The SDK by the names of Sentiance's.
+public final class Sentiance: @unchecked Sendable {
+    /// The one that an app has.
+    public static let shared = Sentiance()
+
+    /// Guards the rest.
+    private let lock = NSLock()
+    private var onym: Onym?
+    private var options = SENTOptions()
+    private var statusHandler: ((SENTSDKStatus) -> Void)?
+    private var app: (id: String, secret: String)?
+    /// Whether `onym` knows `app`.
+    private var isOpenWithApp = false
+    private var isInitialized = false
+
+    /// Makes another than the shared one: for tests, and for apps that stand for several devices.
+    public init() {}
+
+    /// What does the work.
+    public var core: Onym? { lock.withLock { onym } }
+
+    /// Starts. What a former launch has left undone is done; no user is made.
+    @discardableResult
+    public func initialize(
+        options: SENTOptions, launchOptions: [AnyHashable: Any]? = nil
+    ) -> SENTInitializationResult {
+        if core?.device.state?.phase == .resetting { return Sentiance.failed(.sdkResetInProgress) }
+        if lock.withLock({ isInitialized }), userExists { return Sentiance.failed(.reinitializationNotAllowed) }
+        // Much may be asked before the start, but not by other options than these.
+        let early = lock.withLock { () -> Onym? in
+            self.options = options
+            return onym?.device.state?.phase == .creating ? nil : onym.take()
+        }
+        early?.close()
+        guard open() != nil else { return Sentiance.failed(.internalInconsistency) }
+        lock.withLock { isInitialized = true }
+        // Another device may have taken over since.
+        if userExists { refreshStatus() }
+        return SENTInitializationResult(isSuccessful: true, failureReason: .none)
+    }
+
+    private static func failed(_ reason: SENTInitializationFailureReason) -> SENTInitializationResult {
+        SENTInitializationResult(isSuccessful: false, failureReason: reason)
+    }
+
+    /// The work's part, made when it is first needed: much may be asked before the start.
+    private func open(_ platformURL: String? = nil) -> Onym? {
+        lock.lock()
+        defer { lock.unlock() }
+        if let onym { return onym }
+        let text = platformURL ?? options.platformUrl
+        guard let endpoint = text.flatMap(URL.init(string:)) ?? Configuration.defaultEndpoint else { return nil }
+        var configuration = Configuration(
+            endpoint: endpoint, key: .linking(appID: app?.id, secret: app?.secret))
+        options.configure?(&configuration)
+        guard let new = try? Onym(configuration) else { return nil }
+        new.observe { [weak self] notice in
+            switch notice {
+            case .deactivated, .reactivated: self?.tellStatus()
+            default: break
+            }
+        }
+        onym = new
+        isOpenWithApp = app != nil
+        return new
+    }
+
+    /// Makes the work's part, as a first question before the start does where the app's Info.plist says where the server is.
+    package func prepare(_ options: SENTOptions) {
+        lock.withLock { self.options = options }
+        _ = open()
+    }
+
+    package func close() {
+        let old = lock.withLock {
+            isInitialized = false
+            return onym.take()
+        }
+        old?.close()
+    }
+
+    // MARK: - How it stands
+
+    /// How far the SDK is.
+    public var initState: SENTSDKInitState {
+        switch core?.device.state?.phase {
+        case nil: .notInitialized
+        case .idle: lock.withLock { isInitialized } ? .initialized : .notInitialized
+        case .creating: .initInProgress
+        case .resetting: .resetting
+        }
+    }
+
+    /// Whether there is a user.
+    public var userExists: Bool { userId != nil }
+    /// Whether the app's own id of the user is known to the server.
+    public var isUserLinked: Bool { open()?.device.state?.isLinked ?? false }
+    /// The user's id.
+    public var userId: String? { open()?.device.state?.userID }
+
+    /// How the user stands.
+    public var sdkStatus: SENTSDKStatus {
+        let state = open()?.device.state
+        let isEnabled = state?.deactivation == nil
+        return SENTSDKStatus(
+            isRemoteEnabled: isEnabled,
+            detectionStatus: state?.userID == nil ? .disabled : isEnabled ? .enabledAndDetecting : .enabledButBlocked,
+            deactivation: state?.deactivation)
+    }
+
+    /// Sets what is called when the status changes. It survives a reset.
+    public func setDidReceiveSdkStatusUpdateHandler(_ handler: ((SENTSDKStatus) -> Void)?) {
+        lock.withLock { statusHandler = handler }
+    }
+
+    private func tellStatus() {
+        let handler = lock.withLock { statusHandler }
+        handler?(sdkStatus)
+    }
+
+    /// Asks the server how the user stands.
+    public func refreshStatus(_ completion: @escaping (SENTSDKStatus) -> Void = { _ in }) {
+        let completion = Handover(completion)
+        guard let device = open()?.device else { return completion.value(sdkStatus) }
+        device.refresh { [weak self] _ in
+            guard let self else { return }
+            completion.value(sdkStatus)
+        }
+    }
+
+    // MARK: - Users
+
+    /// Makes the user that a code stands for, or brings it back.
+    public func createUser(
+        options: SENTUserCreationOptions,
+        completionHandler: @escaping (SENTUserCreationResult?, SENTUserCreationError?) -> Void
+    ) {
+        let handler = Handover(completionHandler)
+        create(options) { result in
+            switch result {
+            case .success(let state):
+                let info = SENTUserInfo(userId: state.userID ?? "", token: nil)
+                handler.value(SENTUserCreationResult(userInfo: info), nil)
+            case .failure(let error):
+                handler.value(
+                    nil, SENTUserCreationError(failureReason: error.creationReason, details: error.description))
+            }
+        }
+    }
+
+    func create(_ options: SENTUserCreationOptions, _ end: @escaping Device.Completion<DeviceState>) {
+        if let id = options.appId, let secret = options.appSecret { use(id, secret) }
+        guard let device = open(options.platformUrl)?.device else {
+            return end(.failure(.refused(.notConfigured)))
+        }
+        lock.withLock { isInitialized = true }
+        if let code = options.authenticationCode {
+            device.createUser(code, completion: end)
+        } else {
+            device.createUser(linker: options.linker.map(Sentiance.linker), completion: end)
+        }
+    }
+
+    /// Keeps the app's id and secret; a work's part that was made without them is made anew.
+    private func use(_ id: String, _ secret: String) {
+        let old = lock.withLock { () -> Onym? in
+            if let app, app == (id, secret), isOpenWithApp { return nil }
+            app = (id, secret)
+            isOpenWithApp = false
+            // A user who is there, or about to be, has it refused anyhow.
+            guard let state = onym?.device.state, state.userID == nil, state.phase == .idle else { return nil }
+            return onym.take()
+        }
+        old?.close()
+    }
+
+    /// A linker that is heard once, whatever it calls how often.
+    private static func linker(_ linker: @escaping SENTUserLinker) -> Linker {
+        let linker = Handover(linker)
+        return { install in
+            await withCheckedContinuation { continuation in
+                let once = OneAnswer(continuation)
+                linker.value(install, { once.give(true) }, { once.give(false) })
+            }
+        }
+    }
+
+    /// Links the user that there is, by a code.
+    public func linkUser(
+        authCode: String, completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
+    ) {
+        link(completionHandler) { $0.link(authCode, completion: $1) }
+    }
+
+    /// Links the user that there is, by the app's own back end.
+    public func linkUser(
+        linker: @escaping SENTUserLinker,
+        completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
+    ) {
+        link(completionHandler) { $0.link(linker: Sentiance.linker(linker), completion: $1) }
+    }
+
+    private func link(
+        _ handler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void,
+        _ body: (Device, @escaping Device.Completion<DeviceState>) -> Void
+    ) {
+        let handler = Handover(handler)
+        let end: @Sendable (Result<DeviceState, OnymError>) -> Void = { result in
+            switch result {
+            case .success(let state):
+                let info = SENTUserInfo(userId: state.userID ?? "", token: nil)
+                handler.value(SENTUserLinkingResult(userInfo: info), nil)
+            case .failure(let error):
+                handler.value(nil, SENTUserLinkingError(failureReason: error.linkingReason, details: error.description))
+            }
+        }
+        guard let device = open()?.device else { return end(.failure(.refused(.notConfigured))) }
+        body(device, end)
+    }
+
+    /// Gives a token of the user's.
+    public func requestUserAccessToken(
+        completionHandler: @escaping (SENTToken?, SENTUserAccessTokenError?) -> Void
+    ) {
+        let handler = Handover(completionHandler)
+        let end: @Sendable (Result<AccessToken, OnymError>) -> Void = { result in
+            switch result {
+            case .success(let token):
+                handler.value(SENTToken(tokenId: token.value, expiryDate: token.expires), nil)
+            case .failure(let error):
+                handler.value(
+                    nil, SENTUserAccessTokenError(failureReason: error.tokenReason, details: error.description))
+            }
+        }
+        guard let device = open()?.device else { return end(.failure(.refused(.notConfigured))) }
+        device.token(completion: end)
+    }
+
+    /// Forgets the user, at once and for good. Handlers stay.
+    public func reset(_ completionHandler: @escaping (SENTResetResult?, SENTResetError?) -> Void = { _, _ in }) {
+        let handler = Handover(completionHandler)
+        guard let device = open()?.device else {
+            return handler.value(SENTResetResult(initState: .notInitialized), nil)
+        }
+        device.reset { [weak self] result in
+            switch result {
+            case .failure(.refused(.inProgress)): handler.value(nil, SENTResetError(failureReason: .initInProgress))
+            case .failure(.refused(.resetting)): handler.value(nil, SENTResetError(failureReason: .resetting))
+            case .success, .failure: handler.value(SENTResetResult(initState: self?.initState ?? .notInitialized), nil)
+            }
+        }
+    }
+}
+
+/// An answer that is given once.
+private final class OneAnswer: @unchecked Sendable {
+    private let lock = NSLock()
+    private var continuation: CheckedContinuation<Bool, Never>?
+
+    init(_ continuation: CheckedContinuation<Bool, Never>) { self.continuation = continuation }
+
+    func give(_ answer: Bool) {
+        let continuation = lock.withLock { self.continuation.take() }
+        continuation?.resume(returning: answer)
+    }
+}
+
+extension OnymError {
+    private var isOfTheNetwork: Bool {
+        switch self {
+        case .offline, .timeout, .connection, .tls: true
+        case .http, .malformed, .refused, .storage: false
+        }
+    }
+
+    fileprivate var creationReason: SENTUserCreationFailureReason {
+        switch self {
+        case .refused(.resetting): .sdkResetInProgress
+        case .refused(.inProgress): .userCreationInProgress
+        case .refused(.userExists): .userAlreadyExists
+        case .refused(.appFailed): .appSideLinkingFailed
+        case .http, .malformed: .serverError
+        default: isOfTheNetwork ? .networkError : .unexpectedError
+        }
+    }
+
+    fileprivate var linkingReason: SENTUserLinkingFailureReason {
+        switch self {
+        case .refused(.noUser): .noUser
+        case .refused(.alreadyLinked): .userAlreadyLinked
+        case .refused(.disabled): .userDisabledRemotely
+        case .refused(.appFailed): .appSideLinkingFailed
+        case .http, .malformed: .serverError
+        default: isOfTheNetwork ? .networkError : .unexpectedError
+        }
+    }
+
+    fileprivate var tokenReason: SENTUserAccessTokenFailureReason {
+        switch self {
+        case .refused(.noUser): .noUser
+        case .refused(.disabled): .userDisabledRemotely
+        default: .networkError
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import ClientKit
+import Foundation
+import Onym
+import OnymOwl
+import Testing
+
+/// They share the one instance, so they run one after the other.
+@Suite("Owl", .serialized, .timeLimit(.minutes(30)))
+struct OwlTests {
+    private let transport = ScriptedTransport()
+    private let files = MemoryFiles()
+
+    private func configure() throws {
+        try Owl.configure(
+            endpoint: "https://onym.test", apiKey: "owl_client_k", bundleID: "com.example", attributionEnabled: false
+        ) {
+            $0 = Bench.configuration($0.keys)
+            $0.transport = transport
+            $0.time = ManualTime()
+            $0.files = files
+            $0.callbacks = .background
+        }
+    }
+
+    /// Answers all that is sent until something is; collects what was said of whom.
+    private func drain(_ said: inout [String]) {
+        while let request = transport.answer(.json(200, ["claimed": true, "accepted": 1, "rejected": 0])) {
+            if request.path != "/v1/ingest" { said.append(request.path) }
+            for event in request.json["events"]?.elements ?? [] {
+                said.append("\(event["user_id"]?.text ?? ""): \(event["message"]?.text ?? "")")
+            }
+        }
+    }
+
+    @Test("refuses what cannot work")
+    func refusal() {
+        #expect(throws: Owl.ConfigurationError.invalidEndpoint) {
+            try Owl.configure(endpoint: "nowhere", apiKey: "owl_client_k")
+        }
+        #expect(throws: Owl.ConfigurationError.invalidApiKey) {
+            try Owl.configure(endpoint: "https://onym.test", apiKey: "owl_agent_k")
+        }
+    }
+
+    @Test("tells a story in its order: nobody, a user, nobody again")
+    func story() throws {
+        try configure()
+        let nobody = try #require(Owl.currentUserId)
+        Owl.info("opened", screenName: "Home", attributes: ["a": "b"])
+        Owl.setUser("u")
+        Owl.setUserProperties(["plan": "pro"])
+        Owl.step("checkout")
+        let operation = Owl.startOperation("load")
+        operation.complete()
+        Owl.clearUser()
+        let other = try #require(Owl.currentUserId)
+        Owl.error("failed")
+        Owl.setUser("v")
+        var said: [String] = []
+        drain(&said)
+        #expect(
+            said == [
+                "\(nobody): sdk:session_started", "\(nobody): opened", "/v1/identity/claim", "/v1/identity/properties",
+                "u: step:checkout", "u: metric:load:start", "u: metric:load:complete", "\(other): failed",
+                "/v1/identity/claim",
+            ])
+        #expect(nobody != other && Owl.currentUserId == "v")
+    }
+
+    @Test("the next launch is still the user's, and claims again")
+    func relaunch() throws {
+        try configure()
+        Owl.setUser("u")
+        var said: [String] = []
+        drain(&said)
+        try configure()
+        #expect(Owl.currentUserId == "u")
+        Owl.info("later")
+        Owl.setUser("u")
+        said = []
+        drain(&said)
+        #expect(said.filter { $0 == "/v1/identity/claim" }.count == 1)
+        #expect(said.contains("u: later"))
+    }
+
+    @Test("a second start gives up the first one's files before it opens them")
+    func again() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "onym-owl-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for _ in 0..<2 {
+            try Owl.configure(
+                endpoint: "https://onym.test", apiKey: "owl_client_k", bundleID: "com.example",
+                attributionEnabled: false
+            ) {
+                $0.folder = folder
+                ($0.transport, $0.callbacks) = (transport, .background)
+            }
+            Owl.info("kept")
+        }
+        #expect(Owl.core?.claim?.mailbox.count == 4)
+    }
+
+    private func answer(_ answer: ScriptedTransport.Answer) async -> HTTPRequest? {
+        while transport.open.isEmpty { await Task.yield() }
+        return transport.answer(answer)
+    }
+
+    @Test("asks, answers and dismisses questionnaires, for the user who is there")
+    func questionnaires() async throws {
+        try configure()
+        let user = try #require(Owl.currentUserId)
+        async let offer = Owl.fetchQuestionnaire(slug: "how are/you", force: true)
+        let asked = await answer(
+            .json(
+                200,
+                [
+                    "eligible": true, "in_progress": ["response_id": "r", "answers": ["q1": 3]],
+                    "questionnaire": ["id": "1", "slug": "how", "name": "How", "schema": ["questions": []]],
+                ]))
+        #expect(asked?.method == "GET")
+        #expect(
+            asked?.url.absoluteString
+                == "https://onym.test/v1/questionnaires/how%20are%2Fyou?bundle_id=com.example&user_id=\(user)&force=true"
+        )
+        #expect(try await offer?.answers == ["q1": 3])
+        async let none = Owl.fetchQuestionnaire(slug: "how")
+        _ = await answer(.json(200, ["eligible": false, "reason": "already_responded"]))
+        #expect(try await none == nil)
+        async let isSubmitted = Owl.saveQuestionnaireResponse(
+            slug: "how", answers: ["q1": 4, "q2": .null], isComplete: true)
+        let answered = await answer(.json(201, ["id": "r", "was_submitted": true]))
+        #expect(try await isSubmitted)
+        #expect(answered?.json["answers"] == ["q1": 4, "q2": .null] && answered?.json["is_complete"] == true)
+        #expect(answered?.json["user_id"] == .string(user) && answered?.path == "/v1/questionnaires/how/responses")
+        async let dismissal: Void = Owl.dismissQuestionnaires()
+        let dismissed = await answer(.json(200, ["dismissed_at": "2027-01-15T09:00:00.000Z"]))
+        try await dismissal
+        #expect(dismissed?.json == ["bundle_id": "com.example", "user_id": .string(user)])
+        async let feedback = Owl.sendFeedback(message: "good", name: "N")
+        let sent = await answer(.json(201, ["id": "f"]))
+        #expect(try await feedback == "f" && sent?.json["submitter_name"] == "N" && sent?.json["message"] == "good")
+    }
+
+    @Test("an error tells what it came of")
+    func causes() throws {
+        try configure()
+        let root = NSError(domain: "root", code: 7)
+        Owl.error(NSError(domain: "outer", code: 3, userInfo: [NSUnderlyingErrorKey: root]), attributes: ["a": "b"])
+        Owl.setUser("u")
+        let event = transport.answer(.json(200, ["accepted": 2]))?.json["events"]?.elements?.last
+        let attributes = event?["custom_attributes"]
+        #expect(attributes?["_error_domain"] == "outer" && attributes?["_error_code"] == "3" && attributes?["a"] == "b")
+        #expect(attributes?["_error_cause_1_domain"] == "root" && attributes?["_error_cause_1_code"] == "7")
+        #expect(event?["level"] == "error")
+    }
+
+    @Test("says where it was called from")
+    func source() throws {
+        try configure()
+        Owl.warn("here")
+        Owl.setUser("u")
+        let event = transport.answer(.json(200, ["accepted": 2]))?.json["events"]?.elements?.last
+        #expect(event?["source_module"]?.text?.hasPrefix("OwlTests.swift:source():") == true)
+        #expect(event?["custom_attributes"]?["_function"] == "source()")
+    }
+}

@@ -1,0 +1,233 @@
+import ClientKit
+import Foundation
+import Onym
+import OnymSentiance
+import Testing
+
+/// They share the one instance, so they run one after the other.
+@Suite("The snippets of seeds 000 and 002", .serialized, .timeLimit(.minutes(30)))
+struct SnippetTests {
+    private let transport = ScriptedTransport()
+    private let sentiance = Sentiance.shared
+
+    init() {
+        begin(MemoryFiles())
+    }
+
+    private func begin(_ files: MemoryFiles) {
+        sentiance.close()
+        let options = SENTOptions()
+        options.platformUrl = "https://onym.test"
+        options.configure = { [transport] in
+            $0 = Bench.configuration($0.keys)
+            $0.transport = transport
+            $0.time = ManualTime()
+            $0.files = files
+            $0.callbacks = .background
+        }
+        sentiance.initialize(options: options)
+    }
+
+    @discardableResult
+    private func answer(_ status: Int, _ json: JSON) async -> HTTPRequest? {
+        while transport.open.isEmpty { await Task.yield() }
+        return transport.answer(.json(status, json))
+    }
+
+    private func session(_ user: JSON, isActive: Bool = true) -> JSON {
+        [
+            "install_id": "5a18fc4b0962209e0000000d", "user_id": user, "token": "t", "token_type": "Bearer",
+            "expires_at": "2027-01-15T09:00:00.000Z", "refresh_token": "r", "is_active": .bool(isActive),
+            "reason": isActive ? .null : "blocked", "by_device_class": isActive ? .null : "phone",
+        ]
+    }
+
+    private typealias Ends = Collector<(SENTUserCreationResult?, SENTUserCreationFailureReason?)>
+
+    @Test("Creating a User On the Device")
+    func creating() async {
+        #expect(sentiance.initState == .initialized && !sentiance.userExists)
+        let ends = Ends()
+        Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
+        #expect(sentiance.initState == .initInProgress)
+        let request = await answer(201, session("u"))
+        #expect(request?.json["authentication_code"] == "authCode you received")
+        while ends.values.isEmpty { await Task.yield() }
+        #expect(ends.values[0].0?.userInfo.userId == "u")
+        #expect(sentiance.userExists && sentiance.isUserLinked && sentiance.userId == "u")
+        #expect(sentiance.sdkStatus.isRemoteEnabled && sentiance.sdkStatus.canDetect)
+        Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
+        while ends.values.count < 2 { await Task.yield() }
+        #expect(ends.values[1].1 == .userAlreadyExists && transport.requests.count == 1)
+        #expect(sentiance.initialize(options: SENTOptions()).failureReason == .reinitializationNotAllowed)
+    }
+
+    private static let failures: [(ScriptedTransport.Answer, SENTUserCreationFailureReason)] = [
+        (.fault(.offline), .networkError), (.fault(.timeout), .networkError), (.fault(.tls("no")), .networkError),
+        (.json(400, ["errorCode": "INVALID_AUTHENTICATION_CODE"]), .serverError), (.bytes(500, ""), .serverError),
+        (.bytes(200, "garbage"), .serverError),
+    ]
+
+    @Test("each failure has its reason", arguments: 0..<failures.count)
+    func reason(row: Int) async {
+        let ends = Ends()
+        Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
+        while transport.open.isEmpty { await Task.yield() }
+        transport.answer(SnippetTests.failures[row].0)
+        while ends.values.isEmpty { await Task.yield() }
+        #expect(ends.values.map(\.1) == [SnippetTests.failures[row].1])
+    }
+
+    @Test("Multi-User Support: a reset, and then another user")
+    func reset() async {
+        let statuses = Collector<Bool>()
+        sentiance.setDidReceiveSdkStatusUpdateHandler { statuses.callback($0.isRemoteEnabled) }
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        let resets = Collector<SENTSDKInitState?>()
+        sentiance.reset { result, _ in resets.callback(result?.initState) }
+        let errors = Collector<SENTResetFailureReason?>()
+        sentiance.reset { _, error in errors.callback(error?.failureReason) }
+        #expect(await answer(200, [:])?.path == "/sdk/reset")
+        while resets.values.isEmpty || errors.values.isEmpty { await Task.yield() }
+        #expect(resets.values == [.initialized] && errors.values == [.resetting] && !sentiance.userExists)
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("v", isActive: false))
+        while statuses.values.isEmpty { await Task.yield() }
+        // The handler has survived the reset, and says that another device is the active one.
+        #expect(statuses.values == [false] && sentiance.userId == "v")
+        #expect(sentiance.sdkStatus.detectionStatus == .enabledButBlocked)
+        #expect(sentiance.sdkStatus.deactivation == Deactivation(reason: "blocked", byDeviceClass: "phone"))
+        let tokens = Collector<SENTUserAccessTokenFailureReason?>()
+        sentiance.requestUserAccessToken { _, error in tokens.callback(error?.failureReason) }
+        while tokens.values.isEmpty { await Task.yield() }
+        #expect(tokens.values == [.userDisabledRemotely])
+        sentiance.setDidReceiveSdkStatusUpdateHandler(nil)
+    }
+
+    @Test("Receive the unique install id from the SDK; LINK_FAILED, and the same install again")
+    func linking() async {
+        let (installs, ends) = (Collector<String>(), Collector<SENTInitIssue?>())
+        Seed000_ReceiveTheUniqueInstallID.snippet(
+            {
+                installs.callback($0)
+                $1(false)
+                $1(true)
+            }, ends.callback)
+        let made = await answer(201, session(.null))
+        #expect(made?.path == "/sdk/installs" && made?.json["app_id"] == "APPID" && made?.json["secret"] == "SECRET")
+        while ends.values.isEmpty { await Task.yield() }
+        Seed000_ReceiveTheUniqueInstallID.snippet(
+            {
+                installs.callback($0)
+                $1(true)
+            }, ends.callback)
+        await answer(200, ["person_id": "p", "third_party_linked": true, "is_active": true])
+        while ends.values.count < 2 { await Task.yield() }
+        #expect(ends.values == [.linkFailed, nil] && sentiance.userId == "p" && sentiance.isUserLinked)
+        #expect(installs.values == ["5a18fc4b0962209e0000000d", "5a18fc4b0962209e0000000d"])
+    }
+
+    @Test("at the next launch, much may be asked before the start, which then asks how the user stands")
+    func relaunch() async {
+        let files = MemoryFiles()
+        begin(files)
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        let next = Sentiance()
+        sentiance.close()
+        let options = SENTOptions()
+        options.platformUrl = "https://onym.test"
+        options.configure = { [transport] in
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.files, $0.time, $0.callbacks) = (transport, files, ManualTime(), .background)
+        }
+        #expect(next.initState == .notInitialized)
+        // Another app's environment may say where a server is; this is the one that was asked for.
+        #expect(next.initialize(options: options).isSuccessful && next.userExists)
+        #expect(next.initialize(options: options).failureReason == .reinitializationNotAllowed)
+        let statuses = Collector<SENTSDKStatus>()
+        next.setDidReceiveSdkStatusUpdateHandler { statuses.callback($0) }
+        let asked = await answer(200, ["is_active": false, "reason": "superseded", "by_device_class": "phone"])
+        #expect(asked?.path == "/sdk/config")
+        while statuses.values.isEmpty { await Task.yield() }
+        #expect(statuses.values[0].deactivation?.reason == "superseded")
+        next.refreshStatus()
+        await answer(200, ["is_active": true])
+        while statuses.values.count < 2 { await Task.yield() }
+        #expect(statuses.values[1].isRemoteEnabled)
+        next.close()
+    }
+
+    @Test("what was asked before the start does not make it a second one")
+    func early() async {
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        // The work's part is there, the start is not.
+        let early = Sentiance()
+        let options = SENTOptions()
+        options.platformUrl = "https://onym.test"
+        options.configure = { [transport] in
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.files, $0.time, $0.callbacks) = (transport, MemoryFiles(), ManualTime(), .background)
+        }
+        early.prepare(options)
+        #expect(!early.userExists && early.core != nil && early.initState == .notInitialized)
+        #expect(early.initialize(options: options).isSuccessful && early.initState == .initialized)
+        early.close()
+    }
+
+    @Test("after a reset, the same app's id and secret make the next user")
+    func sameApp() async {
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        let ends = Ends()
+        func create() {
+            let options = SENTUserCreationOptions(appId: "APPID", secret: "SECRET", linker: nil)
+            sentiance.createUser(options: options) { ends.callback(($0, $1?.failureReason)) }
+        }
+        create()
+        while ends.values.isEmpty { await Task.yield() }
+        #expect(ends.values[0].1 == .userAlreadyExists)
+        let resets = Collector<Int>()
+        sentiance.reset { _, _ in resets.callback(0) }
+        await answer(200, [:])
+        while resets.values.isEmpty { await Task.yield() }
+        create()
+        #expect(await answer(201, session(.null))?.path == "/sdk/installs")
+        await answer(200, ["person_id": "p"])
+        while ends.values.count < 2 { await Task.yield() }
+        #expect(ends.values[1].0?.userInfo.userId == "p")
+    }
+
+    @Test(
+        "the older start tells whose fault it is",
+        arguments: [(500, SENTInitIssue.serviceUnreachable), (401, .invalidCredentials)])
+    func issue(status: Int, issue: SENTInitIssue) async {
+        let ends = Collector<SENTInitIssue?>()
+        Seed000_ReceiveTheUniqueInstallID.snippet({ $1(true) }, ends.callback)
+        await answer(status, [:])
+        while ends.values.isEmpty { await Task.yield() }
+        #expect(ends.values == [issue])
+    }
+
+    @Test("a token is the user's")
+    func token() async {
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        let tokens = Collector<SENTToken?>()
+        sentiance.requestUserAccessToken { token, _ in tokens.callback(token) }
+        while tokens.values.isEmpty { await Task.yield() }
+        #expect(tokens.values[0].map { "\($0)".contains("\"t\"") } == false)
+        #expect(tokens.values[0]?.tokenId == "t" && tokens.values[0]?.isExpired == false)
+        let links = Collector<SENTUserLinkingFailureReason?>()
+        sentiance.linkUser(authCode: "c") { _, error in links.callback(error?.failureReason) }
+        while links.values.isEmpty { await Task.yield() }
+        #expect(links.values == [.userAlreadyLinked])
+    }
+}
