@@ -6,6 +6,10 @@
 --   KIND=modify   an e-mail address of one of the people in the file PEOPLE, another one each time
 --   KIND=alias    an alias from one of those people to another, of another time each time
 --   KIND=ingest   a native client's upload of 100 events that nobody has sent, of one of those people
+--   KIND=access   what one of the users in the file PEOPLE may use
+--   KIND=claim    a claim of an anonymous id that nobody has seen, by a user that nobody has seen; WEB_KEY is a client key
+--   KIND=collect  an upload of 100 events of one anonymous id, as the Claim dialect has them
+--   KIND=one      an upload of one event of an anonymous id that nobody has claimed
 --   KIND=get      GET /healthz, for what HTTP alone costs
 --
 -- Every request is put together before the clock starts, so that making the load costs the same whatever is measured.
@@ -13,7 +17,7 @@
 local kind, key, seed = os.getenv("KIND"), os.getenv("WEB_KEY"), os.getenv("SEED")
 local threads = 0
 local requests, last = {}, 0
-local events_per_upload = 100
+local events_per_upload = os.getenv("KIND") == "one" and 1 or 100
 
 function setup(thread)
    thread:set("number", threads)
@@ -21,7 +25,8 @@ function setup(thread)
 end
 
 local function post(path, body)
-   return "POST " .. path .. " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nx-mp-key: " .. key
+   local proof = key:find("^owl_") and "Authorization: Bearer " or "x-mp-key: "
+   return "POST " .. path .. " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" .. proof .. key
       .. "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
 end
 
@@ -72,6 +77,29 @@ local function upload(person, name, at)
       .. "]}")
 end
 
+local function claim(name)
+   return post("/v1/identity/claim", '{"anonymous_id":"owl_anon_' .. name .. '","user_id":"' .. name .. '"}')
+end
+
+-- Ids that differ from one run, thread, upload and event to the next, in the shape of a UUID.
+local function uuid(upload, event)
+   local run = 0
+   for place = 1, #seed do run = (run * 31 + seed:byte(place)) % 4294967296 end
+   return string.format("%08x-%04x-4000-8000-%08x%04x", run, number, upload, event)
+end
+
+local function collect(name, upload)
+   local events = {}
+   for event = 1, events_per_upload do
+      events[event] = '{"client_event_id":"' .. uuid(upload, event) .. '","session_id":"' .. uuid(upload, 0)
+         .. '","user_id":"owl_anon_' .. name .. '","level":"info","message":"Product viewed","source_module":'
+         .. '"Shop.swift:show():42","environment":"ios","os_version":"26.1","app_version":"4.2.0","device_model":'
+         .. '"iPhone17,1","is_dev":false,"custom_attributes":{"sku":"A-1001","price":"19.99","list":"Spring"}}'
+   end
+   return post("/v1/ingest",
+      '{"bundle_id":"' .. os.getenv("BUNDLE") .. '","events":[' .. table.concat(events, ",") .. "]}")
+end
+
 function init(arguments)
    local count = tonumber(os.getenv("COUNT") or "64")
    local now = os.time() * 1000
@@ -81,6 +109,9 @@ function init(arguments)
       local turn = mine and math.floor(i / #mine)
       if kind == "get" then
          requests[i] = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+      elseif kind == "access" then
+         requests[i] = "GET /v3/users/" .. mine[i % #mine + 1] .. "/entitlements HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            .. "Authorization: Bearer " .. key .. "\r\n\r\n"
       elseif kind == "new" then
          requests[i] = identity_call("/v1/identify", name, "1c5e7a52-" .. name)
       elseif kind == "login" then
@@ -90,6 +121,10 @@ function init(arguments)
       elseif kind == "alias" then
          local pair, pairs_ = i % (#mine / 2), #mine / 2
          requests[i] = alias(mine[2 * pair + 1], mine[2 * pair + 2], now - 3600000 + math.floor(i / pairs_) * 1000)
+      elseif kind == "claim" then
+         requests[i] = claim(name)
+      elseif kind == "collect" or kind == "one" then
+         requests[i] = collect(string.format("%s-%d-%d", seed, number, i % 1000), i)
       elseif kind == "ingest" then
          requests[i] = upload(mine[i % #mine + 1], name, now - 60000)
       else
