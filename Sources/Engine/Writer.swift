@@ -125,6 +125,7 @@ package final class Writer {
                 refusal = workspace.refusal(of: decision, by: proof, in: call.project)
                 if let refusal, proof.mode == .require { throw refusal }
             }
+            var isNew = false
             if var outcome = decision.outcome {
                 if let names {
                     outcome.changes += workspace.merges(names, after: outcome.changes, stamp, in: call.project)
@@ -137,7 +138,9 @@ package final class Writer {
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
                     switch change {
-                    case .personMade(let person, _): lastPerson = max(lastPerson ?? person, person)
+                    case .personMade(let person, _):
+                        lastPerson = max(lastPerson ?? person, person)
+                        if person == decision.reply.seen { isNew = true }
                     case .merged(let merge):
                         let id = PersonID(rawValue: merge.id.rawValue)
                         lastPerson = max(lastPerson ?? id, id)
@@ -151,7 +154,8 @@ package final class Writer {
                     keep(JournalEntry(call, stamp, refusal, person: refusal.person, kind: .unproven))
                 }
             }
-            if let person = decision.reply.seen {
+            // Who is new was seen when they were made.
+            if let person = decision.reply.seen, !isNew {
                 workspace.see(person, at: stamp.at)
                 seen[person] = stamp.at
             }

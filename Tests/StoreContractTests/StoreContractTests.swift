@@ -238,6 +238,17 @@ struct StoreContractTests {
         }
     }
 
+    @Test("who was made just now is known to be seen, and is not written twice", arguments: StoreKind.allCases)
+    func newPeopleAreSeen(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let calls = (0..<3).map { Call([.customerID: "\($0)"]) }
+        _ = fixture.process(calls)
+        #expect(!fixture.writer.fold(limit: 1), "there is nothing to be kept")
+        fixture.clock.advance(milliseconds: 1000)
+        _ = fixture.process(calls)
+        #expect(fixture.writer.fold(limit: 1), "one is kept of three who were seen again")
+    }
+
     // MARK: - Faults
 
     @Test("a commit that failed has left nothing", arguments: StoreKind.allCases)
