@@ -12,7 +12,7 @@ struct AccessSimulationTests {
     private static let histories = Soak.factor > 1 ? 250 : 100
     private static let steps = 24
 
-    @Test("each install sees what its store account and its identity give it", arguments: Soak.seeds(20))
+    @Test("each install sees what its store account and its identity give it", arguments: Soak.histories(20))
     func histories(_ seed: UInt64) throws {
         let fixtures = try StoreKind.simulated(seed, postgresOneIn: 10).map { try StoreFixture($0, seed: seed) }
         var generator = SeededGenerator(seed: seed &* 7919)

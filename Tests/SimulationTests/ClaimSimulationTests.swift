@@ -8,7 +8,7 @@ import Testing
 /// whom, and what came by which id.
 @Suite("Simulated histories of claims")
 struct ClaimSimulationTests {
-    static let seeds = Soak.seeds(40)
+    static let seeds = Soak.histories(40)
 
     @Test("each user has what came by its ids, on all stores", arguments: seeds)
     func histories(_ seed: UInt64) throws {

@@ -8,7 +8,7 @@ import Testing
 /// is in the journal. Whether they are together is found out a second time, from the journal's facts alone.
 @Suite("Explanations of graphs by chance")
 struct ExplainSimulationTests {
-    static let seeds = Soak.seeds(20)
+    static let seeds = Soak.histories(20)
     /// So many graphs for each seed.
     private static let graphs: UInt64 = 50
 

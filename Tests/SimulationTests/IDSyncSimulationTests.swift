@@ -11,7 +11,7 @@ import Testing
 struct IDSyncSimulationTests {
     /// A history has as many calls.
     private static let calls = 200
-    static let seeds = Soak.seeds(Soak.factor == 1 ? 10 : 250)
+    static let seeds = Soak.histories(Soak.factor == 1 ? 10 : 250)
 
     @Test("come out as the specification has it", arguments: seeds)
     func model(_ seed: UInt64) throws {

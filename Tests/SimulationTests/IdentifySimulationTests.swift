@@ -11,7 +11,7 @@ import Testing
 struct IdentifySimulationTests {
     private typealias Call = StoreFixture.IdentifyCall
 
-    static let seeds = Soak.seeds(200)
+    static let seeds = Soak.histories(200)
 
     @Test("give the same answers on all stores", arguments: seeds)
     func sameAnswers(_ seed: UInt64) throws {

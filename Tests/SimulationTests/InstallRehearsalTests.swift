@@ -9,7 +9,7 @@ import Testing
 struct InstallRehearsalTests {
     private static let histories: UInt64 = 20
 
-    @Test("comes to what a fresh store comes to", arguments: Soak.seeds(12))
+    @Test("comes to what a fresh store comes to", arguments: Soak.histories(12))
     func equalsFreshStore(_ seed: UInt64) throws {
         var differing = 0
         for number in 0..<InstallRehearsalTests.histories {

@@ -8,7 +8,7 @@ import Testing
 @Suite("Simulated histories of linking")
 struct LinkingSimulationTests {
     /// 40 stores with 50 histories each in a check, 100,000 histories in a soak of twenty times.
-    static let seeds = Soak.seeds(40)
+    static let seeds = Soak.histories(40)
     static let historiesPerStore = Soak.factor > 1 ? 125 : 50
 
     @Test("every answer is the model's, and what is promised holds", arguments: seeds)

@@ -7,7 +7,7 @@ import Testing
 /// holds that was given the same calls under the other rules from the start.
 @Suite("The journal rehearsed under other rules")
 struct RehearsalTests {
-    static let seeds = Soak.seeds(40)
+    static let seeds = Soak.histories(40)
     /// So many histories for each seed.
     private static let histories: UInt64 = 25
 

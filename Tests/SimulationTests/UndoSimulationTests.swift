@@ -8,8 +8,8 @@ import Testing
 /// undo lists them, the first that was answered differently among them.
 @Suite("Worlds with an undone merge, and without it")
 struct UndoSimulationTests {
-    static let seeds = Soak.seeds(40)
-    /// So many histories for each seed.
+    static let seeds = Soak.histories(Soak.factor == 1 ? 40 : 1000)
+    /// So many histories for each seed: 2,000 in a check, a million in a soak of twenty times.
     private static let histories: UInt64 = 50
 
     @Test("end the same", arguments: seeds)

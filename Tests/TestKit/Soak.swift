@@ -13,6 +13,16 @@ package enum Soak {
         return Array(1...UInt64(count * factor))
     }
 
+    /// The seeds of simulated histories: as many in a release build as `make check` promises, and half as many in a debug
+    /// build, which takes several times as long for each and comes on top of them.
+    package static func histories(_ count: Int) -> [UInt64] {
+        #if DEBUG
+            seeds((count + 1) / 2)
+        #else
+            seeds(count)
+        #endif
+    }
+
     /// Prints what a long run did.
     package static func report(_ text: @autoclosure () -> String) {
         if environment["ONYM_SOAK"] != nil { print("soak: \(text())") }
