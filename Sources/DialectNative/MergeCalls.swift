@@ -24,20 +24,23 @@ enum MergeCalls {
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let isRepeatable = request.isRepeatable
                     let wanted = try wanted(request, tools)
                     return .read { snapshot throws(StoreFault) in
-                        let people = [wanted.from, wanted.into]
-                        guard people.allSatisfy({ snapshot.person($0, in: project) != nil }) else {
-                            return .answer(Native.problem(.refused(.noSuchPerson), id))
-                        }
-                        guard !snapshot.members(of: wanted.from).contains(wanted.into) else {
-                            return .answer(Native.problem(.refused(.oneAlready), id))
-                        }
-                        if let fault = try snapshot.reasonToKeepApart(wanted.from, wanted.into) {
-                            return .answer(Native.problem(.refused(.linking(fault)), id))
-                        }
-                        let merge = Merge(
+                        var merge = Merge(
                             id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
+                        if let refusal = try refusal(wanted, in: project, snapshot) {
+                            let problem = Native.problem(.refused(refusal), id)
+                            // It may have been this very call that made them one: the writer knows.
+                            guard isRepeatable, !isDry else { return .answer(problem) }
+                            let made = snapshot.merges(of: wanted.from).first { known in
+                                known.from == merge.from && known.into == merge.into && known.rule == merge.rule
+                            }
+                            guard let made else {
+                                return .command(DecodedCommand(.mergePeople(wanted))) { _, _, _ in problem }
+                            }
+                            merge = made
+                        }
                         let preview = try MergePreview(merge, in: project, snapshot)
                         if isDry {
                             return .answer(Native.json(.ok) { write(merge, id: nil, preview, [], &$0) })
@@ -66,6 +69,7 @@ enum MergeCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let isRepeatable = request.isRepeatable
                     let name = request.parameters[0]
                     guard name.hasPrefix("m_"), let number = Int64(decimal: name.dropFirst(2)) else {
                         throw Rejection(Native.problem(.refused(.noSuchMerge), request.id))
@@ -73,7 +77,9 @@ enum MergeCalls {
                     let undo = UndoMerge(MergeID(rawValue: number), reason: try reason(request, tools))
                     return .read { snapshot throws(StoreFault) in
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
-                            let merge = merge(undo.merge, madeBy: call), snapshot.merges(of: merge.from).contains(merge)
+                            let merge = merge(undo.merge, madeBy: call),
+                            // It may have been this very call that took it back: the writer knows.
+                            snapshot.merges(of: merge.from).contains(merge) || (isRepeatable && !isDry)
                         else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
                         let preview = try MergePreview(merge, in: project, snapshot)
                         let dependent = try snapshot.calls(dependingOn: merge.id, limit: dependentAtMost)
@@ -101,6 +107,17 @@ enum MergeCalls {
     }
 
     // MARK: - What is asked
+
+    /// Why two people cannot be made one; nil where they can.
+    private static func refusal(
+        _ wanted: MergePeople, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Refusal? {
+        guard [wanted.from, wanted.into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
+            return .noSuchPerson
+        }
+        if snapshot.members(of: wanted.from).contains(wanted.into) { return .oneAlready }
+        return try snapshot.reasonToKeepApart(wanted.from, wanted.into).map(Refusal.linking)
+    }
 
     private static func wanted(
         _ request: borrowing Request, _ tools: LoopTools
@@ -223,4 +240,9 @@ enum MergeCalls {
         .init("moved", .object([]), required: true), .init("conflicts", .array(.object([])), required: true),
         .init("depended", .array(JournalText.schema), required: true), .init("undone", .boolean()),
     ])
+}
+
+extension Request {
+    /// Whether the call may be made again under a key, and then has the answer of the first time.
+    fileprivate var isRepeatable: Bool { borrowing get { hasField("idempotency-key") } }
 }

@@ -18,6 +18,45 @@ enum PersonCommand: ProgramCommand {
     }
 }
 
+/// `onym export`: all that is held of somebody, to be given to them.
+enum ExportCommand: ProgramCommand {
+    static let name = "export"
+    static let summary = "Prints all that is held of somebody, a line of JSON for each thing."
+    static let usage = """
+        onym export ID [--data DIR] [--project ID]
+
+        ID is a person's id in any form: an MPID, or an identity as in customerid:42.
+        """
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = PeopleCommands.path(context.arguments.words[0]) + "/export"
+        try context.controlClient().session { session throws(CommandFault) in
+            var cursor: String?
+            repeat {
+                let answer = try session.done("POST", path + CallText.query([("cursor", cursor)]))
+                var lines = answer.text.split(separator: "\n")
+                cursor = nil
+                // Where there is more, the last line says how to go on.
+                if let last = lines.last, last.hasPrefix(#"{"kind":"next""#) {
+                    let next = ControlClient.Answer(status: answer.status, body: Array(last.utf8))
+                    cursor = try next.read { root throws(JSONFault) in
+                        var cursor: String?
+                        try root.forEachMember(at: "the last line") { key, value throws(JSONFault) in
+                            if case "cursor" = key { cursor = try value.string(at: "cursor") }
+                        }
+                        return cursor
+                    }
+                    lines.removeLast()
+                }
+                context.terminal.result(lines.joined(separator: "\n"))
+            } while cursor != nil
+        }
+        return 0
+    }
+}
+
 /// `onym explain`: why two are one, or are not.
 enum ExplainCommand: ProgramCommand {
     static let name = "explain"

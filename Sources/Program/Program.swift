@@ -15,8 +15,9 @@ package enum Program {
         ProjectsRevokeCommand.self, AppsListCommand.self, AppsCreateCommand.self, AppsRevokeCommand.self,
         KeysListCommand.self, KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
         SigningKeysAddCommand.self, SigningKeysRetireCommand.self, StatsCommand.self, PersonCommand.self,
-        ExplainCommand.self, JournalCommand.self, MergeCommand.self, UndoCommand.self, EraseCommand.self,
-        CompactCommand.self, MigrateCommand.self, ChangesCommand.self, DoctorCommand.self, SettingsCommand.self,
+        ExportCommand.self, ExplainCommand.self, JournalCommand.self, MergeCommand.self, UndoCommand.self,
+        EraseCommand.self, CompactCommand.self, MigrateCommand.self, ChangesCommand.self, DoctorCommand.self,
+        SettingsCommand.self,
     ]
 
     /// Runs a command line without the program's own name; answers the exit code.

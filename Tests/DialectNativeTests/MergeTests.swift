@@ -39,6 +39,34 @@ struct MergeTests {
         #expect(try NativeClient(.memory).post("/onym/v1/merges", body).status == status)
     }
 
+    @Test("what is sent again under its key has the first answer", arguments: StoreKind.allCases)
+    func repeated(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let (one, two) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
+        func post(_ path: String, _ body: String, key: String) throws -> NativeClient.Answer {
+            let fields = [("Authorization", "Bearer \(client.server.credentials.adminKey)"), ("Idempotency-Key", key)]
+            return NativeClient.Answer(try client.server.client.call("POST", path, fields: fields, json: body))
+        }
+        let body = #"{"from":"\#(one)","into":"\#(two)"}"#
+        let first = try post("/onym/v1/merges", body, key: "m")
+        let id = try #require(first.text("id"))
+        let again = try post("/onym/v1/merges", body, key: "m")
+        #expect(again.status == 200 && again.wire.body == first.wire.body, "\(again)")
+        #expect(try post("/onym/v1/merges", #"{"from":"\#(two)","into":"\#(one)"}"#, key: "m").status == 422)
+        #expect(try post("/onym/v1/merges", #"{"from":"1","into":"2"}"#, key: "m").status == 422)
+        #expect(try post("/onym/v1/merges", body, key: "other").status == 409)
+        #expect(try post("/onym/v1/merges", #"{"from":"1","into":"2"}"#, key: "third").status == 404)
+
+        let undone = try post("/onym/v1/merges/\(id)/undo", "{}", key: "u")
+        #expect(undone.status == 200)
+        let undoneAgain = try post("/onym/v1/merges/\(id)/undo", "{}", key: "u")
+        #expect(undoneAgain.status == 200 && undoneAgain.wire.body == undone.wire.body, "\(undoneAgain)")
+        #expect(try post("/onym/v1/merges/\(id)/undo", "{}", key: "other").status == 404)
+        #expect(try post("/onym/v1/merges/\(id)/undo?dry_run=true", "{}", key: "dry").status == 404)
+        #expect(try post("/onym/v1/merges", body, key: "m").text("id") == id, "it was made, whatever came of it")
+        #expect(try client.get("/onym/v1/people/\(one)")["members"] as? [String] == [one])
+    }
+
     private func ingest(_ client: NativeClient, _ mpid: String, _ plan: String) throws {
         let key = client.server.credentials.idsyncWebKey
         let answer = try client.server.client.call(

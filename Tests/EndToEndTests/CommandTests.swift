@@ -77,6 +77,12 @@ struct CommandTests {
         #expect(try onym(store, "person", "77").code == 1)
         #expect(try onym(store, "person").code == 2)
 
+        let exported = try onym(store, "export", "email:e")
+        let kinds = try exported.output.split(separator: "\n").map { try object(String($0))["kind"] as? String }
+        #expect(exported.code == 0 && kinds.first == "person" && kinds.contains("identity"), "\(exported)")
+        #expect(!kinds.contains("next"))
+        #expect(try onym(store, "export", "77").code == 1)
+
         let apart = try object(try onym(store, "explain", one, two, "--json").output)
         #expect(apart["connected"] as? Bool == false)
         let dry = try onym(store, "merge", one, "customerid:2", "--dry-run", "--json")
