@@ -37,7 +37,7 @@ extension AccessRefusal {
         case .sessionMismatch:
             "Onym-Device-User must be a user that exists, and Onym-Identity, if it is not empty, an identity of the user in the path; without it that is the device's user"
         case .tooManyPurchases:
-            "A user can have at most \(AccessUser.purchasesPerUser) purchases, of at most \(AccessUser.accountsPerUser) store accounts"
+            "A user can have at most \(AccessUser.purchasesPerUser) purchases, of at most \(AccessUser.accountsPerUser) store accounts, and a purchase at most \(Purchase.ownersAtMost) owners"
         case .tooManyGrants: "A user can be granted no more entitlements"
         case .noSuchTransfer: "There is no transfer with this id, or it was undone."
         case .transferOutdated:

@@ -45,12 +45,26 @@ struct AppStoreTests {
         let revoked = try chain.sign(transaction(chain, ["revocationDate": chain.now * 1000]))
         #expect(try client.purchase("A", revoked).status == 200)
         #expect(try client.active("A") == [])
+        #expect(try client.events("A") == ["entitlement_lost", "entitlement_granted"])
         // What it said before does not bring it back; what it says afterwards does.
         #expect(try client.purchase("A", signed).status == 200)
         #expect(try client.active("A") == [])
         let again = try chain.sign(transaction(chain, ["signedDate": chain.now * 1000 + 1000]))
         #expect(try client.purchase("A", again).status == 200)
         #expect(try client.active("A") == ["X"])
+    }
+
+    @Test("are taken back by a restore as well, which is told", arguments: StoreKind.allCases)
+    func restored(_ kind: StoreKind) throws {
+        let (client, chain) = try client(kind)
+        #expect(try client.purchase("A", try chain.sign(transaction(chain))).status == 201)
+        let revoked = try chain.sign(transaction(chain, ["revocationDate": chain.now * 1000]))
+        for _ in 0..<2 {
+            let answer = try client.call("POST", "/v3/users/A/restore", #"{"transactions":["\#(revoked)"]}"#)
+            #expect(answer.status == 200, "\(answer)")
+        }
+        #expect(try client.active("A") == [])
+        #expect(try client.events("A") == ["entitlement_lost", "entitlement_granted"])
     }
 
     @Test("name the store account where the app has named it")

@@ -171,6 +171,23 @@ struct FormerMistakesTests {
         #expect(try phone.active() == ["X", "Y"])
     }
 
+    @Test("a purchase has so many owners, and goes over from all of them at once")
+    func owners() throws {
+        let client = try AccessClient(.memory)
+        let receipt = client.receipt("X", "t1")
+        for number in 0..<100 {
+            let install = try Install("u\(number)", .exact, client)
+            try install.identify("i\(number)")
+            #expect(try install.restore([receipt], strategy: "copy").status == 200)
+        }
+        let last = try Install("last", .exact, client)
+        try last.identify("last")
+        let refused = try last.restore([receipt], strategy: "copy")
+        #expect(refused.status == 422 && refused.body.contains("100 owners"), "\(refused)")
+        #expect(try last.restore([receipt], strategy: "transfer").status == 200)
+        #expect(try last.active() == ["X"])
+    }
+
     static let forged: [(String, String)] = [
         ("/v3/users/A/purchases", #"{"price":"1","currency":"EUR","app_store_data":{"receipt":"forged"}}"#),
         ("/v3/users/A/restore", #"{"transactions":["forged"]}"#),

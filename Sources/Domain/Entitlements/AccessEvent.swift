@@ -10,7 +10,9 @@ enum AccessEvent {
 
     private var kind: RowKind {
         switch self {
-        case .granted, .purchased: .accessGranted
+        case .granted: .accessGranted
+        // The store may have given the money back.
+        case .purchased(let purchase): purchase.revokedAt == nil ? .accessGranted : .accessLost
         case .revoked: .accessLost
         case .transferred: .accessTransferred
         case .propertiesSet: .accessProperties

@@ -113,6 +113,9 @@ package struct Purchase: Equatable, Sendable {
     /// Identities that asked for it in vain while it was these owners', so that the journal is told once.
     private(set) var keptFrom: [PersonID] = []
 
+    /// Each owner is told of the others when it goes over: that is not to be more than a call can say.
+    package static let ownersAtMost = 100
+
     /// As many are kept; of more the journal is not told.
     private static let keptFromAtMost = 32
 

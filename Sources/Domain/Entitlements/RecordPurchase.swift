@@ -114,6 +114,8 @@ struct AccessLedger<V: DocumentView> {
 
     /// Has a purchase belong to some identities, and nobody else.
     mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(AccessRefusal) {
+        let isGrowing = owners.count > purchase.owners.count
+        guard owners.count <= Purchase.ownersAtMost || !isGrowing else { throw .tooManyPurchases }
         for person in purchase.owners where !owners.contains(person) {
             guard var user = user(person) else { continue }
             user.owned.removeAll { $0 == purchase.id }

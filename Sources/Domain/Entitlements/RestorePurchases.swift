@@ -57,14 +57,22 @@ struct Restoring {
             }
             let outcome: Restored.Outcome
             if var purchase = ledger.purchase(receipt.purchase) {
-                let before = Transfer.Side(purchase)
+                let (known, before) = (purchase, Transfer.Side(purchase))
                 purchase.update(receipt)
+                let isNews = !purchase.isSame(as: known)
                 let product = catalog.product(purchase.product)
                 outcome = try restore(&purchase, receipt, product, strategy, principals, stamp, &ledger)
                 ledger.put(purchase)
                 let after = Transfer.Side(purchase)
                 if before != after { moves.append(Transfer.Move(purchase: purchase.id, before: before, after: after)) }
-                events += self.events(purchase, before, after, principals, stamp)
+                let told = self.events(purchase, before, after, principals, stamp)
+                events += told
+                // Wherever it stays, the store may have said something else of it than before.
+                if told.isEmpty, isNews {
+                    let isSeen = principals.rule(for: purchase) != nil
+                    let user = isSeen ? principals.user : purchase.shownAs(view) ?? principals.user
+                    events.append(.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp)))
+                }
             } else if receipt.expiry(catalog.product(receipt.product)).map({ $0 <= stamp.at }) ?? false {
                 // Nobody has ever seen it, and it gives nothing.
                 outcome = .invalid
