@@ -429,7 +429,7 @@ private struct AttachmentForm {
     }
 
     private init(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
-        guard ClaimDialect.isJSON(request) else { throw AttachmentForm.unfit("client_event_id must be a UUID") }
+        guard ClaimDialect.hasJSON(request) else { throw AttachmentForm.unfit("client_event_id must be a UUID") }
         var form = (texts: texts, byteCount: byteCount, isDevelopment: isDevelopment, fault: String?.none)
         do throws(JSONFault) {
             try tools.json.read(request.body, mends: true) { root throws(JSONFault) in

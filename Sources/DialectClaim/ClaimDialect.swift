@@ -98,6 +98,9 @@ package enum ClaimDialect {
             ?? false)
     }
 
+    /// Whether there is a body, and it is JSON. Without one nothing is there that a call asks for.
+    static func hasJSON(_ request: borrowing Request) -> Bool { !request.body.isEmpty && isJSON(request) }
+
     /// The bodies of calls.
     static let body: BufferedBody = {
         var body = BufferedBody.optional

@@ -43,7 +43,7 @@ struct EventUpload {
         if kind == .importing, caller.key?.kind != .claimImport {
             throw ClaimFault("This endpoint requires an import API key (owl_import_*)", status: .forbidden)
         }
-        guard ClaimDialect.isJSON(request) else { throw ClaimFault("events array is required") }
+        guard ClaimDialect.hasJSON(request) else { throw ClaimFault("events array is required") }
         let country = country(request)
         let upload: Result<EventUpload, ClaimFault>
         do throws(JSONFault) {
@@ -284,6 +284,8 @@ struct ClaimEvent {
     private static let stackUnits = 16_000
     private static let futureMilliseconds: Int64 = 5 * 60_000
     private static let pastMilliseconds: Int64 = 30 * 86_400_000
+    /// What can be written with four digits of a year, as answers and cursors have it: from the year 1 on.
+    private static let moments: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
     init(_ value: JSONValue, _ app: App, _ now: Instant, mayBeOld: Bool) throws(Unfit) {
         at = now
@@ -315,11 +317,16 @@ struct ClaimEvent {
         } catch {
             throw Unfit(error.message)
         }
-        try check(faults, app)
+        try check(faults)
         if let timestamp { try readTime(timestamp, now, mayBeOld) }
+        if let environment = texts[.environment]?.copy(),
+            let fault = ClaimEvent.fault(environment: environment, app.platform)
+        {
+            throw Unfit(fault)
+        }
     }
 
-    private func check(_ faults: [Member: String], _ app: App) throws(Unfit) {
+    private func check(_ faults: [Member: String]) throws(Unfit) {
         guard texts[.message] != nil else {
             let isText = faults[.message].map { $0 != ClaimEvent.noText } ?? false
             throw Unfit(isText ? "message \(faults[.message] ?? "")" : "message is required and must be a string")
@@ -334,11 +341,6 @@ struct ClaimEvent {
         guard session.withBytes(ClaimEvent.isUUID) else { throw Unfit("session_id must be a UUID") }
         if let id = texts[.clientEventID], !id.withBytes(ClaimEvent.isUUID) {
             throw Unfit("client_event_id must be a UUID")
-        }
-        if let environment = texts[.environment]?.copy(),
-            let fault = ClaimEvent.fault(environment: environment, app.platform)
-        {
-            throw Unfit(fault)
         }
     }
 
@@ -382,8 +384,7 @@ struct ClaimEvent {
             milliseconds = Int64(exactly: number.rounded(.towardZero))
         default: milliseconds = nil
         }
-        // As far as the vendor's dates reach.
-        guard let milliseconds, milliseconds.magnitude <= 8_640_000_000_000_000 else {
+        guard let milliseconds, ClaimEvent.moments.contains(milliseconds) else {
             throw Unfit("timestamp must be a valid ISO 8601 date")
         }
         at = Instant(milliseconds: milliseconds)
@@ -396,6 +397,8 @@ struct ClaimEvent {
     }
 
     private mutating func readAttributes(_ value: JSONValue) throws(JSONFault) {
+        // Of several members with this name the last counts, as of any other.
+        attributes = []
         guard value.kind == .object else { return }
         attributes.reserveCapacity(8)
         try value.forEachMember(at: "custom_attributes") { key, value throws(JSONFault) in

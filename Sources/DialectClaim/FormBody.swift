@@ -28,7 +28,7 @@ struct FormBody {
         guard caller.key?.kind == .claimClient else { throw ClaimFault(unfit, status: .forbidden) }
         app = try caller.app(tools)
         country = app.platform == .backend ? nil : EventUpload.country(request)
-        guard ClaimDialect.isJSON(request) else { return }
+        guard ClaimDialect.hasJSON(request) else { return }
         var form = (texts: texts, isDevelopment: isDevelopment, bundleID: bundleID, fault: fault)
         do throws(JSONFault) {
             try tools.json.read(request.body, mends: true) { root throws(JSONFault) in

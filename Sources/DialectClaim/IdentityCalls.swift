@@ -151,6 +151,19 @@ enum IdentityCalls {
     }
 }
 
+/// The members of an object in their order: of several with one name the last stays.
+struct LastOfEachName<Value> {
+    private var all: [(name: String, value: Value)?] = []
+    private var places: [String: Int] = [:]
+
+    var members: [(name: String, value: Value)] { all.compactMap(\.self) }
+
+    mutating func add(_ name: String, _ value: Value) {
+        if let place = places.updateValue(all.count, forKey: name) { all[place] = nil }
+        all.append((name, value))
+    }
+}
+
 /// The members of a body that a call asks for. A body that is no object has none.
 struct Members {
     private var texts: [String: String] = [:]
@@ -160,7 +173,7 @@ struct Members {
     init(
         _ request: borrowing Request, _ tools: LoopTools, _ names: [String], readsProperties: Bool = false
     ) throws(ClaimFault) {
-        guard ClaimDialect.isJSON(request) else { return }
+        guard ClaimDialect.hasJSON(request) else { return }
         var texts: [String: String] = [:]
         var properties: [(name: String, value: String?)]?
         do throws(JSONFault) {
@@ -170,13 +183,12 @@ struct Members {
                     let name = key.copy()
                     if names.contains(name), value.kind == .string { texts[name] = try value.string(at: name) }
                     guard readsProperties, name == "properties", value.kind == .object else { return }
-                    var found: [(name: String, value: String?)] = []
+                    var found = LastOfEachName<String?>()
                     try value.forEachMember(at: "properties") { key, value throws(JSONFault) in
                         let name = key.copy()
-                        found.removeAll { $0.name == name }
-                        found.append((name, value.kind == .string ? try value.string(at: "properties.\(name)") : nil))
+                        found.add(name, value.kind == .string ? try value.string(at: "properties.\(name)") : nil)
                     }
-                    properties = found
+                    properties = found.members.map { ($0.name, $0.value) }
                 }
             }
         } catch {

@@ -173,13 +173,11 @@ enum QuestionnaireCalls {
         let form = try FormBody(request, caller, tools, unfit: unfitKey) { key, value throws(JSONFault) in
             switch key {
             case "answers" where value.kind == .object:
-                var found: [(question: String, value: AnswerValue)] = []
+                var found = LastOfEachName<AnswerValue>()
                 try value.forEachMember(at: "answers") { key, value throws(JSONFault) in
-                    let question = key.copy()
-                    found.removeAll { $0.question == question }
-                    found.append((question, try AnswerValue(value, at: "answers.\(key.shown)")))
+                    found.add(key.copy(), try AnswerValue(value, at: "answers.\(key.shown)"))
                 }
-                answers = found
+                answers = found.members.map { ($0.name, $0.value) }
             case "is_complete" where !value.isNull:
                 isFit = value.kind == .bool
                 isComplete = isFit ? try value.bool(at: "is_complete") : false

@@ -177,28 +177,24 @@ struct EventBatch: Sendable {
 
     private mutating func readAttributes(_ value: JSONValue) throws(JSONFault) {
         guard value.kind == .object else { return }
-        var writes = attributes
         try value.forEachMember(at: "\(path)user_attributes") { key, value throws(JSONFault) in
             let name = key.copy()
             guard Attributes.nameCharacters.contains(name.unicodeScalars.count) else { return }
             if value.isNull {
-                writes.append(Attributes.Write(name, nil))
+                attributes.append(Attributes.Write(name, nil))
             } else if EventBatch.isWithinLimits(value) {
                 var json = JSONWriter(reserving: 32)
                 json.copy(value)
-                writes.append(Attributes.Write(name, json.bytes))
+                attributes.append(Attributes.Write(name, json.bytes))
             }
         }
-        attributes = writes
     }
 
     private mutating func readDeletedAttributes(_ value: JSONValue) throws(JSONFault) {
         guard value.kind == .array else { return }
-        var writes = attributes
         try value.forEachElement(at: "\(path)deleted_user_attributes") { element throws(JSONFault) in
-            if element.kind == .string { writes.append(Attributes.Write(try element.string(at: path), nil)) }
+            if element.kind == .string { attributes.append(Attributes.Write(try element.string(at: path), nil)) }
         }
-        attributes = writes
     }
 
     /// The vendor's limits: what is beyond them is left out, and the rest of the upload is taken (spec/idsync.md 1.8).

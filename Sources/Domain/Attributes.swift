@@ -42,11 +42,17 @@ package struct Attributes: Equatable, Sendable {
     /// Takes in some writes. Values beyond the limit are left out. Answers whether anything changed.
     mutating func apply(_ writes: [Write], _ stamp: Stamp) -> Bool {
         var hasChanged = false
+        var count = valueCount
         for write in writes {
             let known = entries[write.name]
             if let known, known.value == write.value { continue }
             if write.value == nil, known == nil { continue }
-            if write.value != nil, known?.value == nil, valueCount >= Attributes.namesPerPerson { continue }
+            if write.value != nil, known?.value == nil {
+                if count >= Attributes.namesPerPerson { continue }
+                count += 1
+            } else if write.value == nil, known?.value != nil {
+                count -= 1
+            }
             entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person)
             hasChanged = true
         }

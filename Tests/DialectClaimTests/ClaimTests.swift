@@ -84,6 +84,17 @@ struct ClaimTests {
     }
 
     @Test(
+        "says what is missing where there is no body at all",
+        arguments: [
+            ("/v1/identity/claim", "anonymous_id is required"), ("/v1/identity/properties", "user_id is required"),
+            ("/v1/ingest", "events array is required"), ("/v1/feedback", "message is required"),
+        ])
+    func nothing(_ path: String, _ message: String) throws {
+        let answer = try OwlClient(.memory).call("POST", path)
+        #expect(answer.status == 400 && answer.body == #"{"error":"\#(message)"}"#, "\(answer)")
+    }
+
+    @Test(
         "takes odd ids",
         arguments: [
             "owl_anon_", "owl_anon_ with spaces", "owl_anon_ü", "owl_anon_" + String(repeating: "x", count: 300),

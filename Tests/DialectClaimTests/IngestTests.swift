@@ -104,6 +104,23 @@ struct IngestTests {
         #expect(try client.ingest([#"{"a":"\ud8"}"#]).status == 400)
     }
 
+    @Test("of several members with one name the last counts, custom_attributes among them")
+    func lastMember() throws {
+        let client = try OwlClient(.memory)
+        let many = (0..<5000).map { #","custom_attributes":{"k\#($0)":"v"}"# }.joined()
+        #expect(try client.ingest([OwlClient.event("ada", more: many)]).body == #"{"accepted":1,"rejected":0}"#)
+        let page = try client.administrator("/onym/v1/people/claim_user_id:ada/timeline?kinds=event")
+        let body = (page["rows"] as? [[String: Any]])?.first?["body"] as? [String: Any]
+        #expect(body?["custom_attributes"] as? [String: String] == ["k4999": "v"])
+    }
+
+    @Test("an event's time is looked at before its environment")
+    func order() throws {
+        let client = try OwlClient(.memory)
+        let event = OwlClient.bare(#""timestamp":"x","environment":"android""#)
+        #expect(try client.ingest([event]).body.contains("timestamp must be a valid ISO 8601 date"))
+    }
+
     static let badUploads: [(String, Int, String)] = [
         ("{}", 400, "events array is required"), (#"{"events":[]}"#, 400, "events array is required"),
         ("[]", 400, "events array is required"), ("null", 400, "events array is required"),

@@ -30,6 +30,15 @@ struct PropertiesTests {
         #expect(client.server.store.counts.people == 1)
     }
 
+    @Test("of several properties with one name the last counts, be they few or very many", arguments: [2, 40, 50_000])
+    func lastCounts(_ count: Int) throws {
+        let client = try OwlClient(.memory)
+        let many = (0..<count).map { #""n\#($0 % (count / 2))":"\#($0)""# }.joined(separator: ",")
+        let answer = try client.properties("ada", "{\(many)}")
+        #expect(answer.status == (count > 100 ? 400 : 200), "\(answer)")
+        if count <= 100 { #expect(answer.body.contains(#""n0":"\#(count / 2)""#), "\(answer)") }
+    }
+
     static let refused: [(String, String)] = [
         ("{}", "user_id is required"), (#"{"user_id":7,"properties":{}}"#, "user_id is required"),
         (#"{"user_id":"u"}"#, "properties must be an object"),
