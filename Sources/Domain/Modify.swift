@@ -74,8 +74,10 @@ extension Modify {
             }
             if let old = item.old { modifying.remove(old) }
             if let new = item.new {
-                let takesFromOthers = strategy.unique.contains(item.type)
-                if strategy.immutable.contains(item.type), takesFromOthers, modifying.isHeldElsewhere(new, view) {
+                // What is set aside is taken from nobody, also where somebody got it before it was blocked.
+                if strategy.immutable.contains(item.type), strategy.unique.contains(item.type),
+                    LookUp.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
+                {
                     throw .immutableIdentity(item.type)
                 }
                 modifying.add(new, strategy, view)

@@ -321,6 +321,14 @@ struct RulesTests {
                 ("identify customerid=null", "P2 known"),
             ]),
         Row(
+            "9: a value that is blocked is taken from nobody, also where it is immutable",
+            [
+                ("identify customerid=V", "P1 known"), ("identify email=E", "P2 anonymous"),
+                (#"strategy {"blocked_values":["v"],"immutable":["customerid"]}"#, "200"),
+                ("modify P2 customerid >V", "nothing"), ("holds P1", "customerid=V"), ("holds P2", "email=E"),
+                (#"strategy {"blocked_values":[]}"#, "200"), ("modify P2 customerid >V", "400 VALIDATION_ERROR"),
+            ]),
+        Row(
             "12: read_only decides all the same, and writes nothing", link,
             [
                 ("identify customerid=C read_only", "nobody known"), ("login ios_idfv=1 read_only", "400 LOOKUP_ERROR"),
