@@ -188,7 +188,7 @@ struct Members {
                         let name = key.copy()
                         found.add(name, value.kind == .string ? try value.string(at: "properties.\(name)") : nil)
                     }
-                    properties = found.members.map { ($0.name, $0.value) }
+                    properties = found.members
                 }
             }
         } catch {

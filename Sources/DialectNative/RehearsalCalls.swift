@@ -295,18 +295,11 @@ enum RehearsalCalls {
     }
 
     private static func write(_ sample: Difference.Elsewhere, _ json: inout JSONWriter) {
-        json.key("call")
-        json.decimalString(sample.call.rawValue)
-        json.key("kind")
-        json.string("\(sample.kind.name)")
-        json.key("at")
-        json.moment(sample.at)
-        json.key("request_id")
-        json.string(sample.requestID)
+        write(sample.answered, &json)
         json.key("person")
         json.decimalString(sample.person?.rawValue)
         json.key("instead")
-        json.string(sample.instead == sample.call ? "new" : "other")
+        json.string(sample.instead == sample.answered.call ? "new" : "other")
         json.key("made_by")
         json.decimalString(sample.instead?.rawValue)
     }

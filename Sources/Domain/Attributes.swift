@@ -47,12 +47,9 @@ package struct Attributes: Equatable, Sendable {
             let known = entries[write.name]
             if let known, known.value == write.value { continue }
             if write.value == nil, known == nil { continue }
-            if write.value != nil, known?.value == nil {
-                if count >= Attributes.namesPerPerson { continue }
-                count += 1
-            } else if write.value == nil, known?.value != nil {
-                count -= 1
-            }
+            let (had, has) = (known?.value != nil, write.value != nil)
+            if has, !had, count >= Attributes.namesPerPerson { continue }
+            count += (has ? 1 : 0) - (had ? 1 : 0)
             entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person)
             hasChanged = true
         }

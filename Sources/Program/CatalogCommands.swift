@@ -153,19 +153,9 @@ enum ReceiptCommand: ProgramCommand {
             }
         }
         let answer = try context.control("POST", "/onym/v1/receipts", body: json.bytes)
-        let shown = try context.isForPrograms ? answer.text : receipt(answer)
+        let shown = try context.isForPrograms ? answer.text : answer.text(of: "receipt") ?? ""
         context.terminal.result(shown)
         return 0
-    }
-
-    private static func receipt(_ answer: ControlClient.Answer) throws(CommandFault) -> String {
-        try answer.read { root throws(JSONFault) in
-            var receipt = ""
-            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
-                if case "receipt" = key { receipt = try value.string(at: "receipt") }
-            }
-            return receipt
-        }
     }
 }
 

@@ -172,17 +172,12 @@ extension ControlClient.Session {
 extension ControlClient.Answer {
     /// What a problem says; the status where it is none.
     fileprivate var problem: String {
-        var detail = "The server answered \(status)."
+        let unknown = "The server answered \(status)."
         do throws(CommandFault) {
-            try read { root throws(JSONFault) in
-                try root.forEachMember(at: "the problem") { key, value throws(JSONFault) in
-                    if case "detail" = key { detail = try value.string(at: "detail") }
-                }
-            }
+            return try text(of: "detail") ?? unknown
         } catch {
-            detail += " \(error.message)"
+            return "\(unknown) \(error.message)"
         }
-        return detail
     }
 
     /// Reads the body.
@@ -191,6 +186,17 @@ extension ControlClient.Answer {
             return try JSONParser().read(self.body, body)
         } catch {
             throw .failed("The server answered something else than was asked: \(error.message)")
+        }
+    }
+
+    /// A text that the body has; nil where it has none of that name.
+    func text(of name: String) throws(CommandFault) -> String? {
+        try read { root throws(JSONFault) in
+            var text: String?
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                if key.equals(name) { text = try value.string(at: name) }
+            }
+            return text
         }
     }
 

@@ -41,13 +41,7 @@ enum ExportCommand: ProgramCommand {
                 // Where there is more, the last line says how to go on.
                 if let last = lines.last, last.hasPrefix(#"{"kind":"next""#) {
                     let next = ControlClient.Answer(status: answer.status, body: Array(last.utf8))
-                    cursor = try next.read { root throws(JSONFault) in
-                        var cursor: String?
-                        try root.forEachMember(at: "the last line") { key, value throws(JSONFault) in
-                            if case "cursor" = key { cursor = try value.string(at: "cursor") }
-                        }
-                        return cursor
-                    }
+                    cursor = try next.text(of: "cursor")
                     lines.removeLast()
                 }
                 context.terminal.result(lines.joined(separator: "\n"))
@@ -144,15 +138,7 @@ private enum PeopleCommands {
     /// The id of whom a word names in any form.
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
         if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
-        let answer = try context.control("GET", path(word))
-        let id = try answer.read { root throws(JSONFault) in
-            var id: String?
-            try root.forEachMember(at: "the person") { key, value throws(JSONFault) in
-                if case "id" = key { id = try value.string(at: "id") }
-            }
-            return id
-        }
-        guard let id else { throw .failed("The server told of \(word) without an id.") }
-        return id
+        if let id = try context.control("GET", path(word)).text(of: "id") { return id }
+        throw .failed("The server told of \(word) without an id.")
     }
 }

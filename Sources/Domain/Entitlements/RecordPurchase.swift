@@ -51,7 +51,7 @@ package struct RecordPurchase: Sendable {
         guard isNews || isSeen || principals.pays(known.account) else { throw .badReceipt(.replayed) }
         var purchase = known
         purchase.update(receipt)
-        let user = isSeen ? principals.user : purchase.shownAs(view) ?? principals.user
+        let user = purchase.user(shownTo: principals, view)
         let answer = AccessReply.purchased(user: user.id, isNew: false)
         guard purchase != known else { return Decision(reply: .access(answer)) }
         // What the store says again is kept for when it said so, and told to nobody.
@@ -66,11 +66,16 @@ package struct RecordPurchase: Sendable {
 }
 
 extension Purchase {
-    /// The user by whom it is seen.
-    func shownAs<V: DocumentView>(_ view: V) -> AccessUser? {
-        if let owner = owners.first { return view.accessUser(owner) }
-        if case .install(let person) = account { return view.accessUser(person) }
-        return view.accessUser(reporter)
+    /// The user whose it is, for whoever tells of it: they themselves, where they see it.
+    func user<V: DocumentView>(shownTo principals: AccessPrincipals, _ view: V) -> AccessUser {
+        if principals.rule(for: self) != nil { return principals.user }
+        var person = reporter
+        if let owner = owners.first {
+            person = owner
+        } else if case .install(let payer) = account {
+            person = payer
+        }
+        return view.accessUser(person) ?? principals.user
     }
 }
 

@@ -69,8 +69,7 @@ struct Restoring {
                 events += told
                 // Wherever it stays, the store may have said something else of it than before.
                 if told.isEmpty, isNews {
-                    let isSeen = principals.rule(for: purchase) != nil
-                    let user = isSeen ? principals.user : purchase.shownAs(view) ?? principals.user
+                    let user = purchase.user(shownTo: principals, view)
                     events.append(.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp)))
                 }
             } else if receipt.expiry(catalog.product(receipt.product)).map({ $0 <= stamp.at }) ?? false {

@@ -2,20 +2,14 @@
 package struct Difference: Equatable, Sendable {
     /// A call that would have come to another person.
     package struct Elsewhere: Equatable, Sendable {
-        package let call: JournalSequence
-        package let at: Instant
-        package let kind: JournalEntry.Kind
-        package let requestID: String
+        package let answered: Answered
         /// Whom it came to.
         package let person: PersonID?
         /// The call that would have made the one whom it would have come to: itself, where it would have made somebody.
         package let instead: JournalSequence?
 
         init(_ call: RecordedCall, madeBy: JournalSequence?) {
-            self.call = call.sequence
-            at = call.at
-            kind = call.kind
-            requestID = call.requestID
+            answered = Answered(call)
             person = call.person
             instead = madeBy
         }
