@@ -221,7 +221,7 @@ struct UserNames {
     mutating func name(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> String? {
         if let known = names[person] { return known }
         var anonymous: String?
-        for member in [snapshot.root(of: person), person] {
+        for member in [snapshot.group(of: person).root, person] {
             for identity in try snapshot.identities(of: member) {
                 if identity.type == .claimUserID {
                     names[person] = identity.value

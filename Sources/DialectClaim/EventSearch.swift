@@ -105,5 +105,5 @@ struct EventSearch: Sendable {
 
 extension Snapshot {
     /// Whoever a user is: those who hold the identity, and all who are one with them.
-    func everybody(who user: IdentityKey) -> Set<PersonID> { Set(holders(of: user).flatMap { members(of: $0) }) }
+    func everybody(who user: IdentityKey) -> Set<PersonID> { Set(holders(of: user).flatMap { group(of: $0).members }) }
 }

@@ -86,7 +86,7 @@ enum FunnelReads {
         var progress = Progress(funnel, isClosed: isClosed)
         let isPartial = try scope.forEach(.step, snapshot) { row, members throws(StoreFault) in
             guard let event = members["step_name"], try names.name(of: row.person, snapshot) != nil else { return }
-            progress.take(event, by: snapshot.root(of: row.person))
+            progress.take(event, by: snapshot.group(of: row.person).root)
         }
         let counts = progress.users.map(\.count)
         return IdentityCalls.json { json in

@@ -148,7 +148,7 @@ enum IssueReads {
             issue.sessions.insert(members["session_id"]?.lowercased() ?? "")
             issue.lastSeen = max(issue.lastSeen, row.row.at)
             issue.firstSeen = min(issue.firstSeen, row.row.at)
-            if userID != nil { issue.users.insert(snapshot.root(of: row.person)) }
+            if userID != nil { issue.users.insert(snapshot.group(of: row.person).root) }
             counted[id] = issue
             if keeps { occurrences.append(Occurrence(stored: row, members: members, userID: userID)) }
         }

@@ -132,7 +132,7 @@ enum MetricReads {
         let isPartial = try scope.forEach(.metric, snapshot) { row, members throws(StoreFault) in
             guard members["metric_slug"] == slug else { return }
             let isUser = try users.name(of: row.person, snapshot) != nil
-            let user = isUser ? snapshot.root(of: row.person) : nil
+            let user = isUser ? snapshot.group(of: row.person).root : nil
             let second = row.row.at.milliseconds / 1000
             let day = CivilTime(secondsSince1970: Int(second)).date.daysSince1970
             all.add(members, of: user)

@@ -46,10 +46,10 @@ enum QuestionnaireCalls {
                 // What a known user has answered is shown by no anonymous id either.
                 var refusal = user.flatMap { caller.refusal(asking: $0, snapshot) }
                 if refusal == nil, let person, caller.proof != nil {
-                    refusal = try caller.refusal(asking: snapshot.members(of: person), snapshot)
+                    refusal = try caller.refusal(asking: snapshot.group(of: person), snapshot)
                 }
                 if let refusal { return ClaimFault(refusal.message, status: refusal.status).response }
-                var response: FoldedResponse?
+                var response: FoldedResponses.Response?
                 if let person {
                     response = try snapshot.response(of: person, to: questionnaire.id, at: caller.now)
                 }
@@ -83,7 +83,7 @@ enum QuestionnaireCalls {
     }
 
     private static func offer(
-        _ questionnaire: Questionnaire, _ reason: Questionnaire.Ineligibility?, _ draft: FoldedResponse?
+        _ questionnaire: Questionnaire, _ reason: Questionnaire.Ineligibility?, _ draft: FoldedResponses.Response?
     ) -> Response {
         IdentityCalls.json { json in
             json.key("eligible")
@@ -246,7 +246,7 @@ enum QuestionnaireCalls {
     private struct Item {
         let stored: StoredRow
         let members: EventMembers
-        let response: FoldedResponse
+        let response: FoldedResponses.Response
         let userID: String?
     }
 

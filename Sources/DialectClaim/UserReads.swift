@@ -145,33 +145,28 @@ enum UserReads {
     private static func user(
         _ link: (link: Int64, person: PersonID, type: IdentityType, value: String), _ snapshot: any Snapshot
     ) throws(StoreFault) -> User? {
-        let members = snapshot.members(of: link.person)
+        let group = snapshot.group(of: link.person)
         var claimedFrom: [String] = []
         if link.type == .claimAnonymousID {
-            for member in members where member != link.person {
-                let identities = try snapshot.identities(of: member)
-                if identities.contains(where: { $0.type == .claimUserID }) { return nil }
+            if group.count > 1, try snapshot.totals(of: group).identities[.claimUserID, default: 0] > 0 {
+                // A person that was made for an anonymous id may have got a user id by an administrator: then it is shown twice.
+                let own = try snapshot.identities(of: link.person).contains { $0.type == .claimUserID }
+                if !own { return nil }
             }
         } else {
-            for merge in snapshot.merges(of: link.person) where merge.rule == .claim {
+            for merge in group.merges where merge.rule == .claim {
                 claimedFrom += try snapshot.identities(of: merge.from).filter { $0.type == .claimAnonymousID }
                     .map(\.value)
             }
         }
-        var folded: AppUser?
-        for member in [link.person] + members.filter({ $0 != link.person }) {
-            let packed = try snapshot.document(DocumentKey(.appUser, of: member))
-            guard let user = packed.flatMap({ AppUser(of: member, packed: $0) }) else { continue }
-            folded = folded?.joined(with: user) ?? user
-        }
-        let merges = snapshot.merges(of: link.person)
-        let properties = try FoldedAttributes(root: snapshot.root(of: link.person), merges) {
-            person throws(StoreFault) in
-            try snapshot.document(DocumentKey(.properties, of: person))
-        }
-        let user = folded ?? AppUser(of: link.person, at: link.person.madeAt)
+        let own = try snapshot.document(DocumentKey(.appUser, of: link.person))
+            .flatMap { AppUser(of: link.person, packed: $0) }
+        var user = own ?? AppUser(of: link.person, at: link.person.madeAt)
+        let folded: FoldedAppUser = try snapshot.fold(.appUser, of: group)
+        user.take(folded)
+        let properties: FoldedAttributes = try snapshot.fold(.properties, of: group)
         return User(
-            id: members.contains(user.idPerson) ? user.idPerson : link.person,
+            id: snapshot.areOne(user.idPerson, link.person) ? user.idPerson : link.person,
             userID: link.value, isAnonymous: link.type == .claimAnonymousID, claimedFrom: claimedFrom,
             user: user,
             properties: properties.entries.mapValues { String(decoding: $0.value, as: UTF8.self) })

@@ -116,7 +116,7 @@ package enum ChangeCalls {
         json.decimalString(change.event.person?.rawValue)
         json.key("root")
         if let person = change.event.person {
-            json.decimalString(snapshot.root(of: person).rawValue)
+            json.decimalString(snapshot.group(of: person).root.rawValue)
         } else {
             json.null()
         }

@@ -12,7 +12,7 @@ enum JournalText {
     ) throws(StoreFault) -> Response {
         let before = list.cursor.map { JournalSequence(rawValue: Int64($0)) }
         var calls: [JournalSequence: RecordedCall] = [:]
-        for member in snapshot.members(of: person) {
+        for member in snapshot.group(of: person).members {
             for call in try snapshot.calls(of: member, before: before, limit: list.limit) {
                 calls[call.sequence] = call
             }

@@ -33,7 +33,7 @@ enum MergeCalls {
                             let problem = Native.problem(.refused(refusal), id)
                             // It may have been this very call that made them one: the writer knows.
                             guard isRepeatable, !isDry else { return .answer(problem) }
-                            let made = snapshot.merges(of: wanted.from).first { known in
+                            let made = snapshot.group(of: wanted.from).merges.first { known in
                                 known.from == merge.from && known.into == merge.into && known.rule == merge.rule
                             }
                             guard let made else {
@@ -79,7 +79,7 @@ enum MergeCalls {
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
                             let merge = merge(undo.merge, madeBy: call),
                             // It may have been this very call that took it back: the writer knows.
-                            snapshot.merges(of: merge.from).contains(merge) || (isRepeatable && !isDry)
+                            snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
                         else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
                         let preview = try MergePreview(merge, in: project, snapshot)
                         let dependent = try snapshot.calls(dependingOn: merge.id, limit: dependentAtMost)
@@ -115,7 +115,7 @@ enum MergeCalls {
         guard [wanted.from, wanted.into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
             return .noSuchPerson
         }
-        if snapshot.members(of: wanted.from).contains(wanted.into) { return .oneAlready }
+        if snapshot.group(of: wanted.from).members.contains(wanted.into) { return .oneAlready }
         return try snapshot.reasonToKeepApart(wanted.from, wanted.into).map(Refusal.linking)
     }
 

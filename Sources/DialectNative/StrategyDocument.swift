@@ -40,6 +40,32 @@ enum StrategyDocument {
                 edit.limits = limits
             case "shared_device_people":
                 edit.sharedDevicePeople = try number(value, at: "shared_device_people", 1...Strategy.holdersPerValue)
+            case "person_limits":
+                try value.forEachMember(at: "person_limits") { key, value throws(JSONFault) in
+                    switch key {
+                    case "identities":
+                        edit.identitiesPerPerson = try number(
+                            value, at: "person_limits.identities", Bounds.identitiesPerPersonRange)
+                    case "per_device_type":
+                        edit.identitiesPerDeviceType = try number(
+                            value, at: "person_limits.per_device_type", Bounds.identitiesPerDeviceTypeRange)
+                    default: throw JSONFault(.wrong("is not a field of person_limits"), at: key.shown)
+                    }
+                }
+            case "group_limits":
+                try value.forEachMember(at: "group_limits") { key, value throws(JSONFault) in
+                    switch key {
+                    case "members":
+                        edit.membersPerGroup = try number(
+                            value, at: "group_limits.members", Bounds.membersPerGroupRange)
+                    case "identities":
+                        edit.identitiesPerGroup =
+                            value.kind == .null
+                            ? .some(nil)
+                            : try number(value, at: "group_limits.identities", Bounds.identitiesPerGroupRange)
+                    default: throw JSONFault(.wrong("is not a field of group_limits"), at: key.shown)
+                    }
+                }
             case "same_user_id": edit.joinsSameUserIDs = try value.bool(at: "same_user_id")
             case "signed_identities":
                 edit.signing = try signing(value, at: "signed_identities")
@@ -91,6 +117,20 @@ enum StrategyDocument {
             }
             json.key("shared_device_people")
             json.integer(strategy.guards.sharedDevicePeople)
+            json.key("person_limits")
+            json.object { json in
+                json.key("identities")
+                json.integer(strategy.guards.bounds.identitiesPerPerson)
+                json.key("per_device_type")
+                json.integer(strategy.guards.bounds.identitiesPerDeviceType)
+            }
+            json.key("group_limits")
+            json.object { json in
+                json.key("members")
+                json.integer(strategy.guards.bounds.membersPerGroup)
+                json.key("identities")
+                if let limit = strategy.guards.bounds.identitiesPerGroup { json.integer(limit) } else { json.null() }
+            }
             json.key("same_user_id")
             json.bool(strategy.guards.joinsSameUserIDs)
             json.key("signed_identities")
@@ -208,6 +248,26 @@ enum StrategyDocument {
                 ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
                 ("blocked_values", .array(.string())),
                 ("limits", .object([])), ("shared_device_people", .integer("How many people may hold a device.")),
+                (
+                    "person_limits",
+                    .object(
+                        [
+                            .init("identities", .integer("How many identities of one dialect a person may hold.")),
+                            .init(
+                                "per_device_type",
+                                .integer("How many identities of one type of device a person may hold.")
+                            ),
+                        ], others: false)
+                ),
+                (
+                    "group_limits",
+                    .object(
+                        [
+                            .init("members", .integer("How many people may be one.")),
+                            .init(
+                                "identities", .anyOf([.integer("How many identities they may hold together."), .null])),
+                        ], others: false)
+                ),
                 ("same_user_id", .boolean("Whether equal user ids in several dialects are one human.")),
                 (
                     "signed_identities",

@@ -83,6 +83,8 @@ package final class JournalEntry: Sendable {
         case replayDelivery = 68
         /// A call that was taken, though it showed no token for a known user.
         case unproven = 90
+        /// A call that was taken, though a person or a group had no room for all that it named.
+        case leftOut = 93
         case makeSigningKey = 91
         case retireSigningKey = 92
         /// A call of any kind that was refused.
@@ -146,6 +148,7 @@ package final class JournalEntry: Sendable {
             case .noteDeliveries: "note_deliveries"
             case .replayDelivery: "replay_delivery"
             case .unproven: "unproven"
+            case .leftOut: "left_out"
             case .makeSigningKey: "make_signing_key"
             case .retireSigningKey: "retire_signing_key"
             case .refused: "refused"
@@ -170,6 +173,8 @@ package final class JournalEntry: Sendable {
             case notHeld = 6
             /// The person holds as many values of the type as one may.
             case tooMany = 7
+            /// The person holds as many identities as a person may.
+            case personFull = 8
         }
 
         package let identity: Identity

@@ -165,6 +165,7 @@ package struct Needs: Sendable {
 
     package mutating func add(_ call: Call, _ command: Command) {
         if let claim = call.replay { add(claim.key) }
+        for identity in call.proof?.proven ?? [] { add(identity) }
         switch command {
         case .identify(let identify):
             for identity in identify.identities { add(identity.key) }
@@ -359,6 +360,8 @@ package enum Refusal: Error, Equatable, Sendable {
     case appOfOtherDialect(Dialect)
     /// A signing key of the project has, or had, that key id.
     case signingKeyExists
+    /// The person or the group is as large as it may become.
+    case full(Full, about: PersonID)
     /// The call names or comes to a known user, and shows no token that it may.
     case unproven(IdentityTokenFault, about: PersonID?)
 
@@ -379,7 +382,7 @@ package enum Refusal: Error, Equatable, Sendable {
         case .attachment: false
         case .access(let refusal): refusal.isJournalled
         case .noSuch, .tooMany, .appOfOtherDialect, .signingKeyExists: false
-        case .unproven: true
+        case .unproven, .full: true
         }
     }
 
@@ -388,6 +391,17 @@ package enum Refusal: Error, Equatable, Sendable {
         switch self {
         case .access(let refusal): refusal.person
         case .unproven(_, let person): person
+        case .full(_, let person): person
+        default: nil
+        }
+    }
+
+    /// What had no room; nil where it was something else.
+    package var full: Full? {
+        switch self {
+        case .full(let full, _): full
+        case .linking(.personFull): .person
+        case .linking(.groupFull): .group
         default: nil
         }
     }
@@ -422,6 +436,7 @@ package enum Refusal: Error, Equatable, Sendable {
         case .tooMany: "too_many"
         case .appOfOtherDialect: "validation_error"
         case .signingKeyExists: "already_exists"
+        case .full(let full, _): full.rawValue
         case .unproven(let fault, _): "identity_token_\(fault.rawValue)"
         }
     }
@@ -437,11 +452,14 @@ package struct Decision: Equatable, Sendable {
     package let outcome: Outcome?
     /// Whether it depends on who was seen last; then only the writer, who has been told of all sightings, can tell.
     package let restsOnSightings: Bool
+    /// What was left out of the call for want of room, if anything was; it is told now and then.
+    package let full: Full?
 
-    package init(reply: Reply, outcome: Outcome? = nil, restsOnSightings: Bool = false) {
+    package init(reply: Reply, outcome: Outcome? = nil, restsOnSightings: Bool = false, full: Full? = nil) {
         self.reply = reply
         self.outcome = outcome
         self.restsOnSightings = restsOnSightings
+        self.full = full
     }
 }
 
@@ -499,7 +517,7 @@ extension Command {
         case .releaseDevice(let release): try release.decide(view)
         case .attachIdentity(let attach): try attach.decide(in: project, view)
         case .detachIdentity(let detach): try detach.decide(in: project, view)
-        case .claim(let claim): try claim.decide(stamp, view)
+        case .claim(let claim): try claim.decide(stamp, in: project, view)
         case .collect(let collect): collect.decide(stamp, view)
         case .setProperties(let properties): try properties.decide(stamp, in: project, view)
         case .setUp(let setUp): setUp.decide(stamp)

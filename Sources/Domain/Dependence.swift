@@ -1,65 +1,54 @@
 /// Facts that are those of another view, but for who is one with whom.
-protocol OverlayView: View where Person == Base.Person {
+package protocol OverlayView: View where Person == Base.Person {
     associatedtype Base: View
     var base: Base { get }
 }
 
 extension OverlayView {
-    func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void) { base.forEachHolder(of: identity, body) }
-    func holderCount(of identity: IdentityKey) -> Int { base.holderCount(of: identity) }
-    func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool) {
+    package func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void) {
+        base.forEachHolder(of: identity, body)
+    }
+    package func holderCount(of identity: IdentityKey) -> Int { base.holderCount(of: identity) }
+    package func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool) {
         base.forEachIdentity(of: person, body)
     }
-    func id(of person: Person) -> PersonID { base.id(of: person) }
-    func person(_ id: PersonID, in project: ProjectID) -> Person? { base.person(id, in: project) }
-    func person(_ id: PersonID) -> Person? { base.person(id) }
-    func isErased(_ id: PersonID) -> Bool { base.isErased(id) }
-    func lastSeen(of person: Person) -> Instant { base.lastSeen(of: person) }
-    func rowCount(of person: PersonID, _ kind: RowKind) -> Int { base.rowCount(of: person, kind) }
-    func document(_ key: DocumentKey) -> [UInt8]? { base.document(key) }
-    func knowsRow(_ hash: RowHash) -> Bool { base.knowsRow(hash) }
-    var directory: Directory { base.directory }
-    func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
-    func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }
-    func merge(_ id: MergeID) -> Merge? { base.merge(id) }
+    package func identityCount(of person: Person) -> Int { base.identityCount(of: person) }
+    package func id(of person: Person) -> PersonID { base.id(of: person) }
+    package func person(_ id: PersonID, in project: ProjectID) -> Person? { base.person(id, in: project) }
+    package func person(_ id: PersonID) -> Person? { base.person(id) }
+    package func isErased(_ id: PersonID) -> Bool { base.isErased(id) }
+    package func lastSeen(of person: Person) -> Instant { base.lastSeen(of: person) }
+    package func rowCount(of person: PersonID, _ kind: RowKind) -> Int { base.rowCount(of: person, kind) }
+    package func document(_ key: DocumentKey) -> [UInt8]? { base.document(key) }
+    package func knowsRow(_ hash: RowHash) -> Bool { base.knowsRow(hash) }
+    package var directory: Directory { base.directory }
+    package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
+    package func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }
+    package func merge(_ id: MergeID) -> Merge? { base.merge(id) }
 }
 
 /// Facts as they would be without one merge.
 struct WithoutMerge<Base: View>: OverlayView {
     let base: Base
-    let hidden: MergeID
+    let hidden: Merge
 
-    func merge(_ id: MergeID) -> Merge? { id == hidden ? nil : base.merge(id) }
-    func merges(of person: PersonID) -> [Merge] {
-        MergeGroup(of: person, without: hidden, base.merges(of: person)).merges
-    }
-    func members(of person: PersonID) -> [PersonID] {
-        MergeGroup(of: person, without: hidden, base.merges(of: person)).members
-    }
-    func root(of person: PersonID) -> PersonID { MergeGroup(of: person, without: hidden, base.merges(of: person)).root }
-}
+    func merge(_ id: MergeID) -> Merge? { id == hidden.id ? nil : base.merge(id) }
 
-/// Facts that tell whose groups were looked at.
-private struct TracedView<Base: View>: OverlayView {
-    final class Trace {
-        var people: Set<PersonID> = []
+    func group(of person: PersonID) -> Group {
+        let whole = base.group(of: person)
+        guard whole.count > 1 else { return whole }
+        let listed = ListedGroup(members: whole.members, merges: whole.merges, root: whole.root)
+        guard listed.merges.contains(where: { $0.id == hidden.id }) else { return whole }
+        let sides = listed.split(by: hidden)
+        return sides.from.members.contains(person) ? sides.from.group : sides.into.group
     }
 
-    let base: Base
-    let trace: Trace
+    func totals(of group: Group) -> GroupTotals {
+        group.members.reduce(into: GroupTotals()) { $0.add(ownTotals(of: $1)) }
+    }
 
-    func merges(of person: PersonID) -> [Merge] {
-        trace.people.insert(person)
-        return base.merges(of: person)
-    }
-    func members(of person: PersonID) -> [PersonID] {
-        trace.people.insert(person)
-        return base.members(of: person)
-    }
-    func root(of person: PersonID) -> PersonID {
-        trace.people.insert(person)
-        return base.root(of: person)
-    }
+    /// What a group keeps is of the whole group: here each side is made from its members.
+    func document(_ key: DocumentKey) -> [UInt8]? { key.kind.isDerived ? nil : base.document(key) }
 }
 
 extension Command {
@@ -73,24 +62,26 @@ extension Command {
         }
     }
 
-    /// As many merges of one person as a call is decided again without.
-    private static var mergesTried: Int { 16 }
+    /// As many members as a group has at most without whose merges a call is decided again.
+    private static var membersTried: Int { 17 }
 
     /// The merges without which the call would have come to something else: it is decided again without each of those that
     /// it looked at.
-    package func dependencies<V: View>(
-        _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision, Refusal>
+    ///
+    /// - Parameter groups: the groups that it looked at, by a member of each.
+    func dependencies<V: View>(
+        _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision, Refusal>, _ groups: Set<PersonID>
     ) -> [MergeID] {
-        let trace = TracedView<V>.Trace()
-        _ = Result { () throws(Refusal) in
-            try decide(stamp, project: project, in: TracedView(base: view, trace: trace))
+        var merges: [MergeID: Merge] = [:]
+        for person in groups {
+            let group = view.group(of: person)
+            guard group.count <= Command.membersTried else { continue }
+            for merge in group.merges { merges[merge.id] = merge }
         }
-        var merges: Set<MergeID> = []
-        for person in trace.people { merges.formUnion(view.merges(of: person).suffix(Command.mergesTried).map(\.id)) }
-        return merges.sorted().filter { merge in
+        return merges.values.filter { merge in
             let without = WithoutMerge(base: view, hidden: merge)
             let other = Result { () throws(Refusal) in try decide(stamp, project: project, in: without) }
             return other != result
-        }
+        }.map(\.id).sorted()
     }
 }

@@ -14,6 +14,15 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case tombstone = 6
     /// That two people with equal user ids were parted, by the ids of both.
     case parted = 7
+    /// Which folds a large group keeps, by the group's root (Folds/KeptFolds.swift); and these folds.
+    case groupFolds = 8
+    case groupAttributes = 9
+    case groupProperties = 10
+    case groupAccessProperties = 11
+    case groupResponses = 12
+    case groupAttachmentUse = 13
+    case groupAppUser = 14
+    case groupLinkedMembers = 15
     /// The questionnaires of a project.
     case questionnaires = 20
     /// A questionnaire, by its id.

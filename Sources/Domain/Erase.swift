@@ -161,7 +161,7 @@ extension View {
 extension ErasePerson {
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         guard view.person(person, in: project) != nil else { throw .noSuchPerson }
-        let members = view.members(of: person)
+        let members = view.group(of: person).members
         var changes = view.purchasesErased(of: members)
         var rows: [RowKind: Int] = [:]
         var documents = 0

@@ -30,6 +30,8 @@ package struct Facts: Sendable {
     private var rowHashes: Set<RowHash> = []
     package private(set) var replays = Replays()
     package private(set) var directory: Directory
+    /// Takes note of the groups that are looked at.
+    package var trace: GroupTrace?
     /// Whether only what was asked for is here. Then looking at anything else is a mistake of the program.
     private let isPartial: Bool
 
@@ -73,7 +75,7 @@ package struct Facts: Sendable {
     package func loading(_ needs: Needs) -> Facts {
         var part = Facts(loadedWith: directory)
         for person in needs.people {
-            for member in members(of: person) {
+            for member in group(of: person).members {
                 part.people[member] = people[member]
                 // To erase somebody is to look at who else holds what they hold.
                 for held in people[member]?.identities ?? [] {
@@ -82,7 +84,7 @@ package struct Facts: Sendable {
             }
         }
         for merge in merges where needs.merges.contains(merge.id) {
-            for member in members(of: merge.from) { part.people[member] = people[member] }
+            for member in group(of: merge.from).members { part.people[member] = people[member] }
         }
         let named = needs.codes.compactMap { code in
             documents[code.key].flatMap(LinkCode.init(packed:))?.external(code.seal)?.key
@@ -91,7 +93,7 @@ package struct Facts: Sendable {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)
             for person in holders {
-                for member in members(of: person) { part.people[member] = people[member] }
+                for member in group(of: person).members { part.people[member] = people[member] }
             }
         }
         part.documents = documents
@@ -177,6 +179,8 @@ extension Facts: View {
         for held in state(person).identities where !body(held.type, held.key) { return }
     }
 
+    package func identityCount(of person: PersonID) -> Int { state(person).identities.count }
+
     package func id(of person: PersonID) -> PersonID { person }
 
     package func person(_ id: PersonID, in project: ProjectID) -> PersonID? {
@@ -189,19 +193,22 @@ extension Facts: View {
 
     package func merge(_ id: MergeID) -> Merge? { merges.first { $0.id == id } }
 
-    package func merges(of person: PersonID) -> [Merge] { MergeGroup(of: person, merges).merges }
+    package func group(of person: PersonID) -> Group {
+        if merges.isEmpty { return Group(alone: person) }
+        let group = ListedGroup(of: person, merges).group
+        if group.count > 1 { trace?.groups.insert(group.root) }
+        return group
+    }
+
+    package func totals(of group: Group) -> GroupTotals {
+        group.members.reduce(into: GroupTotals()) { $0.add(ownTotals(of: $1)) }
+    }
 
     package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
         rowCounts[person]?[kind] ?? 0
     }
 
     package func person(_ id: PersonID) -> PersonID? { people[id] == nil || isErased(id) ? nil : id }
-
-    package func members(of person: PersonID) -> [PersonID] {
-        merges.isEmpty ? [person] : MergeGroup(of: person, merges).members
-    }
-
-    package func root(of person: PersonID) -> PersonID { MergeGroup(of: person, merges).root }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
         // An empty one stands where there is none any more.

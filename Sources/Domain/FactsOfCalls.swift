@@ -31,7 +31,7 @@ package struct FactsOfCalls {
 
     /// Adds a document. One of a kind that this version does not know is passed over.
     package mutating func addDocument(of call: Int64, _ person: PersonID, kind: Int64) {
-        guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: kind)) else { return }
+        guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: kind)), !kind.isDerived else { return }
         add(.documentPut(person, kind), of: call)
     }
 }

@@ -13,6 +13,8 @@ package struct Guards: Equatable, Sendable {
     package var limits: [IdentityType: Int] = [:]
     /// How many people may hold one device identity: from there on it is shared, and nobody is found by it any more.
     package var sharedDevicePeople = Strategy.holdersPerValue
+    /// How large people and groups may become.
+    package var bounds = Bounds()
     /// Whether equal user ids in several dialects are one human.
     package var joinsSameUserIDs = false
     /// By dialect, where clients have to prove that they may name a known user.

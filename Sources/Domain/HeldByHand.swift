@@ -36,6 +36,8 @@ extension AttachIdentity {
             }
             if held >= limit { throw .tooManyIdentities }
         }
+        var room = Room(of: place, strategy.guards.bounds, view)
+        guard room.take(identity.type) else { throw .full(.person, about: person) }
         return Decision(
             reply: .identityAttached,
             outcome: Outcome(

@@ -96,7 +96,8 @@ extension Identify {
                 Inspected(
                     identified: Identified(person: person, matched: identified.matched, isKnown: identified.isKnown),
                     isReadOnly: isReadOnly, explanation: explanation.sorted)),
-            outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnSightings)
+            outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnSightings,
+            full: isReadOnly ? nil : decision.full)
     }
 
     /// Gives a person that is known by its id what the call names and the person lacks.
@@ -118,7 +119,7 @@ extension Identify {
         // Most calls name what is there, and nothing else.
         if matched == 1 << UInt64(identities.count) - 1 { return unchanged }
 
-        var attaching = Attaching(person: id, lookUp)
+        var attaching = Attaching(person: id, lookUp, Room(of: person, strategy.guards.bounds, view))
         if !strategy.guards.limits.isEmpty {
             view.forEachIdentity(of: person) { type, _ in
                 attaching.held[type, default: 0] += 1
@@ -138,10 +139,15 @@ extension Identify {
             }
         }
         // A value that was refused is journalled, also where nothing changes.
-        guard attaching.hasLinked || attaching.hasRefused else { return unchanged }
+        guard attaching.hasLinked || attaching.hasRefused else {
+            return attaching.isFull
+                ? Decision(reply: unchanged.reply, restsOnSightings: unchanged.restsOnSightings, full: .person)
+                : unchanged
+        }
         let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
         return Decision(
-            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind))
+            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind),
+            full: attaching.isFull ? .person : nil)
     }
 
     private func reply(_ person: PersonID, _ matched: UInt64, _ isKnown: Bool) -> Reply {
@@ -150,7 +156,7 @@ extension Identify {
 
     /// Makes a person of what the call names.
     private func make<V: View>(_ stamp: Stamp, _ lookUp: LookUp, _ view: V) -> Decision {
-        var attaching = Attaching(person: stamp.person, lookUp)
+        var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
         attaching.changes.append(.personMade(stamp.person, at: stamp.at))
         for index in identities.indices {
             if let reason = lookUp.reasonSetAside(index) {
@@ -161,7 +167,8 @@ extension Identify {
         }
         let isKnown = !attaching.linked.isDisjoint(with: lookUp.strategy.login)
         return Decision(
-            reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind))
+            reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind),
+            full: attaching.isFull ? .person : nil)
     }
 }
 
@@ -176,8 +183,11 @@ extension Identify.Occasion {
 }
 
 /// What one call gives to one person, as it is gathered.
-private struct Attaching {
+private struct Attaching<V: View> {
     let person: PersonID
+    private var room: Room<V>
+    /// Whether an identity was left out because the person has no room for it.
+    private(set) var isFull = false
     private let unique: IdentityTypeSet
     private let limits: [IdentityType: Int]
     /// How many values of a type that has a limit the person holds.
@@ -189,19 +199,23 @@ private struct Attaching {
     var hasLinked: Bool { !linked.isEmpty }
     var hasRefused: Bool { inputs.contains(where: \.isRefused) }
 
-    init(person: PersonID, _ lookUp: LookUp) {
+    init(person: PersonID, _ lookUp: LookUp, _ room: Room<V>) {
         self.person = person
+        self.room = room
         unique = lookUp.strategy.unique
         limits = lookUp.strategy.guards.limits
         changes.reserveCapacity(lookUp.count + 1)
     }
 
     /// Links an identity that the person does not hold, unless its type is unique and another person does.
-    mutating func link<V: View>(_ identity: Identity, in view: V) {
+    mutating func link(_ identity: Identity, in view: V) {
         if unique.contains(identity.type), view.holderCount(of: identity.key) > 0 {
             leave(identity, .heldElsewhere)
         } else if let limit = limits[identity.type], held[identity.type, default: 0] >= limit {
             leave(identity, .tooMany)
+        } else if !room.take(identity.type) {
+            isFull = true
+            leave(identity, .personFull)
         } else {
             if !limits.isEmpty { held[identity.type, default: 0] += 1 }
             linked.insert(identity.type)

@@ -59,8 +59,11 @@ package struct MergePeople: Sendable {
         guard view.person(from, in: project) != nil, view.person(into, in: project) != nil else {
             throw .noSuchPerson
         }
-        guard !view.members(of: from).contains(into) else { throw .oneAlready }
+        guard !view.areOne(from, into) else { throw .oneAlready }
         if let fault = view.reasonToKeepApart(from, into) { throw .linking(fault) }
+        if view.isFull(joining: view.group(of: from), view.group(of: into), view.strategy(of: project).guards.bounds) {
+            throw .full(.group, about: into)
+        }
         let merge = Merge(
             id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .administrator)
         return Decision(

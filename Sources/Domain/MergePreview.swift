@@ -25,11 +25,11 @@ package struct MergePreview: Sendable {
 
     /// Looks at a merge as it is, or as it would be.
     package init(_ merge: Merge, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
-        let known = snapshot.merges(of: merge.from) + snapshot.merges(of: merge.into)
+        let known = snapshot.group(of: merge.from).merges + snapshot.group(of: merge.into).merges
         let all = Dictionary(known.map { ($0.id, $0) }) { one, _ in one }.values.filter { $0.id != merge.id }
-        let whole = MergeGroup(of: merge.into, all + [merge])
-        let from = MergeGroup(of: merge.from, all)
-        let into = MergeGroup(of: merge.into, all)
+        let whole = ListedGroup(of: merge.into, all + [merge])
+        let from = ListedGroup(of: merge.from, all)
+        let into = ListedGroup(of: merge.into, all)
         (root, joining, joined) = (whole.root, from.members, into.members)
         var identities = 0
         var rows: [RowKind: Int] = [:]
@@ -46,8 +46,9 @@ package struct MergePreview: Sendable {
         (self.identities, self.rows, self.purchases, self.installs) = (identities, rows, purchases.count, installs)
         var conflicts: [Conflict] = []
         for (dialect, kind) in Belongings.propertyKinds {
-            func fold(_ group: MergeGroup) throws(StoreFault) -> [String: FoldedAttributes.Entry] {
-                try FoldedAttributes(root: group.root, group.merges) { person throws(StoreFault) in
+            func fold(_ listed: ListedGroup) throws(StoreFault) -> [String: FoldedAttributes.Entry] {
+                // What is kept, where anything is, is of the group as it is now.
+                try FoldedAttributes(of: listed.group) { person throws(StoreFault) in
                     try snapshot.document(DocumentKey(kind, of: person))
                 }.entries
             }

@@ -61,7 +61,7 @@ extension Modify {
     func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         let strategy = view.strategy(of: project)
-        var modifying = Modifying(person: person)
+        var modifying = Modifying(person: person, Room(of: place, strategy.guards.bounds, view))
         view.forEachIdentity(of: place) { type, key in
             modifying.held[key] = type
             return true
@@ -80,7 +80,7 @@ extension Modify {
                 {
                     throw .immutableIdentity(item.type)
                 }
-                modifying.add(new, strategy, view)
+                try modifying.add(new, strategy, view)
             }
         }
         let reply = Reply.modified(Modified(person: person, touched: modifying.touched))
@@ -95,8 +95,9 @@ extension Modify {
 }
 
 /// What one call changes, as it is gathered.
-private struct Modifying {
+private struct Modifying<V: View> {
     let person: PersonID
+    private var room: Room<V>
     /// What the person holds by now.
     var held: [IdentityKey: IdentityType] = [:]
     /// What this call has taken from others.
@@ -105,17 +106,20 @@ private struct Modifying {
     private(set) var inputs: [JournalEntry.Input] = []
     private(set) var touched: [Modified.Touch] = []
 
-    init(person: PersonID) { self.person = person }
+    init(person: PersonID, _ room: Room<V>) {
+        self.person = person
+        self.room = room
+    }
 
     /// Whether the person would hold something else after a change. Clients name what is there already, too.
-    func wouldChange<V: View>(_ item: Modify.Item, _ strategy: Strategy, _ view: V) -> Bool {
+    func wouldChange(_ item: Modify.Item, _ strategy: Strategy, _ view: V) -> Bool {
         if let old = item.old, held[old.key] != nil { return true }
         guard let new = item.new, held[new.key] == nil else { return false }
         return LookUp.reasonToSetAside(new, strategy, view) == nil
     }
 
     /// Whether another person holds a value, who would lose it.
-    func isHeldElsewhere<V: View>(_ identity: Identity, _ view: V) -> Bool {
+    func isHeldElsewhere(_ identity: Identity, _ view: V) -> Bool {
         var isHeld = false
         view.forEachHolder(of: identity.key) { isHeld = isHeld || view.id(of: $0) != person }
         return isHeld
@@ -126,11 +130,12 @@ private struct Modifying {
             inputs.append(JournalEntry.Input(identity, .notHeld))
             return
         }
+        room.give(identity.type)
         changes.append(.unlinked(person, identity.type, identity.key))
         touch(person, identity.type)
     }
 
-    mutating func add<V: View>(_ identity: Identity, _ strategy: Strategy, _ view: V) {
+    mutating func add(_ identity: Identity, _ strategy: Strategy, _ view: V) throws(Refusal) {
         if let reason = LookUp.reasonToSetAside(identity, strategy, view) {
             inputs.append(JournalEntry.Input(identity, reason))
             return
@@ -140,6 +145,7 @@ private struct Modifying {
         if held[identity.key] != nil {
             inputs.append(JournalEntry.Input(identity, .matched))
         } else {
+            guard room.take(identity.type) else { throw .full(.person, about: person) }
             held[identity.key] = identity.type
             changes.append(.linked(person, identity))
             touch(person, identity.type)
@@ -147,7 +153,7 @@ private struct Modifying {
     }
 
     /// Takes an identity from the others who hold it. They may be left with none; then nobody finds them any more.
-    private mutating func take<V: View>(_ identity: Identity, _ view: V) {
+    private mutating func take(_ identity: Identity, _ view: V) {
         guard taken.insert(identity.key).inserted else { return }
         var holders: [PersonID] = []
         view.forEachHolder(of: identity.key) { holders.append(view.id(of: $0)) }

@@ -51,6 +51,13 @@ package struct Unpacker {
         return all[position]
     }
 
+    /// Passes over a byte; false where another stands there.
+    mutating func skip(_ byte: UInt8) -> Bool {
+        guard position < all.count, all[position] == byte else { return false }
+        position += 1
+        return true
+    }
+
     package mutating func integer() -> UInt64? {
         var (value, shift): (UInt64, UInt64) = (0, 0)
         while let byte = byte(), shift < 64 {
@@ -219,7 +226,7 @@ extension Reply {
         switch kind {
         case .setUp:
             self = .setUp
-        case .login, .logout, .refused, .unproven: return nil
+        case .login, .logout, .refused, .unproven, .leftOut: return nil
         case .accessIdentity, .grantAccess, .revokeAccess, .recordPurchase, .restorePurchases, .undoTransfer,
             .accessProperties, .editCatalog:
             return nil

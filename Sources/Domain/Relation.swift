@@ -100,7 +100,7 @@ extension Relation {
         if let tie = try Relation.link(first.end, of: start, isFirst: true, snapshot) { chain.append(tie) }
         for step in path.steps { chain.append(try Relation.tie(step, snapshot)) }
         if let tie = try Relation.link(second.end, of: end, isFirst: false, snapshot) { chain.append(tie) }
-        self = .connected(root: snapshot.root(of: start), chain: chain)
+        self = .connected(root: snapshot.group(of: start).root, chain: chain)
     }
 
     // MARK: - The chain
@@ -139,7 +139,7 @@ extension Relation {
                 }
                 return Path(only: person, steps: steps.reversed())
             }
-            for merge in snapshot.merges(of: person) where merge.from == person || merge.into == person {
+            for merge in snapshot.group(of: person).merges where merge.from == person || merge.into == person {
                 let other = merge.from == person ? merge.into : merge.from
                 if seen.insert(other).inserted {
                     cameBy[other] = Step(fact: .merge(merge), from: person, to: other)
@@ -188,7 +188,7 @@ extension Relation {
     fileprivate static func looked(_ explained: Explained, _ snapshot: any Snapshot) -> [PersonID] {
         var people: [PersonID] = []
         for person in explained.people.prefix(peopleLookedAt) {
-            for member in snapshot.members(of: person).prefix(peopleLookedAt) where !people.contains(member) {
+            for member in snapshot.group(of: person).members.prefix(peopleLookedAt) where !people.contains(member) {
                 people.append(member)
             }
         }
@@ -270,7 +270,7 @@ extension Relation.End {
 
 extension JournalEntry.Input.Fate {
     /// Whether the value was kept from the person.
-    package var isRefusal: Bool { self != .matched && self != .notHeld }
+    package var isRefusal: Bool { self != .matched && self != .notHeld && self != .personFull }
 
     /// The rule, as explanations name it.
     package var name: String {
@@ -282,6 +282,7 @@ extension JournalEntry.Input.Fate {
         case .tooCommon: "held_by_too_many"
         case .notHeld: "not_held"
         case .tooMany: "too_many_values"
+        case .personFull: Full.person.rawValue
         }
     }
 }

@@ -26,9 +26,13 @@ package struct SameUserID: Sendable {
         self.names = names
     }
 
-    /// The merges that follow from what a call has linked.
-    func merges<V: View>(after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V) -> [Change] {
-        if names.isEmpty { return [] }
+    /// The merges that follow from what a call has linked, and whether one was left out because its group would be too large.
+    func merges<V: View>(
+        after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) -> (changes: [Change], full: Full?) {
+        if names.isEmpty { return ([], nil) }
+        let bounds = view.strategy(of: project).guards.bounds
+        var full: Full?
         var next = stamp.person
         for change in changes {
             switch change {
@@ -50,6 +54,10 @@ package struct SameUserID: Sendable {
                     if view.document(SameUserID.parted(person, holder)) != nil { continue }
                     // Two users of the Linking dialect stay two: each has installs of its own.
                     if view.linkedMember(of: person) != nil, view.linkedMember(of: holder) != nil { continue }
+                    if joined.isFull(joining: person, holder, bounds, view) {
+                        full = .group
+                        continue
+                    }
                     let merge = Merge(
                         id: MergeID(rawValue: next.rawValue), from: person, into: holder, rule: .sameUserID)
                     next = next.next
@@ -58,7 +66,7 @@ package struct SameUserID: Sendable {
                 }
             }
         }
-        return merged
+        return (merged, full)
     }
 
     /// Where it is kept that two people were parted again, so that they stay apart.
@@ -80,18 +88,32 @@ struct Joined {
     mutating func add(_ merge: Merge) { merges.append(merge) }
 
     func areOne<V: View>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
-        // Whoever the call has made is in no group yet.
-        func group(_ person: PersonID) -> [PersonID] { view.members(of: person) }
-        var members = Set(group(one))
-        var isGrowing = true
+        view.areOne(one, other) || groups(with: one, view)[view.group(of: other).root] != nil
+    }
+
+    /// Whether two people are of groups that are too large to become one.
+    func isFull<V: View>(joining one: PersonID, _ other: PersonID, _ bounds: Bounds, _ view: V) -> Bool {
+        let groups = groups(with: one, view).merging(groups(with: other, view)) { one, _ in one }
+        if groups.values.reduce(0, { $0 + $1.count }) > bounds.membersPerGroup { return true }
+        guard let limit = bounds.identitiesPerGroup else { return false }
+        return groups.values.reduce(0) { $0 + view.totals(of: $1).identities.values.reduce(0, +) } > limit
+    }
+
+    /// The groups that are one with a person's by the merges of this call, by their roots: of each its root stands for all.
+    private func groups<V: View>(with person: PersonID, _ view: V) -> [PersonID: Group] {
+        let own = view.group(of: person)
+        var groups = [own.root: own]
+        var isGrowing = !merges.isEmpty
         while isGrowing {
-            let before = members.count
-            for merge in merges where members.contains(merge.from) || members.contains(merge.into) {
-                members.formUnion(group(merge.from) + group(merge.into))
+            let before = groups.count
+            for merge in merges {
+                let sides = [view.group(of: merge.from), view.group(of: merge.into)]
+                guard sides.contains(where: { groups[$0.root] != nil }) else { continue }
+                for side in sides { groups[side.root] = side }
             }
-            isGrowing = members.count > before
+            isGrowing = groups.count > before
         }
-        return members.contains(other)
+        return groups
     }
 }
 
@@ -120,6 +142,7 @@ extension JoinSameUserIDs {
             guard view.person(pair.from, in: project) != nil, view.person(pair.into, in: project) != nil,
                 view.document(SameUserID.parted(pair.from, pair.into)) == nil,
                 !joined.areOne(pair.from, pair.into, view),
+                !joined.isFull(joining: pair.from, pair.into, view.strategy(of: project).guards.bounds, view),
                 view.linkedMember(of: pair.from) == nil || view.linkedMember(of: pair.into) == nil
             else { continue }
             let merge = Merge(id: MergeID(rawValue: next.rawValue), from: pair.from, into: pair.into, rule: .sameUserID)
@@ -149,7 +172,7 @@ package struct SameUserIDPart: Sendable {
         for link in links {
             for type in SameUserID.types where type != link.type {
                 let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
-                for holder in snapshot.holders(of: key) where !snapshot.members(of: holder).contains(link.person) {
+                for holder in snapshot.holders(of: key) where !snapshot.areOne(holder, link.person) {
                     pairs.append(JoinSameUserIDs.Pair(from: link.person, into: holder))
                 }
             }

@@ -23,6 +23,11 @@ package struct StrategyEdit: Equatable, Sendable {
     package var limits: [IdentityType: Int]?
     package var sharedDevicePeople: Int?
     package var joinsSameUserIDs: Bool?
+    package var identitiesPerPerson: Int?
+    package var identitiesPerDeviceType: Int?
+    package var membersPerGroup: Int?
+    /// The inner nil is no limit.
+    package var identitiesPerGroup: Int??
     /// By dialect; what is not here stays.
     package var signing: [Dialect: Guards.Signing]?
 
@@ -82,6 +87,10 @@ extension StrategyEdit {
         var guards = current.guards
         if let limits { guards.limits = limits }
         if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
+        if let identitiesPerPerson { guards.bounds.identitiesPerPerson = identitiesPerPerson }
+        if let identitiesPerDeviceType { guards.bounds.identitiesPerDeviceType = identitiesPerDeviceType }
+        if let membersPerGroup { guards.bounds.membersPerGroup = membersPerGroup }
+        if let identitiesPerGroup { guards.bounds.identitiesPerGroup = identitiesPerGroup }
         if let joinsSameUserIDs { guards.joinsSameUserIDs = joinsSameUserIDs }
         if let signing { guards.signing = guards.signing.merging(signing) { $1 }.filter { $0.value != .off } }
         // No preset has anything to say of purchases, nor of installs.

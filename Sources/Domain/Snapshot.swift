@@ -6,14 +6,11 @@ package protocol Snapshot {
     /// The people that hold an identity.
     func holders(of identity: IdentityKey) -> [PersonID]
 
-    /// Whom a person is read as.
-    func root(of person: PersonID) -> PersonID
+    /// All that are one with a person.
+    func group(of person: PersonID) -> Group
 
-    /// All that are one with a person, itself among them.
-    func members(of person: PersonID) -> [PersonID]
-
-    /// The merges in force by which a person is one with others, in the order in which they were made.
-    func merges(of person: PersonID) -> [Merge]
+    /// How many rows and identities all people of a group have together.
+    func totals(of group: Group) throws(StoreFault) -> GroupTotals
 
     /// What a person holds, the oldest first.
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity]
@@ -152,9 +149,10 @@ package struct Profile: Sendable {
         _ person: PersonID, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard snapshot.person(person, in: project) != nil else { return nil }
-        root = snapshot.root(of: person)
-        merges = snapshot.merges(of: person)
-        let members = snapshot.members(of: person).sorted().compactMap { snapshot.person($0, in: project) }
+        let group = snapshot.group(of: person)
+        root = group.root
+        merges = group.merges
+        let members = group.members.compactMap { snapshot.person($0, in: project) }
         self.members = members
         var identities: [(holder: PersonID, identity: HeldIdentity)] = []
         var aliases: [Alias] = []
@@ -170,10 +168,7 @@ package struct Profile: Sendable {
         self.belongings = belongings
         var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
         for (dialect, kind) in Belongings.propertyKinds {
-            let folded = try FoldedAttributes(root: root, merges) { person throws(StoreFault) in
-                try snapshot.document(DocumentKey(kind, of: person))
-            }
-            properties.append((dialect, folded))
+            properties.append((dialect, try snapshot.fold(kind, of: group)))
         }
         self.properties = properties
         // Whoever another person was aliased to is as old as that one.
@@ -193,54 +188,10 @@ extension Profile {
     }
 }
 
-/// What is known of several people who are one: a value of the known one goes before an anonymous one's where both are from
-/// before they were merged; else the newest counts, and taking a value away counts as a value.
-package struct FoldedAttributes: Sendable {
-    package struct Entry: Sendable {
-        package let value: [UInt8]
-        package let at: Instant
-        /// Who was told of it.
-        package let origin: PersonID
-    }
-
-    package let entries: [String: Entry]
-
-    private typealias Candidate = (entry: Attributes.Entry, origin: PersonID)
-
-    /// Folds the documents of a group.
-    package init<Failure>(
-        root: PersonID, _ merges: [Merge], document: (PersonID) throws(Failure) -> [UInt8]?
-    ) throws(Failure) {
-        var folded: [String: Candidate] = [:]
-        func fold(_ person: PersonID, by merge: MergeID?) throws(Failure) {
-            guard let attributes = try document(person).flatMap(Attributes.init(packed:)) else { return }
-            for (name, entry) in attributes.entries {
-                if let known = folded[name], let merge, !FoldedAttributes.replaces(entry, known.entry, merge) {
-                    continue
-                }
-                folded[name] = (entry, person)
-            }
-        }
-        try fold(root, by: nil)
-        var seen: Set<PersonID> = [root]
-        for merge in merges {
-            for person in [merge.into, merge.from] where seen.insert(person).inserted {
-                try fold(person, by: merge.id)
-            }
-        }
-        entries = folded.compactMapValues { candidate in
-            candidate.entry.value.map { Entry(value: $0, at: candidate.entry.at, origin: candidate.origin) }
-        }
-    }
-
-    /// Whether a value of whoever joined goes before one that was there.
-    private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ merge: MergeID) -> Bool {
-        if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
-        return new.call > known.call
-    }
-}
-
 extension Snapshot {
+    /// Whether two people are one.
+    package func areOne(_ one: PersonID, _ other: PersonID) -> Bool { group(of: one).root == group(of: other).root }
+
     package func alias(_ id: AliasID) throws(StoreFault) -> Alias? {
         try document(id.documentKey).flatMap(Alias.init(packed:))
     }

@@ -78,6 +78,9 @@ package protocol Store: AnyObject, Sendable {
 
     /// Whether this process is the one of those that have the store which does what only one may do.
     var leads: Bool { get }
+
+    /// Has somebody told how many nanoseconds readers were kept out each time. Called once, before there are any calls.
+    func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void)
 }
 
 extension Store {
@@ -85,6 +88,8 @@ extension Store {
     package var trouble: StoreFault? { nil }
     /// A store that one process has is led by it.
     package var leads: Bool { true }
+    /// A store that keeps no readers out has nothing to tell.
+    package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
 }
 
 /// Where a batch is decided: it sees the committed facts, and what was changed in it before.
@@ -99,12 +104,17 @@ package protocol Workspace: AnyObject {
     func refusal(of decision: Decision, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
     /// The merges that follow from what a call has linked, where equal user ids are one human.
-    func merges(_ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID) -> [Change]
+    func merges(
+        _ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID
+    ) -> (changes: [Change], full: Full?)
 
     /// The merges without which a call would have come to something else than it did.
     func dependencies(
         of command: Command, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision, Refusal>
     ) -> [MergeID]
+
+    /// What has to be put besides what a call changes, so that the folds of large groups stay in step (``KeptFolds``).
+    func folds(after changes: [Change], in project: ProjectID) -> [Change]
 
     /// What became of the earlier call that a claim is a repetition of; where there is none, of the last under its key.
     func earlier(_ claim: ReplayClaim) -> Replay?
@@ -139,7 +149,7 @@ package enum Peek: Equatable, Sendable {
             }
             let decision = try command.decide(stamp, project: project, in: view)
             let isSettled =
-                decision.outcome == nil && !decision.restsOnSightings
+                decision.outcome == nil && !decision.restsOnSightings && decision.full == nil
                 && proof?.refusal(of: decision, in: project, view) == nil
             self = isSettled ? .reply(decision.reply) : .needsWriter
         } catch {

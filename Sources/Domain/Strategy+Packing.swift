@@ -15,6 +15,10 @@ extension Strategy {
         packer.add(restore.sandbox.rawValue)
         guards.pack(into: &packer)
         if let activation { packer.add(activation) }
+        if guards.bounds != Bounds() {
+            if activation == nil { packer.add(Strategy.noActivation) }
+            guards.bounds.pack(into: &packer)
+        }
     }
 
     /// Reads what ``pack(into:)`` wrote; nil where it is none.
@@ -39,9 +43,13 @@ extension Strategy {
             guards = known
         }
         var activation: ActivationPolicy?
-        if !unpacker.isAtEnd {
+        if !unpacker.isAtEnd, !unpacker.skip(Strategy.noActivation) {
             guard let known = unpacker.policy() else { return nil }
             activation = known
+        }
+        if !unpacker.isAtEnd {
+            guard let known = Bounds(unpacking: &unpacker) else { return nil }
+            guards.bounds = known
         }
         self.init(
             preset, hierarchy: hierarchy, unique: IdentityTypeSet(unique), login: IdentityTypeSet(login),
@@ -49,6 +57,9 @@ extension Strategy {
             lowercasesEmail: lowercasesEmail == 1, blockedValues: BlockedValues(blockedValues), restore: restore,
             activation: activation, guards: guards)
     }
+
+    /// Stands where a strategy says nothing of activation, and something that comes after it. No policy begins so.
+    private static let noActivation: UInt8 = 0xFF
 
     /// The strategy as stores keep it.
     package var packed: [UInt8] {

@@ -76,7 +76,7 @@ package struct Timeline: Sendable {
         of person: PersonID, _ filter: Filter, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var chains: [Chain] = []
-        let members = Set(snapshot.members(of: person))
+        let members = Set(snapshot.group(of: person).members)
         for member in members.sorted() {
             chains += filter.kinds.map { Chain(person: member, kind: $0, aliases: nil) }
             let aliases = try snapshot.aliases(of: member).filter { alias in

@@ -21,6 +21,9 @@ package protocol View: DocumentView {
     /// Goes through the identities that a person holds; stops when the body answers false.
     func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool)
 
+    /// How many identities a person holds, or a few more: never fewer.
+    func identityCount(of person: Person) -> Int
+
     func id(of person: Person) -> PersonID
 
     /// The person with an id, if that is one of the project.
@@ -35,14 +38,11 @@ package protocol View: DocumentView {
     /// A merge that is in force.
     func merge(_ id: MergeID) -> Merge?
 
-    /// Whom a person is read as: itself, or the one that it has become.
-    func root(of person: PersonID) -> PersonID
+    /// All that are one with a person.
+    func group(of person: PersonID) -> Group
 
-    /// All that are one with a person, itself among them.
-    func members(of person: PersonID) -> [PersonID]
-
-    /// The merges in force by which a person is one with others, in the order in which they were made.
-    func merges(of person: PersonID) -> [Merge]
+    /// How many rows and identities all people of a group have together.
+    func totals(of group: Group) -> GroupTotals
 
     /// How many rows of a kind are stored under a person.
     func rowCount(of person: PersonID, _ kind: RowKind) -> Int
@@ -64,6 +64,37 @@ package protocol View: DocumentView {
 }
 
 extension View {
+    /// Whether two people are one.
+    func areOne(_ one: PersonID, _ other: PersonID) -> Bool {
+        one == other || group(of: one).root == group(of: other).root
+    }
+
+    /// How many rows of each kind and how many identities of each type a person has.
+    func ownTotals(of person: PersonID) -> GroupTotals {
+        var totals = GroupTotals()
+        for kind in RowKind.allCases {
+            let count = rowCount(of: person, kind)
+            if count > 0 { totals.rows[kind] = count }
+        }
+        if let place = self.person(person) {
+            forEachIdentity(of: place) { type, _ in
+                totals.identities[type, default: 0] += 1
+                return true
+            }
+        }
+        return totals
+    }
+
+    /// The type under which a person holds an identity; nil where it does not.
+    func type(of identity: IdentityKey, heldBy person: Person) -> IdentityType? {
+        var found: IdentityType?
+        forEachIdentity(of: person) { type, held in
+            if held == identity { found = type }
+            return found == nil
+        }
+        return found
+    }
+
     /// Whether a person holds an identity.
     @inline(__always)
     func holds(_ person: Person, _ identity: IdentityKey) -> Bool {

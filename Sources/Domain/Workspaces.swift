@@ -2,11 +2,14 @@
 package protocol ViewWorkspace: Workspace {
     associatedtype Seen: View
     var view: Seen { get }
+    /// The groups that the decision looks at which is being made.
+    var trace: GroupTrace { get }
 }
 
 extension ViewWorkspace {
     package func decide(_ command: Command, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision {
-        try command.decide(stamp, project: project, in: view)
+        trace.groups.removeAll(keepingCapacity: true)
+        return try command.decide(stamp, project: project, in: view)
     }
 
     package func refusal(of command: Command, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
@@ -20,12 +23,18 @@ extension ViewWorkspace {
     package func dependencies(
         of command: Command, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision, Refusal>
     ) -> [MergeID] {
-        command.dependencies(stamp, project: project, in: view, result)
+        // As the decision left it: to decide again is to look again.
+        let groups = trace.groups
+        return groups.isEmpty ? [] : command.dependencies(stamp, project: project, in: view, result, groups)
+    }
+
+    package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
+        KeptFolds.changes(after: changes, in: project, view)
     }
 
     package func merges(
         _ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID
-    ) -> [Change] {
+    ) -> (changes: [Change], full: Full?) {
         names.merges(after: changes, stamp, in: project, view)
     }
 }
@@ -34,8 +43,12 @@ extension ViewWorkspace {
 package final class FactsWorkspace: ViewWorkspace {
     package private(set) var facts: Facts
     package var view: Facts { facts }
+    package let trace = GroupTrace()
 
-    package init(_ facts: Facts) { self.facts = facts }
+    package init(_ facts: Facts) {
+        self.facts = facts
+        self.facts.trace = trace
+    }
 
     package func earlier(_ claim: ReplayClaim) -> Replay? { facts.replays.earlier(claim) }
 
@@ -46,23 +59,32 @@ package final class FactsWorkspace: ViewWorkspace {
 
 /// A workspace in the index itself. Nothing is copied: what the batch changes is added, and shown to others when it is
 /// committed.
+///
+/// Decisions are made while others read: only the writer changes the index, so what it reads stands still. Others are kept
+/// out while a decision's changes are added, and no longer.
 package final class IndexWorkspace: ViewWorkspace {
     private let index: PeopleIndex
     private var replays: Replays
+    private let change: (() -> Void) -> Void
     package var view: PeopleIndex.IndexView { index.pending }
+    package var trace: GroupTrace { index.trace }
 
-    /// - Parameter replays: what the store remembers of the calls that the batch may repeat.
-    package init(_ index: PeopleIndex, replays: Replays) {
+    /// - Parameters:
+    ///   - replays: what the store remembers of the calls that the batch may repeat.
+    ///   - change: runs a change of the index while nobody reads.
+    package init(_ index: PeopleIndex, replays: Replays, change: @escaping (() -> Void) -> Void) {
         self.index = index
         self.replays = replays
+        self.change = change
+        index.beginSeeing()
     }
 
     package func earlier(_ claim: ReplayClaim) -> Replay? { replays.isEmpty ? nil : replays.earlier(claim) }
 
-    package func see(_ person: PersonID, at moment: Instant) { index.see(person, at: moment) }
+    package func see(_ person: PersonID, at moment: Instant) { index.seeInBatch(person, at: moment) }
 
     package func apply(_ entry: JournalEntry) {
-        index.apply(entry)
+        change { index.apply(entry) }
         if let claim = entry.replay {
             replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
         }

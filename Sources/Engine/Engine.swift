@@ -9,6 +9,8 @@ package protocol EngineObserver: AnyObject, Sendable {
     func recovered()
     /// Calls were taken that have named a known user and shown no token for it.
     func tookUnproven(_ dialect: Dialect, calls: Int)
+    /// Calls met a person or a group that has no more room.
+    func metFull(_ full: Full, calls: Int)
 }
 
 /// The writer's thread and its queue. Calls gather while a batch is on its way to the disk, so that the next batch is
@@ -263,6 +265,7 @@ package final class Engine: Sendable {
             observer.faulted(fault)
         } else {
             observer.committed(calls: batch.count, nanoseconds: monotonic() &- start)
+            for (full, calls) in writer.takeFull() { observer.metFull(full, calls: calls) }
             for (dialect, calls) in writer.takeUnproven() { observer.tookUnproven(dialect, calls: calls) }
         }
         answer(batch, answers)

@@ -18,7 +18,7 @@ package final class Writer {
 
     /// What was journalled today for want of a token, each key and person once: whoever calls in a loop is not to fill the
     /// journal.
-    private var unproven = UnprovenCalls()
+    private var daily = DailyCalls()
 
     /// People that a batch saw whose commit failed.
     private var seenBeforeFault: [PersonID: Instant] = [:]
@@ -51,7 +51,7 @@ package final class Writer {
     private func attempt(_ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool) -> [Answer]? {
         // Seen is seen, even if the commit fails.
         var seen: [PersonID: Instant] = [:]
-        let noted = unproven
+        let noted = daily
         do throws(StoreFault) {
             var needs = Needs()
             // Asked for before the batch is decided: whoever decides has the store to itself.
@@ -72,7 +72,7 @@ package final class Writer {
             let (person, stamp) = (lastPerson, lastStamp)
             try store.decide(needs) { workspace in
                 // It may be that it is not decided for the first time, and that others have written since the last batch.
-                (answers, entries, seen, unproven) = ([], [], [:], noted)
+                (answers, entries, seen, daily) = ([], [], [:], noted)
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
                 for (index, job) in jobs.enumerated() {
@@ -85,7 +85,7 @@ package final class Writer {
             return answers
         } catch {
             needsRecovery = true
-            unproven = noted
+            daily = noted
             if error.kind == .interrupted, !isLast, recover() == nil { return nil }
             seenBeforeFault = seen
             return jobs.map { _ in .failure(.fault(error)) }
@@ -126,14 +126,16 @@ package final class Writer {
                 if let refusal, proof.mode == .require { throw refusal }
             }
             var isNew = false
+            var full = decision.full
             if var outcome = decision.outcome {
                 if let names {
-                    outcome.changes += workspace.merges(names, after: outcome.changes, stamp, in: call.project)
+                    let merges = workspace.merges(names, after: outcome.changes, stamp, in: call.project)
+                    outcome.changes += merges.changes
+                    full = full ?? merges.full
                 }
-                keep(
-                    JournalEntry(
-                        call, stamp, outcome, decision.reply,
-                        dependsOn: dependencies(of: job, stamp, .success(decision), workspace)))
+                let merges = dependencies(of: job, stamp, .success(decision), workspace)
+                outcome.changes += workspace.folds(after: outcome.changes, in: call.project)
+                keep(JournalEntry(call, stamp, outcome, decision.reply, dependsOn: merges))
                 // The id is used up, whatever it was used for.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
@@ -148,9 +150,10 @@ package final class Writer {
                     }
                 }
             }
+            if let full { noteFull(full, about: decision.reply.seen, call, stamp, kind: .leftOut, keep) }
             if let refusal, let proof {
-                unproven.count(proof.dialect)
-                if unproven.note(refusal, call, at: stamp.at) {
+                daily.count(proof.dialect)
+                if daily.note(refusal, call.key, at: stamp.at) {
                     keep(JournalEntry(call, stamp, refusal, person: refusal.person, kind: .unproven))
                 }
             }
@@ -162,12 +165,14 @@ package final class Writer {
             return .success(decision.reply)
         } catch {
             if case .unproven = error {
-                if case .noteUnproven(_, _, let dialect) = job.command { unproven.count(dialect) }
-                if unproven.note(error, call, at: stamp.at) {
+                if case .noteUnproven(_, _, let dialect) = job.command { daily.count(dialect) }
+                if daily.note(error, call.key, at: stamp.at) {
                     var kind = JournalEntry.Kind.refused
                     if case .noteUnproven = job.command { kind = .unproven }
                     keep(JournalEntry(call, stamp, error, person: error.person, kind: kind))
                 }
+            } else if let full = error.full {
+                noteFull(full, about: error.person ?? job.command.person, call, stamp, kind: .refused, keep)
             } else if error.isJournalled {
                 let merges = dependencies(of: job, stamp, .failure(error), workspace)
                 keep(
@@ -175,6 +180,19 @@ package final class Writer {
                         call, stamp, error, person: job.command.person ?? error.person, dependsOn: merges))
             }
             return .failure(.refused(error))
+        }
+    }
+
+    /// Counts a call that met a person or group without room, and journals the first of a day about that person.
+    private func noteFull(
+        _ full: Full, about person: PersonID?, _ call: Call, _ stamp: Stamp, kind: JournalEntry.Kind,
+        _ keep: (JournalEntry) -> Void
+    ) {
+        daily.count(full)
+        guard let person else { return }
+        let refusal = Refusal.full(full, about: person)
+        if daily.note(refusal, nil, at: stamp.at) {
+            keep(JournalEntry(call, stamp, refusal, person: person, kind: kind))
         }
     }
 
@@ -239,7 +257,10 @@ package final class Writer {
     }
 
     /// How many calls were taken, by dialect, that have named a known user and shown no token; each is told once.
-    func takeUnproven() -> [Dialect: Int] { unproven.takeCounts() }
+    func takeUnproven() -> [Dialect: Int] { daily.takeCounts() }
+
+    /// How many calls met a person or a group without room; each is told once.
+    func takeFull() -> [Full: Int] { daily.takeFull() }
 
     /// Has the store give a little room back; nil after a fault.
     package func compact() -> Compaction? {
@@ -278,8 +299,9 @@ package final class Writer {
     }
 }
 
-/// Calls that were journalled because they showed no token for a known user.
-private struct UnprovenCalls {
+/// Calls of which the journal keeps the first of a day: those that showed no token for a known user, and those that met a person
+/// or a group without room.
+private struct DailyCalls {
     private struct Call: Hashable {
         let key: KeyID?
         let person: PersonID?
@@ -290,11 +312,19 @@ private struct UnprovenCalls {
     private var day: Int64 = 0
     /// How many were taken, of which there is not always a line.
     private var taken: [Dialect: Int] = [:]
+    private var full: [Full: Int] = [:]
 
     private static let notedAtMost = 65_536
     private static let dayMilliseconds: Int64 = 86_400_000
 
     mutating func count(_ dialect: Dialect) { taken[dialect, default: 0] += 1 }
+    mutating func count(_ full: Full) { self.full[full, default: 0] += 1 }
+
+    /// How many met something without room since this was last asked.
+    mutating func takeFull() -> [Full: Int] {
+        defer { full = [:] }
+        return full
+    }
 
     /// How many were taken since this was last asked.
     mutating func takeCounts() -> [Dialect: Int] {
@@ -303,11 +333,11 @@ private struct UnprovenCalls {
     }
 
     /// Whether a call is worth a line: the first of a day with its key, about its person, for its reason.
-    mutating func note(_ refusal: Refusal, _ call: Domain.Call, at moment: Instant) -> Bool {
-        let today = moment.milliseconds / UnprovenCalls.dayMilliseconds
+    mutating func note(_ refusal: Refusal, _ key: KeyID?, at moment: Instant) -> Bool {
+        let today = moment.milliseconds / DailyCalls.dayMilliseconds
         if today != day { (day, noted) = (today, []) }
-        guard noted.count < UnprovenCalls.notedAtMost else { return false }
-        return noted.insert(Call(key: call.key, person: refusal.person, code: refusal.code)).inserted
+        guard noted.count < DailyCalls.notedAtMost else { return false }
+        return noted.insert(Call(key: key, person: refusal.person, code: refusal.code)).inserted
     }
 }
 

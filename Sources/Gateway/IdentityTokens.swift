@@ -233,11 +233,11 @@ extension Caller {
 
     /// Why a question may not be answered about some people who are one; nil where it may. Where that is only watched it is
     /// written down.
-    package func refusal(asking group: [PersonID], _ snapshot: any Snapshot) throws(StoreFault) -> Refusal? {
+    package func refusal(asking group: Group, _ snapshot: any Snapshot) throws(StoreFault) -> Refusal? {
         guard let proof, proof.mode != .off, let strategy,
-            let person = try snapshot.unproven(group, in: project, strategy, proof)
+            try snapshot.isUnproven(group, in: project, strategy, proof)
         else { return nil }
-        return refusal(proof, about: person)
+        return refusal(proof, about: group.root)
     }
 
     private func refusal(_ proof: IdentityProof, about person: PersonID?) -> Refusal? {

@@ -8,7 +8,7 @@ extension LinkingFault {
             .installDeactivated, .installInUse, .secretNotTaken, .otherUser:
             .forbidden
         case .installNotFound, .userNotFound, .notLinked, .keyNotFound: .notFound
-        case .bothHaveExternalIDs, .bothHaveInstalls: .conflict
+        case .bothHaveExternalIDs, .bothHaveInstalls, .personFull, .groupFull: .conflict
         case .multipleInstallsActive, .externalIDTaken, .alreadyLinked, .tooManyKeys, .tooManyApps: .conflict
         case .invalidCode: .badRequest
         case .proofRequired, .invalidToken, .tokenReused: .unauthorized
@@ -43,6 +43,8 @@ extension LinkingFault {
             "The app has \(MakeLinkingKey.activeAtMost) keys that may be used; revoke one first."
         case .tooManyApps: "The project has \(MakeLinkingApp.appsAtMost) apps that link, and can have no more."
         case .keyNotFound: "There is no such key."
+        case .personFull: "The user has as many installs as a user may have: raise person_limits, or detach some."
+        case .groupFull: "The user is one with as many people as may be: raise group_limits, or undo some merges."
         case .otherUser: "An install's token may delete its own user only."
         }
     }

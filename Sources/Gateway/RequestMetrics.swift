@@ -11,6 +11,8 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let latencies: [[Histogram]]
     private let batches = Histogram(smallest: 1, buckets: 12)
     private let commits = Histogram(smallest: 64_000, buckets: 18)
+    private let fulls = Counters(count: Full.allCases.count)
+    private let holds = Histogram(smallest: 500, buckets: 20)
     private let connections = Counters(count: Connection.allCases.count)
     private let faults = Counters(count: 1)
     private let unproven = Counters(count: Dialect.allCases.count)
@@ -74,6 +76,14 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         unproven.add(UInt64(calls), at: place)
     }
 
+    /// Notes for how many nanoseconds the writer kept readers out of the index.
+    package func held(nanoseconds: UInt64) { holds.record(nanoseconds) }
+
+    package func metFull(_ full: Full, calls: Int) {
+        guard let place = Full.allCases.firstIndex(of: full) else { return }
+        fulls.add(UInt64(calls), at: place)
+    }
+
     // MARK: - Telling
 
     package func write(store: StoreCounts, queueDepth: Int, memoryBytes: Int?, to text: inout MetricsText) {
@@ -105,12 +115,22 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.histogram("onym_batch_calls", Histogram.sum([batches]), unit: 1)
         text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
         text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
+        text.begin(
+            "onym_index_hold_seconds", .histogram,
+            help: "How long the writer kept readers out of the index, each time.")
+        text.histogram("onym_index_hold_seconds", Histogram.sum([holds]), unit: 1e9)
         text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
         text.begin(
             "onym_unproven_calls_total", .counter,
             help: "Calls that were taken though they showed no token for the known user they named, by dialect.")
         for (place, dialect) in Dialect.allCases.enumerated() where dialect != .native && dialect != .linking {
             text.sample("onym_unproven_calls_total", labels: [("dialect", dialect.rawValue)], unproven[place])
+        }
+        text.begin(
+            "onym_full_calls_total", .counter,
+            help: "Calls that met a person or a group that may not become larger, by what was full.")
+        for (place, full) in Full.allCases.enumerated() {
+            text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
         }
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
         text.gauge("onym_people", help: "People ever made.", store.people)

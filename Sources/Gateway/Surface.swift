@@ -321,7 +321,7 @@ extension Refusal {
         case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties,
             .tooManyDefinitions:
             .badRequest
-        case .claimedByAnother, .oneAlready, .identityHeld: .conflict
+        case .claimedByAnother, .oneAlready, .identityHeld, .full: .conflict
         case .blockedIdentity, .tooManyIdentities: .badRequest
         case .aliasesNotAllowed: .forbidden
         case .noSuchFeedback, .noSuchQuestionnaire: .notFound
@@ -397,6 +397,10 @@ extension Refusal {
         case .attachment(.gone): "The attachment was deleted, or did not come in time; announce it anew."
         case .linking(let fault): fault.message
         case .signingKeyExists: "A signing key of this project has or had this kid; give the new one another."
+        case .full(.person, _):
+            "person_full: the person holds as many identities as a person may. Detach some, or raise person_limits."
+        case .full(.group, _):
+            "group_full: as many people are one as may be. Undo some merges, or raise group_limits."
         case .unproven(let fault, _):
             "A client key may not speak for a known user without a token: send Onym-Identity-Token with a JWT that your "
                 + "back end has signed for the user. \(fault.message)"

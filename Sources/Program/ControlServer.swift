@@ -51,4 +51,5 @@ final class Unobserved: ServerObserver, EngineObserver {
     func faulted(_ fault: StoreFault) {}
     func recovered() {}
     func tookUnproven(_ dialect: Dialect, calls: Int) {}
+    func metFull(_ full: Full, calls: Int) {}
 }

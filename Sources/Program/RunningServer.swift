@@ -102,6 +102,7 @@ package final class RunningServer: Sendable {
                     proofs: ProofChecker(now: configuration.clock()))),
         ]
         let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
+        store.watchHolds(metrics.held)
         var limits = Engine.Limits()
         limits.retention = configuration.retention
         engine = Engine(

@@ -14,10 +14,9 @@ struct MemorySnapshot: Snapshot {
 
     func holders(of identity: IdentityKey) -> [PersonID] { facts.holders[identity] ?? [] }
 
-    func root(of person: PersonID) -> PersonID { facts.root(of: person) }
-    func members(of person: PersonID) -> [PersonID] { facts.members(of: person) }
+    func group(of person: PersonID) -> Group { facts.group(of: person) }
 
-    func merges(of person: PersonID) -> [Merge] { facts.merges(of: person) }
+    func totals(of group: Group) -> GroupTotals { facts.totals(of: group) }
 
     func identities(of person: PersonID) -> [HeldIdentity] {
         var held: [HeldIdentity] = []
@@ -125,7 +124,8 @@ struct MemorySnapshot: Snapshot {
             case .personErased(let person): facts.append((4, .personErased(person)))
             case .mergeUndone(let merge): facts.append((5, .mergeUndone(merge)))
             case .rowAdded(let person, let row): MemorySnapshot.count(person, row, in: &rows)
-            case .documentPut(let key, let person, _): facts.append((7, .documentPut(person, key.kind)))
+            case .documentPut(let key, let person, _):
+                if !key.kind.isDerived { facts.append((7, .documentPut(person, key.kind))) }
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
             }
         }

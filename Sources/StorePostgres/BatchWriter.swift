@@ -9,6 +9,8 @@ struct BatchWriter {
 
     private var tables = Tables.empty
     private var merged: Set<Int64> = []
+    /// What is kept of groups, and the number of the last of each.
+    private var derived: [DocumentKey: Int64] = [:]
     private var heads: [Chain: RowHead] = [:]
     private var directory: [(entry: JournalEntry, call: Int64)] = []
 
@@ -19,6 +21,12 @@ struct BatchWriter {
 
     private static let noteMerged = Connection.Statement(
         "UPDATE people SET is_merged = true WHERE id = ANY ($1::bigint[]) AND NOT is_merged")
+
+    private static let deleteSuperseded = Connection.Statement(
+        """
+        DELETE FROM documents USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS kept (hash, kind, id)
+        WHERE documents.hash = kept.hash AND documents.kind = kept.kind::smallint AND documents.id < kept.id
+        """)
 
     /// - Parameter workspace: where the entries were decided.
     init(_ entries: [JournalEntry], _ workspace: LoadingWorkspace, after state: StoreState, batch: Hash128) {
@@ -76,6 +84,7 @@ struct BatchWriter {
                 tables.documents.add(
                     .integer(state.document), .integer(Int64(key.kind.rawValue)), .blob(key.hash.uuid),
                     .integer(person.rawValue), .integer(call), .blob(body))
+                if key.kind.isDerived { derived[key] = state.document }
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
             }
         }
@@ -117,6 +126,13 @@ struct BatchWriter {
             var parameters = Parameters()
             parameters.add(integers: merged)
             connection.send(BatchWriter.noteMerged, parameters)
+        }
+        if !derived.isEmpty {
+            var parameters = Parameters()
+            parameters.add(uuids: derived.keys.map(\.hash.bytes))
+            parameters.add(integers: derived.keys.map { Int64($0.kind.rawValue) })
+            parameters.add(integers: derived.values)
+            connection.send(BatchWriter.deleteSuperseded, parameters)
         }
         for (entry, call) in directory { DirectoryTables.send(entry, madeBy: call, to: connection) }
         state.send(to: connection)

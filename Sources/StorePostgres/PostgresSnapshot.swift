@@ -13,7 +13,7 @@ final class PostgresSnapshot: Snapshot {
     /// Since when there is a moment: the first question's.
     private var openSince: ContinuousClock.Instant?
     /// Groups that were asked for before.
-    private var groups: [PersonID: MergeGroup] = [:]
+    private var groups: [PersonID: ListedGroup] = [:]
 
     private typealias Statement = Connection.Statement
 
@@ -111,22 +111,41 @@ final class PostgresSnapshot: Snapshot {
         SELECT id, source, destination, rule FROM members JOIN merges ON source = members.person AND ended_by IS NULL
         """)
 
-    private func group(of person: PersonID) -> MergeGroup {
-        if let group = groups[person] { return group }
+    func group(of person: PersonID) -> Group {
+        if let known = groups[person] { return known.group }
         let merges: [Merge] = quietly([]) { () throws(StoreFault) in
             let rows = try ask(PostgresSnapshot.group, Parameters(person.rawValue))
             var merges: [Merge] = []
             for row in 0..<rows.count { merges.append(try Merge(rows, row)) }
             return merges
         }
-        let group = MergeGroup(of: person, without: nil, merges)
-        for member in group.members { groups[member] = group }
-        return group
+        let listed = ListedGroup(of: person, merges)
+        for member in listed.members { groups[member] = listed }
+        return listed.group
     }
 
-    func root(of person: PersonID) -> PersonID { group(of: person).root }
-    func members(of person: PersonID) -> [PersonID] { group(of: person).members }
-    func merges(of person: PersonID) -> [Merge] { group(of: person).merges }
+    private static let rowTotals = Statement(
+        "SELECT kind, sum(count)::bigint FROM row_counts WHERE person = ANY ($1::bigint[]) GROUP BY kind")
+
+    private static let identityTotals = Statement(
+        "SELECT type, count(*) FROM links WHERE person = ANY ($1::bigint[]) AND ended_by IS NULL GROUP BY type")
+
+    func totals(of group: Group) throws(StoreFault) -> GroupTotals {
+        var totals = GroupTotals()
+        var parameters = Parameters()
+        parameters.add(integers: group.members.map(\.rawValue))
+        let rows = try ask(PostgresSnapshot.rowTotals, parameters)
+        for row in 0..<rows.count {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { continue }
+            totals.rows[kind] = Int(rows.integer(row, 1))
+        }
+        let links = try ask(PostgresSnapshot.identityTotals, parameters)
+        for row in 0..<links.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: links.integer(row, 0))) else { continue }
+            totals.identities[type] = Int(links.integer(row, 1))
+        }
+        return totals
+    }
 
     private static let identities = Statement(
         """

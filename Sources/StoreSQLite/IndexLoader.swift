@@ -36,6 +36,7 @@ struct IndexLoader {
             try loadLinks(into: index)
             try loadMerges(into: index)
             try loadRows(into: index)
+            index.finishLoading()
             try loadDocuments(into: index)
             try loadSigningKeys(into: index)
             try loadCalls(into: index)

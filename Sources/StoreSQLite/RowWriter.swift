@@ -50,6 +50,7 @@ final class RowWriter {
     private let rowExists: Statement
     private let emptyRow: Statement
     private let deleteRow: Statement
+    private let deleteDocument: Statement
     private let rowsFolded: Statement
     private let erase: Statement
     private let journal: RowInserter
@@ -90,6 +91,7 @@ final class RowWriter {
         emptyRow = try connection.prepare(
             "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
         deleteRow = try connection.prepare("DELETE FROM rows WHERE id = ?")
+        deleteDocument = try connection.prepare("DELETE FROM documents WHERE id = ?")
         rowsFolded = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
@@ -144,7 +146,7 @@ final class RowWriter {
     func write(
         _ entries: [JournalEntry], after numbers: LastNumbers, endedLinks: [Int64],
         head: (PersonID, RowKind) -> RowHead?, lastCall: (PersonID) -> JournalSequence?,
-        linkNumber: (IdentityKey) -> Int64?
+        linkNumber: (IdentityKey) -> Int64?, documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) {
         let last = numbers.sequence
         var erasures: [(person: PersonID, call: Int64)] = []
@@ -212,6 +214,7 @@ final class RowWriter {
         }
         try write(addedRows, after: numbers.row, head: head)
         try write(putDocuments, after: numbers.document)
+        try deleteSuperseded(putDocuments, after: numbers.document, documentNumber)
         for (person, call) in erasures {
             erase.bind(1, call)
             erase.bind(2, person.rawValue)
@@ -287,6 +290,19 @@ final class RowWriter {
             statement.bind(column + 7, added.row.device.map { Int64(bitPattern: $0.rawValue) })
             statement.bind(column + 8, added.madeBy)
             statement.bind(column + 9, blob: added.row.body)
+        }
+    }
+
+    /// Deletes what was kept of groups before: it follows from facts, and is no history.
+    private func deleteSuperseded(
+        _ put: [PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
+    ) throws(SQLiteFault) {
+        var latest: [DocumentKey: Int64] = [:]
+        for (place, put) in put.enumerated() where put.key.kind.isDerived {
+            let before = latest.updateValue(last + Int64(place) + 1, forKey: put.key) ?? documentNumber(put.key)
+            guard let before else { continue }
+            deleteDocument.bind(1, before)
+            try deleteDocument.run()
         }
     }
 

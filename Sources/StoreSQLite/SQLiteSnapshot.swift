@@ -7,7 +7,8 @@ struct SQLiteSnapshot: Snapshot {
     /// Nil for a glance, which never goes to the disk.
     let disk: Reader?
     let index: PeopleIndex
-    let lock: ReadWriteLock
+    let lock: IndexLock
+    let groups: LockedGroups
     let settled: Settled
     let documents: DocumentCache
     let hash: KeyedHash
@@ -34,9 +35,15 @@ struct SQLiteSnapshot: Snapshot {
         }
     }
 
-    func root(of person: PersonID) -> PersonID { lock.read { index.root(of: person) } }
-    func members(of person: PersonID) -> [PersonID] { lock.read { index.members(of: person) } }
-    func merges(of person: PersonID) -> [Merge] { lock.read { index.merges(of: person) } }
+    func group(of person: PersonID) -> Group {
+        let group = lock.read { index.committed.group(of: person) }
+        // Who is in it is asked for later, and then needs the lock.
+        return group.count == 1 ? group : Group(root: group.root, count: group.count, groups)
+    }
+
+    func totals(of group: Group) -> GroupTotals {
+        lock.read { index.committed.totals(of: index.committed.group(of: group.root)) }
+    }
 
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
         let numbers = lock.read { index.place(of: person).map { index.committedLinks(of: $0) } ?? [] }
@@ -107,11 +114,18 @@ struct SQLiteSnapshot: Snapshot {
     }
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
-        guard let number = lock.read({ index.documentNumber(key) }) else { return nil }
-        if let body = documents[number] { return body }
-        let body = try reader().document(number)
-        if let body { documents.add(number, body) }
-        return body
+        var number = lock.read { index.documentNumber(key) }
+        while let wanted = number {
+            if let body = documents[wanted] { return body.isEmpty ? nil : body }
+            if let body = try reader().document(wanted) {
+                documents.add(wanted, body)
+                return body
+            }
+            // What is kept of a group is deleted when something else takes its place.
+            number = lock.read { index.documentNumber(key) }
+            if number == wanted { return nil }
+        }
+        return nil
     }
 
     func rows(
@@ -120,6 +134,23 @@ struct SQLiteSnapshot: Snapshot {
         guard let last = lock.read({ index.head(of: person, kind)?.last }) else { return [] }
         return try reader().rows(of: person, kind, from: from ?? last, limit: limit)
     }
+}
+
+/// Tells who is in a group while nobody changes the index.
+final class LockedGroups: GroupSource {
+    private let index: PeopleIndex
+    private let lock: IndexLock
+
+    init(_ index: PeopleIndex, _ lock: IndexLock) {
+        self.index = index
+        self.lock = lock
+    }
+
+    func members(ofGroupWith person: PersonID) -> [PersonID] {
+        lock.read { index.committed.group(of: person).members }
+    }
+
+    func merges(ofGroupWith person: PersonID) -> [Merge] { lock.read { index.committed.group(of: person).merges } }
 }
 
 /// A connection that only reads, with its statements.

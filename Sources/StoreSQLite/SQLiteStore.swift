@@ -9,7 +9,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package let hash: KeyedHash
     private let file: StoreFile
     private let index: PeopleIndex
-    private let indexLock = ReadWriteLock()
+    private let indexLock = IndexLock()
+    private let groups: LockedGroups
     private let settled: Settled
     private let checkpointer: Checkpointer
 
@@ -95,6 +96,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
         var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
         index = try loader.load()
+        groups = LockedGroups(index, indexLock)
         settled = Settled(last.sequence)
         checkpointer = Checkpointer(file)
         unfolded = loader.peopleWithNewRows
@@ -104,6 +106,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Reads a document for the batch that is being decided.
     private func document(_ number: Int64) -> [UInt8]? {
+        if let body = recentDocuments[number] { return body }
         guard let session else { return nil }
         let row = session.document
         row.bind(1, number)
@@ -146,6 +149,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
+    package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) { indexLock.watch(note) }
+
     package var directory: Directory { indexLock.read { index.directory } }
 
     // MARK: - The writer's thread
@@ -160,9 +165,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             // The last is remembered last.
             for replay in try earlierCalls(key).reversed() { replays.add(key, replay) }
         }
-        let workspace = IndexWorkspace(index, replays: replays)
-        // Taken once for the whole batch: readers would have to be woken as often as it is taken.
-        indexLock.write { body(workspace) }
+        let workspace = IndexWorkspace(index, replays: replays) { [indexLock] change in indexLock.write(change) }
+        body(workspace)
         if let fault = documentFault {
             documentFault = nil
             throw StoreFault(fault, path: file.path)
@@ -201,7 +205,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             try session.rows.transaction { () throws(SQLiteFault) in
                 try session.rows.write(
                     entries, after: last, endedLinks: index.endedLinks, head: index.head,
-                    lastCall: index.lastCall, linkNumber: index.linkNumber)
+                    lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
             }
         }
         settle(entries)
@@ -212,6 +216,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private func settle(_ entries: [JournalEntry]) {
         inDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
+        index.prepareCommit()
+        keepAtHand(entries)
         indexLock.write {
             index.commit(entries, sequence: last.sequence.next)
             last.advance(by: entries)
@@ -226,6 +232,17 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             for case .rowAdded(let person, _) in entry.changes where person != previous {
                 unfolded[person] = ()
                 previous = person
+            }
+        }
+    }
+
+    /// Keeps in memory what large groups have: whoever speaks for one of them again needs it.
+    private func keepAtHand(_ entries: [JournalEntry]) {
+        var number = last.document
+        for entry in entries {
+            for case .documentPut(let key, _, let body) in entry.changes {
+                number += 1
+                if key.kind.isDerived { recentDocuments.add(number, body) }
             }
         }
     }
@@ -354,7 +371,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         _ reader: Reader?, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let snapshot = SQLiteSnapshot(
-            disk: reader, index: index, lock: indexLock, settled: settled, documents: recentDocuments, hash: hash)
+            disk: reader, index: index, lock: indexLock, groups: groups, settled: settled, documents: recentDocuments,
+            hash: hash)
         for reading in 1..<SQLiteStore.readingsAtMost {
             let (before, start) = (settled.sequence, ContinuousClock.now)
             let result = try body(snapshot)

@@ -59,6 +59,51 @@ struct GuardTests {
         #expect(try client.post("/onym/v1/devices/thing/a/release").status == 400)
     }
 
+    @Test(
+        "nobody is locked out by a device too many: what has no room is left out, and told",
+        arguments: StoreKind.allCases)
+    func personLimits(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try rules(client, #"{"person_limits":{"identities":6,"per_device_type":3}}"#)
+        let person = try client.identify(#"{"customerid":"a"}"#)
+        for device in ["1", "2", "3", "4", "5"] {
+            #expect(try client.identify(#"{"customerid":"a","ios_idfv":"\#(device)"}"#) == person)
+        }
+        #expect(try holders(client, "ios_idfv", "3") == 1)
+        #expect(try holders(client, "ios_idfv", "4") == 0, "the person has three of that type")
+        let calls = try client.get("/onym/v1/people/\(person)/journal").list("calls")
+        let full = calls.filter { $0["refused"] as? String == "person_full" }
+        #expect(full.count == 1 && full.first?["kind"] as? String == "left_out", "once a day and person")
+
+        // Six of the dialect in all: two more find room, and then a call that asks for one is refused.
+        #expect(try client.identify(#"{"customerid":"a","email":"e","android_aaid":"a"}"#) == person)
+        #expect(try client.identify(#"{"customerid":"a","google":"g"}"#) == person)
+        #expect(try holders(client, "google", "g") == 0)
+        let attach = try client.post("/onym/v1/people/\(person)/identities", #"{"type":"google","value":"g"}"#)
+        #expect(attach.status == 409 && attach.code == "person_full", "\(attach)")
+        let shown = try client.get("/onym/v1/strategy")
+        #expect((shown["person_limits"] as? [String: Int]) == ["identities": 6, "per_device_type": 3])
+    }
+
+    @Test("a group takes in nobody beyond its limit", arguments: StoreKind.allCases)
+    func groupLimits(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try rules(client, #"{"group_limits":{"members":3}}"#)
+        let people = try (1...4).map { try client.identify(#"{"customerid":"\#($0)"}"#) }
+        for other in people[1...2] {
+            let merge = try client.post("/onym/v1/merges", #"{"from":"\#(other)","into":"\#(people[0])"}"#)
+            #expect(merge.status == 200, "\(merge)")
+        }
+        let refused = try client.post("/onym/v1/merges", #"{"from":"\#(people[3])","into":"\#(people[0])"}"#)
+        #expect(refused.status == 409 && refused.code == "group_full", "\(refused)")
+        try rules(client, #"{"group_limits":{"members":4}}"#)
+        let merge = try client.post("/onym/v1/merges", #"{"from":"\#(people[3])","into":"\#(people[0])"}"#)
+        #expect(merge.status == 200, "\(merge)")
+        for wrong in [#"{"group_limits":{"members":1}}"#, #"{"group_limits":{"people":3}}"#, #"{"person_limits":7}"#] {
+            #expect(try client.call("PUT", "/onym/v1/strategy", wrong).status == 400, "\(wrong)")
+        }
+    }
+
     @Test("a person holds no more values of a type than the limit", arguments: StoreKind.allCases)
     func limits(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -41,6 +41,7 @@ struct EngineTests {
             func faulted(_ fault: StoreFault) { faults.change { $0 += 1 } }
             func recovered() { recoveries.change { $0 += 1 } }
             func tookUnproven(_ dialect: Dialect, calls: Int) {}
+            func metFull(_ full: Full, calls: Int) {}
         }
 
         func job(_ number: Int, lane: Int, _ names: [IdentityType: String]) -> Job {

@@ -257,7 +257,9 @@ private final class RehearsedHistory {
             for call in try snapshot.calls(after: .zero, limit: 10_000) {
                 for case .personMade(let person) in call.facts { people.insert(person) }
             }
-            return reading(people.sorted(), snapshot.root) { snapshot.holders(of: fresh.identity($0, $1).key) }
+            return reading(people.sorted(), { snapshot.group(of: $0).root }) {
+                snapshot.holders(of: fresh.identity($0, $1).key)
+            }
         }
     }
 
@@ -290,7 +292,7 @@ private final class RehearsedHistory {
     }
 
     private func root(_ person: PersonID, _ fixture: StoreFixture) -> PersonID {
-        (try? fixture.store.read { snapshot throws(StoreFault) in snapshot.root(of: person) }) ?? person
+        (try? fixture.store.read { snapshot throws(StoreFault) in snapshot.group(of: person).root }) ?? person
     }
 }
 

@@ -221,10 +221,9 @@ private final class TwinWorld {
                     var filter = Timeline.Filter()
                     filter.limit = 1000
                     let timeline = try Timeline(of: person, filter, snapshot)
-                    let properties = try FoldedAttributes(root: profile.root, profile.merges) {
-                        person throws(StoreFault) in
-                        try snapshot.document(DocumentKey(.properties, of: person))
-                    }
+                    let group = snapshot.group(of: person)
+                    let properties: FoldedAttributes = try snapshot.fold(.properties, of: group)
+                    try Folds.check(of: group, snapshot)
                     let user = try snapshot.document(DocumentKey(.appUser, of: person))
                     texts.append(
                         """

@@ -135,7 +135,7 @@ struct FaultTests {
         #expect(fault.mayPass)
         #expect(writer.recover()?.kind == .away, "there is nobody still")
         #expect(throws: StoreFault.self) {
-            try store.read { snapshot throws(StoreFault) in snapshot.members(of: first.person) }
+            try store.read { snapshot throws(StoreFault) in snapshot.group(of: first.person).members }
         }
         #expect(Patience.until { store.trouble?.kind == .away && !store.leads })
     }

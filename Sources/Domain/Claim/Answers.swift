@@ -87,7 +87,7 @@ package struct QuestionnaireResponse: Equatable, Sendable {
     package let madeAt: Instant
     private var changedAt: Instant
     /// The call that wrote it: of two calls the later has the larger one.
-    fileprivate var call: PersonID
+    private(set) var call: PersonID
     package private(set) var submittedAt: Instant?
     private(set) var entries: [String: Entry] = [:]
 
@@ -116,6 +116,19 @@ package struct QuestionnaireResponse: Equatable, Sendable {
         submittedAt = stamp.at
     }
 
+    /// The answers that stand.
+    package var answers: [String: AnswerValue] { entries.mapValues(\.value).filter { $0.value != .nothing } }
+
+    /// Takes in what another person has answered in the same draft: to each question the newest answer.
+    mutating func join(_ other: QuestionnaireResponse) {
+        if submittedAt == nil { entries.merge(other.entries) { $0.call > $1.call ? $0 : $1 } }
+        changedAt = max(changedAt, other.changedAt)
+        call = max(call, other.call)
+    }
+
+    /// Whether nobody reads another draft any longer than this one.
+    func outlives(_ other: QuestionnaireResponse) -> Bool { submittedAt != nil || changedAt >= other.changedAt }
+
     /// Whether it is a draft that nobody has gone on with for so long that it is not read any more.
     func isStale(at now: Instant) -> Bool {
         submittedAt == nil && now.milliseconds - changedAt.milliseconds >= QuestionnaireResponse.draftMilliseconds
@@ -124,7 +137,8 @@ package struct QuestionnaireResponse: Equatable, Sendable {
     package static let draftDays: Int64 = 90
     private static let draftMilliseconds = draftDays * 24 * 3600 * 1000
 
-    /// One for each person and questionnaire. Responses of nobody in particular have one each, by their own ids.
+    /// One for each person and questionnaire. Responses of nobody in particular have one each, by their own ids. The half of
+    /// the questionnaire is the part of ``FoldSlot``.
     static func key(_ holder: Int64, _ questionnaire: QuestionnaireID) -> DocumentKey {
         DocumentKey(
             .response,
@@ -193,68 +207,6 @@ package struct QuestionnaireResponse: Equatable, Sendable {
     }
 }
 
-/// The answers of several people who are one: what was submitted goes before a draft, and among equals the known one's
-/// before an anonymous one's where both are from before they were merged; else the newest. The others are hidden, and are
-/// there again where the merge is undone.
-package struct FoldedResponse: Sendable {
-    package let response: QuestionnaireResponse
-    /// Who has it.
-    package let holder: PersonID
-    package let answers: [String: AnswerValue]
-
-    /// Folds the documents of a group; nil where there is nothing but drafts that are stale.
-    package init?<Failure>(
-        root: PersonID, _ merges: [Merge], at now: Instant, document: (PersonID) throws(Failure) -> [UInt8]?
-    ) throws(Failure) {
-        var all: [QuestionnaireResponse] = []
-        var folded: (response: QuestionnaireResponse, holder: PersonID)?
-        func fold(_ person: PersonID, by merge: MergeID?) throws(Failure) {
-            guard let response = try document(person).flatMap(QuestionnaireResponse.init(packed:)),
-                !response.isStale(at: now)
-            else { return }
-            all.append(response)
-            if let known = folded?.response, let merge, !FoldedResponse.replaces(response, known, merge) { return }
-            folded = (response, person)
-        }
-        try fold(root, by: nil)
-        var seen: Set<PersonID> = [root]
-        for merge in merges {
-            for person in [merge.into, merge.from] where seen.insert(person).inserted {
-                try fold(person, by: merge.id)
-            }
-        }
-        guard let folded else { return nil }
-        response = folded.response
-        holder = folded.holder
-        let parts = response.submittedAt == nil ? all.filter { $0.id == folded.response.id } : [response]
-        answers = FoldedResponse.answers(parts)
-    }
-
-    /// A response of nobody in particular.
-    init(_ response: QuestionnaireResponse, of holder: PersonID) {
-        self.response = response
-        self.holder = holder
-        answers = FoldedResponse.answers([response])
-    }
-
-    /// To each question the newest answer.
-    private static func answers(_ parts: [QuestionnaireResponse]) -> [String: AnswerValue] {
-        var entries: [String: QuestionnaireResponse.Entry] = [:]
-        for part in parts { entries.merge(part.entries) { $0.call > $1.call ? $0 : $1 } }
-        return entries.mapValues(\.value).filter { $0.value != .nothing }
-    }
-
-    /// Whether what somebody has who joined goes before what was there.
-    private static func replaces(
-        _ new: QuestionnaireResponse, _ known: QuestionnaireResponse, _ merge: MergeID
-    ) -> Bool {
-        let isSubmitted = new.submittedAt != nil
-        if isSubmitted != (known.submittedAt != nil) { return isSubmitted }
-        if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
-        return new.call > known.call
-    }
-}
-
 extension AnswerQuestionnaire {
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         guard let questionnaire = view.questionnaire(slug, in: project) else { throw .noSuchQuestionnaire }
@@ -263,7 +215,7 @@ extension AnswerQuestionnaire {
         let isNobody = user.type == .claimNobody
         let before = isNobody ? nil : holder.flatMap { view.response(of: $0, to: questionnaire.id, at: stamp.at) }
         if let holder, !isNobody {
-            let properties = view.properties(of: view.members(of: holder))
+            let properties: FoldedAttributes = view.fold(.properties, of: view.group(of: holder))
             if properties[Questionnaire.dismissalProperty] != nil { throw .notEligible(.globallyDismissed) }
             if before?.response.submittedAt != nil { throw .notEligible(.alreadyResponded) }
         }
@@ -357,37 +309,37 @@ extension View {
 
     fileprivate func response(
         of person: PersonID, to questionnaire: QuestionnaireID, at now: Instant
-    ) -> FoldedResponse? {
-        FoldedResponse(root: root(of: person), merges(of: person), at: now) { person in
-            document(QuestionnaireResponse.key(person.rawValue, questionnaire))
-        }
+    ) -> FoldedResponses.Response? {
+        let folded: FoldedResponses = fold(.response, part: questionnaire.foldPart, of: group(of: person))
+        return folded.response(at: now)
     }
+}
+
+extension QuestionnaireID {
+    /// What tells the answers to this questionnaire from others of the same person.
+    var foldPart: UInt64 { UInt64(bitPattern: rawValue) }
 }
 
 extension Snapshot {
     /// The answers of a person, and whoever is one with it.
     package func response(
         of person: PersonID, to questionnaire: QuestionnaireID, at now: Instant
-    ) throws(StoreFault) -> FoldedResponse? {
-        try FoldedResponse(root: root(of: person), merges(of: person), at: now) { person throws(StoreFault) in
-            try document(QuestionnaireResponse.key(person.rawValue, questionnaire))
-        }
+    ) throws(StoreFault) -> FoldedResponses.Response? {
+        let folded: FoldedResponses = try fold(.response, part: questionnaire.foldPart, of: group(of: person))
+        return folded.response(at: now)
     }
 
     /// The answers of nobody in particular that have an id.
     package func response(
         _ id: ResponseID, of nobody: PersonID, to questionnaire: QuestionnaireID
-    ) throws(StoreFault) -> FoldedResponse? {
+    ) throws(StoreFault) -> FoldedResponses.Response? {
         try document(QuestionnaireResponse.key(id.rawValue, questionnaire))
-            .flatMap(QuestionnaireResponse.init(packed:)).map { FoldedResponse($0, of: nobody) }
+            .flatMap(QuestionnaireResponse.init(packed:)).map { FoldedResponses.Response($0, of: nobody) }
     }
 
     /// Whether a person wants to be asked nothing.
     package func hasDismissedQuestionnaires(_ person: PersonID) throws(StoreFault) -> Bool {
-        let properties = try FoldedAttributes(root: root(of: person), merges(of: person)) {
-            person throws(StoreFault) in
-            try document(DocumentKey(.properties, of: person))
-        }
-        return properties.entries[Questionnaire.dismissalProperty] != nil
+        let properties: FoldedAttributes = try fold(.properties, of: group(of: person))
+        return properties[Questionnaire.dismissalProperty] != nil
     }
 }

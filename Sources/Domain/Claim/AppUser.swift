@@ -80,19 +80,11 @@ package struct AppUser: Equatable, Sendable {
         return isNews
     }
 
-    /// What is known of two who are one: the first is the known one.
-    package func joined(with other: AppUser) -> AppUser {
-        var joined = self
-        joined.firstSeen = min(firstSeen, other.firstSeen)
-        joined.fields =
-            lastSeen >= other.lastSeen
-            ? other.fields.merging(fields) { $1 } : fields.merging(other.fields) { $1 }
-        joined.isDevelopment = lastSeen >= other.lastSeen ? isDevelopment : other.isDevelopment
-        joined.lastSeen = max(lastSeen, other.lastSeen)
-        joined.apps.merge(other.apps) { one, two in
-            Use(first: min(one.first, two.first), last: max(one.last, two.last))
-        }
-        return joined
+    /// Takes in what is known of everybody who is one with the user.
+    package mutating func take(_ folded: FoldedAppUser) {
+        if folded.isEmpty { return }
+        (firstSeen, lastSeen, apps) = (folded.firstSeen, folded.lastSeen, folded.apps)
+        (fields, isDevelopment) = (folded.fields, folded.isDevelopment)
     }
 
     private static let granularityMilliseconds: Int64 = 60_000

@@ -111,9 +111,8 @@ package struct ReserveAttachment: Sendable {
         var people = PeopleMaker(stamp)
         let holder = view.holder(of: user)
         // Whoever has been claimed counts with the one who has claimed.
-        let usedByUser = (holder.map { view.members(of: $0) } ?? []).reduce(0) {
-            $0 + AttachmentUse(of: $1, view).bytes(at: stamp.at)
-        }
+        let used: FoldedAttachmentUse? = holder.map { view.fold(.attachmentUse, of: view.group(of: $0)) }
+        let usedByUser = used?.bytes(at: stamp.at) ?? 0
         let person = holder ?? people.make(user)
         var (ofPerson, ofProject) = (AttachmentUse(of: person, view), AttachmentUse(of: project, view))
         let usedByProject = ofProject.bytes(at: stamp.at)

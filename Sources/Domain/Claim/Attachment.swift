@@ -115,23 +115,16 @@ package struct AttachmentQuotas: Equatable, Sendable {
 
 /// How many bytes of attachments there are: what is stored, and what is waited for, by the minute in which that ends. So
 /// a reservation that nobody came for costs nothing to let go.
-struct AttachmentUse: Equatable {
-    private let key: DocumentKey
-    private let person: PersonID
-    private(set) var stored = 0
-    private var reserved: [Int64: Int] = [:]
+struct AttachmentBytes: Equatable, Sendable {
+    var stored = 0
+    var reserved: [Int64: Int] = [:]
 
-    init<V: View>(of person: PersonID, _ view: V) {
-        self.init(DocumentKey(.attachmentUse, of: person), person, view)
+    init(stored: Int, reserved: [Int64: Int]) {
+        self.stored = stored
+        self.reserved = reserved
     }
 
-    init<V: View>(of project: ProjectID, _ view: V) {
-        self.init(DocumentKey(.attachmentUseOfProject, of: Int64(project.rawValue)), .nobody, view)
-    }
-
-    private init<V: View>(_ key: DocumentKey, _ person: PersonID, _ view: V) {
-        (self.key, self.person) = (key, person)
-        guard let packed = view.document(key) else { return }
+    init(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         stored = Int(clamping: unpacker.integer() ?? 0)
         while let minute = unpacker.integer(), let bytes = unpacker.integer() {
@@ -145,17 +138,50 @@ struct AttachmentUse: Equatable {
         return reserved.reduce(stored) { $1.key >= now ? $0 + $1.value : $0 }
     }
 
+    var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(stored))
+        for (minute, bytes) in reserved.sorted(by: { $0.key < $1.key }) where bytes > 0 {
+            packer.add(UInt64(bitPattern: minute))
+            packer.add(UInt64(bytes))
+        }
+        return packer.bytes
+    }
+}
+
+/// How many bytes of attachments a person or a project has.
+struct AttachmentUse: Equatable {
+    private let key: DocumentKey
+    private let person: PersonID
+    private var has: AttachmentBytes
+
+    init<V: View>(of person: PersonID, _ view: V) {
+        self.init(DocumentKey(.attachmentUse, of: person), person, view)
+    }
+
+    init<V: View>(of project: ProjectID, _ view: V) {
+        self.init(DocumentKey(.attachmentUseOfProject, of: Int64(project.rawValue)), .nobody, view)
+    }
+
+    private init<V: View>(_ key: DocumentKey, _ person: PersonID, _ view: V) {
+        (self.key, self.person) = (key, person)
+        has = AttachmentBytes(packed: view.document(key) ?? [])
+    }
+
+    /// What counts at some moment.
+    func bytes(at moment: Instant) -> Int { has.bytes(at: moment) }
+
     mutating func reserve(_ attachment: Attachment, at moment: Instant) {
         let now = moment.milliseconds / 60_000
-        reserved = reserved.filter { $0.key >= now }
-        reserved[AttachmentUse.minute(attachment), default: 0] += attachment.description.byteCount
+        has.reserved = has.reserved.filter { $0.key >= now }
+        has.reserved[AttachmentUse.minute(attachment), default: 0] += attachment.description.byteCount
     }
 
     /// An attachment that was reserved is no longer waited for: it is there, or never will be.
     mutating func settle(_ attachment: Attachment) {
         let minute = AttachmentUse.minute(attachment)
-        if let bytes = reserved[minute] { reserved[minute] = max(0, bytes - attachment.description.byteCount) }
-        if attachment.state == .stored { stored += attachment.description.byteCount }
+        if let bytes = has.reserved[minute] { has.reserved[minute] = max(0, bytes - attachment.description.byteCount) }
+        if attachment.state == .stored { has.stored += attachment.description.byteCount }
     }
 
     /// An attachment counts with somebody else from now on, and so no more here.
@@ -171,25 +197,19 @@ struct AttachmentUse: Equatable {
     mutating func give(_ attachment: Attachment) {
         let bytes = attachment.description.byteCount
         switch attachment.state {
-        case .stored: stored += bytes
-        case .reserved: reserved[AttachmentUse.minute(attachment), default: 0] += bytes
+        case .stored: has.stored += bytes
+        case .reserved: has.reserved[AttachmentUse.minute(attachment), default: 0] += bytes
         case .deleted, .tooShort, .tooLong, .wrongDigest: break
         }
     }
 
-    mutating func remove(_ attachment: Attachment) { stored = max(0, stored - attachment.description.byteCount) }
+    mutating func remove(_ attachment: Attachment) {
+        has.stored = max(0, has.stored - attachment.description.byteCount)
+    }
 
     private static func minute(_ attachment: Attachment) -> Int64 { attachment.expiresAt.milliseconds / 60_000 }
 
-    var put: Change {
-        var packer = Packer()
-        packer.add(UInt64(stored))
-        for (minute, bytes) in reserved.sorted(by: { $0.key < $1.key }) where bytes > 0 {
-            packer.add(UInt64(bitPattern: minute))
-            packer.add(UInt64(bytes))
-        }
-        return .documentPut(key, person, packer.bytes)
-    }
+    var put: Change { .documentPut(key, person, has.packed) }
 }
 
 /// How many attachments, of all projects, have some bytes.

@@ -23,16 +23,27 @@ package struct Claimed: Equatable, Sendable {
 }
 
 extension Claim {
-    func decide<V: View>(_ stamp: Stamp, _ view: V) throws(Refusal) -> Decision {
+    /// Makes the anonymous person one with the user, whatever it has gathered.
+    ///
+    /// Refuses with `claimedByAnother` where the anonymous id belongs to another known user: two users are never made one by a
+    /// device that both have used. Refuses with `full` where the user's group may not become larger.
+    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
         var people = PeopleMaker(stamp)
         let (anonymousPerson, userPerson) = (view.holder(of: anonymous), view.holder(of: user))
+        // What the anonymous person and everybody who is one with it have.
+        let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         if let anonymousPerson {
-            let members = view.members(of: anonymousPerson)
-            if let userPerson, members.contains(userPerson) {
+            if let userPerson, view.areOne(anonymousPerson, userPerson) {
                 return Decision(reply: .claimed(Claimed(user: userPerson, events: 0)))
             }
             // Two known users are never made one by a device that both have used.
-            for member in members where holdsUserID(member, view) { throw .claimedByAnother }
+            guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
+        }
+        if let userPerson {
+            let joining = anonymousPerson.map { view.group(of: $0) } ?? Group(alone: stamp.person)
+            if view.isFull(joining: joining, view.group(of: userPerson), view.strategy(of: project).guards.bounds) {
+                throw .full(.group, about: userPerson)
+            }
         }
         let from = anonymousPerson ?? people.make(anonymous)
         let into = userPerson ?? people.make(user)
@@ -44,22 +55,9 @@ extension Claim {
             user.idPerson = AppUser(of: anonymousPerson, view)?.idPerson ?? anonymousPerson
             changes.append(user.put)
         }
-        let events = anonymousPerson.map { person in
-            view.members(of: person).reduce(0) { $0 + view.rowCount(of: $1, .event) }
-        }
         return Decision(
-            reply: .claimed(Claimed(user: into, events: events ?? 0)),
+            reply: .claimed(Claimed(user: into, events: gathered.rows[.event, default: 0])),
             outcome: Outcome(kind: .claim, person: into, changes: changes))
-    }
-
-    private func holdsUserID<V: View>(_ person: PersonID, _ view: V) -> Bool {
-        guard let place = view.person(person) else { return false }
-        var holds = false
-        view.forEachIdentity(of: place) { type, _ in
-            holds = type == .claimUserID
-            return !holds
-        }
-        return holds
     }
 }
 

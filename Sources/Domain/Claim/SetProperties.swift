@@ -24,15 +24,16 @@ extension SetProperties {
             let sets = values.filter { !$0.value.isEmpty }
             if sets.isEmpty { return Decision(reply: .propertiesSet([:])) }
             let person = people.make(user)
-            return try decide(for: person, [person], stamp, people.changes, view)
+            return try decide(for: person, Group(alone: person), stamp, people.changes, view)
         }
-        return try decide(for: holder, view.members(of: holder), stamp, [], view)
+        return try decide(for: holder, view.group(of: holder), stamp, [], view)
     }
 
     private func decide<V: View>(
-        for person: PersonID, _ members: [PersonID], _ stamp: Stamp, _ made: [Change], _ view: V
+        for person: PersonID, _ group: Group, _ stamp: Stamp, _ made: [Change], _ view: V
     ) throws(Refusal) -> Decision {
-        let before = view.properties(of: members)
+        let folded: FoldedAttributes = view.fold(.properties, of: group)
+        let before = folded.entries.mapValues { String(decoding: $0.value, as: UTF8.self) }
         var after = before
         for (name, value) in values { after[name] = value.isEmpty ? nil : value }
         // Whoever has more than that by a claim can still change what is there.
@@ -54,16 +55,5 @@ extension SetProperties {
         let reply = Reply.propertiesSet(after)
         guard !changes.isEmpty else { return Decision(reply: reply) }
         return Decision(reply: reply, outcome: Outcome(kind: .setProperties, person: person, changes: changes))
-    }
-}
-
-extension View {
-    /// The properties of several people who are one.
-    func properties(of members: [PersonID]) -> [String: String] {
-        guard let first = members.first else { return [:] }
-        let folded = FoldedAttributes(root: root(of: first), merges(of: first)) { person in
-            document(DocumentKey(.properties, of: person))
-        }
-        return folded.entries.mapValues { String(decoding: $0.value, as: UTF8.self) }
     }
 }

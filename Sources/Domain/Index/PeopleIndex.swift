@@ -21,6 +21,8 @@ package final class PeopleIndex: @unchecked Sendable {
         var firstLink: UInt32
         let project: Int32
         var firstHead = RowHeads.none
+        /// How many links the person has, with those of the batch.
+        var links: UInt32 = 0
         /// The last call that came to the person, or the one that made it.
         var lastCall: Int64
     }
@@ -64,9 +66,13 @@ package final class PeopleIndex: @unchecked Sendable {
     private let heads = RowHeads()
     fileprivate let documents = DocumentIndex()
     package let recentRows = RecentRows()
-    fileprivate let merges = MergeForest()
+    fileprivate let groups = GroupIndex()
+    /// The groups that the batch looks at; the writer's.
+    package let trace = GroupTrace()
     /// Reads a document by its number, for the batch that is being decided. The store's to set.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
+    /// When the batch has seen people.
+    fileprivate private(set) var pendingSeen: [Place: Instant] = [:]
     /// How many rows the batch has added.
     fileprivate private(set) var pendingRows: [PersonID: [RowKind: Int]] = [:]
     /// Documents that the batch has put.
@@ -96,6 +102,8 @@ package final class PeopleIndex: @unchecked Sendable {
     package init(directory: Directory = Directory()) {
         self.directory = directory
         pendingDirectory = directory
+        groups.ownTotals = { [unowned self] in committed.ownTotals(of: $0) }
+        groups.pendingOwnTotals = { [unowned self] in pending.ownTotals(of: $0) }
     }
 
     package var counts: StoreCounts {
@@ -104,7 +112,7 @@ package final class PeopleIndex: @unchecked Sendable {
         counts.identities = heldIdentities
         counts.links = linksInForce
         counts.rows = Int(lastRow)
-        counts.merges = merges.count
+        counts.merges = groups.count
         return counts
     }
 
@@ -146,7 +154,11 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Adds the rows that a person had when that was last kept.
     package func load(_ heads: [RowHead], of person: Place) {
-        for head in heads { set(head, of: person.rawValue) }
+        for head in heads {
+            let before = self.heads.head(of: head.kind, from: people[person.rawValue].firstHead)?.count ?? 0
+            groups.commitCount(head.kind, head.count - before, of: id(of: person))
+            set(head, of: person.rawValue)
+        }
     }
 
     /// Adds a row that was committed before, unless the heads that were kept know of it.
@@ -185,9 +197,13 @@ package final class PeopleIndex: @unchecked Sendable {
                 add(person, in: entry.project, seen: moment, madeBy: .zero)
                 pendingPeople.append(person)
             case .linked(let person, let identity):
-                guard let place = place(of: person) else { preconditionFailure("A link to a person that is none.") }
+                guard let place = place(of: person) else {
+                    preconditionFailure("A link to a person that does not exist.")
+                }
                 add(identity.type, identity.key, of: place, number: lastLink + 1)
-            case .unlinked(let person, _, let identity):
+                groups.count(identity.type, 1, of: person)
+            case .unlinked(let person, let type, let identity):
+                groups.count(type, -1, of: person)
                 guard let link = pendingLink(of: person, to: identity) else {
                     preconditionFailure("A link was ended that is none.")
                 }
@@ -196,10 +212,11 @@ package final class PeopleIndex: @unchecked Sendable {
                 endingHolders[links[link].identity, default: 0] += 1
             case .rowAdded(let person, let row):
                 pendingRows[person, default: [:]][row.kind, default: 0] += 1
+                groups.count(row.kind, of: person)
                 if let hash = row.recognition { recentRows.note(hash) }
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
-            case .merged(let merge): merges.apply(merge)
-            case .mergeUndone(let merge): merges.applyUndo(merge.id)
+            case .merged(let merge): groups.apply(merge)
+            case .mergeUndone(let merge): groups.applyUndo(merge.id)
             case .personErased(let person): pendingErased.insert(person)
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
             }
@@ -230,7 +247,6 @@ package final class PeopleIndex: @unchecked Sendable {
         if let last = entries.last { recentRows.commit(at: last.at) }
         pendingDocuments.removeAll(keepingCapacity: true)
         pendingRows.removeAll(keepingCapacity: true)
-        merges.settle()
         var sequence = sequence
         for entry in entries {
             for change in entry.changes { commit(change, by: sequence) }
@@ -238,8 +254,13 @@ package final class PeopleIndex: @unchecked Sendable {
             if let claim = entry.replay { replays.add(claim.key.hash, sequence, at: entry.at) }
             sequence = sequence.next
         }
+        for entry in entries { groups.commit(entry.changes) }
+        groups.settle()
         directory = pendingDirectory
     }
+
+    /// Makes ready what ``commit(_:sequence:)`` shows to everybody, as far as that takes time.
+    package func prepareCommit() { groups.prepareCommit() }
 
     /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
     private func commit(_ change: Change, by call: JournalSequence) {
@@ -250,8 +271,6 @@ package final class PeopleIndex: @unchecked Sendable {
             guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
             let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
             set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
-        case .merged(let merge): merges.commit(merge)
-        case .mergeUndone(let merge): merges.commitUndo(merge.id)
         case .personErased(let person):
             pendingErased.remove(person)
             erased.insert(person)
@@ -272,6 +291,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Takes a link out of the chain of its person and of its identity.
     private func takeOut(_ link: UInt32) {
         let record = links[link]
+        people[record.person].links -= 1
         if people[record.person].firstLink == link {
             people[record.person].firstLink = record.nextOfPerson
         } else {
@@ -301,12 +321,13 @@ package final class PeopleIndex: @unchecked Sendable {
         forgetEnds()
         pendingErased = []
         recentRows.rollBack()
-        merges.rollBack()
+        groups.forgetPending()
         pendingRows.removeAll(keepingCapacity: true)
         pendingDocuments.removeAll(keepingCapacity: true)
         while lastLink > lastCommittedLink {
             let link = links.removeLast()
             people[link.person].firstLink = link.nextOfPerson
+            people[link.person].links -= 1
             identities[link.identity].firstLink = link.nextOfIdentity
             loseHolder(of: link.identity)
             lastLink -= 1
@@ -328,6 +349,16 @@ package final class PeopleIndex: @unchecked Sendable {
     /// The last call that came to a person, or the one that made it.
     package func lastCall(of person: PersonID) -> JournalSequence? {
         place(of: person).map { JournalSequence(rawValue: people[$0.rawValue].lastCall) }
+    }
+
+    /// Forgets whom a batch has seen: everybody knows by now.
+    func beginSeeing() {
+        if !pendingSeen.isEmpty { pendingSeen.removeAll(keepingCapacity: true) }
+    }
+
+    /// Notes that the batch has seen a person: nobody else knows before ``see(_:at:)``.
+    func seeInBatch(_ id: PersonID, at moment: Instant) {
+        if let place = place(of: id) { pendingSeen[place] = moment }
     }
 
     /// Notes when a person was last seen, if that is news.
@@ -352,6 +383,7 @@ package final class PeopleIndex: @unchecked Sendable {
                 nextOfIdentity: identities[identity].firstLink,
                 numberAndType: UInt64(number) << 8 | UInt64(type.rawValue)))
         people[person.rawValue].firstLink = link
+        people[person.rawValue].links += 1
         identities[identity].firstLink = link
         if identities[identity].holders == 0 { heldIdentities += 1 }
         identities[identity].holders += 1
@@ -385,11 +417,10 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     /// Adds a merge that was committed before and is in force.
-    package func load(_ merge: Merge) { merges.commit(merge) }
+    package func load(_ merge: Merge) { groups.load(merge) }
 
-    package func root(of person: PersonID) -> PersonID { merges.root(of: person) }
-    package func members(of person: PersonID) -> [PersonID] { merges.members(of: person) }
-    package func merges(of person: PersonID) -> [Merge] { merges.merges(of: person) }
+    /// Counts what large groups have, once all people, links, rows and merges are there.
+    package func finishLoading() { groups.countAll() }
 
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
 
@@ -489,6 +520,8 @@ extension PeopleIndex.IndexView {
         return link
     }
 
+    package func identityCount(of person: PeopleIndex.Place) -> Int { Int(index.people[person.rawValue].links) }
+
     package func id(of person: PeopleIndex.Place) -> PersonID { index.id(of: person) }
 
     package func person(_ id: PersonID, in project: ProjectID) -> PeopleIndex.Place? {
@@ -501,23 +534,25 @@ extension PeopleIndex.IndexView {
     }
 
     package func lastSeen(of person: PeopleIndex.Place) -> Instant {
-        Instant(milliseconds: index.people[person.rawValue].lastSeen)
+        let kept = Instant(milliseconds: index.people[person.rawValue].lastSeen)
+        guard lastLink == .max, !index.pendingSeen.isEmpty, let seen = index.pendingSeen[person] else { return kept }
+        return max(kept, seen)
     }
 
     package func merge(_ id: MergeID) -> Merge? {
-        lastLink == .max ? index.merges.pendingMerge(id) : index.merges.merge(id)
+        lastLink == .max ? index.groups.pendingMerge(id) : index.groups.merge(id)
     }
 
-    package func root(of person: PersonID) -> PersonID {
-        lastLink == .max ? index.merges.pendingRoot(of: person) : index.merges.root(of: person)
+    @inline(__always)
+    package func group(of person: PersonID) -> Group {
+        guard lastLink == .max else { return index.groups.group(of: person) }
+        let group = index.groups.pendingGroup(of: person)
+        if group.count > 1 { index.trace.groups.insert(group.root) }
+        return group
     }
 
-    package func members(of person: PersonID) -> [PersonID] {
-        lastLink == .max ? index.merges.pendingMembers(of: person) : index.merges.members(of: person)
-    }
-
-    package func merges(of person: PersonID) -> [Merge] {
-        lastLink == .max ? index.merges.pendingMerges(of: person) : index.merges.merges(of: person)
+    package func totals(of group: Group) -> GroupTotals {
+        lastLink == .max ? index.groups.pendingTotals(of: group) : index.groups.totals(of: group)
     }
 
     package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {

@@ -87,6 +87,10 @@ package struct LinkInstall: Sendable {
                 // What the install has sent joins the user. Nothing of it is rewritten, so it can be taken back.
                 if !isHolders {
                     if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
+                    let (joining, joined) = (view.group(of: install.person), view.group(of: holder))
+                    if view.isFull(joining: joining, joined, view.strategy(of: project).guards.bounds) {
+                        throw .groupFull
+                    }
                     let id = MergeID(rawValue: stamp.person.rawValue)
                     changes.add(.merged(Merge(id: id, from: install.person, into: holder, rule: .linking)))
                 }

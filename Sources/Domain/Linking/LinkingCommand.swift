@@ -138,28 +138,35 @@ extension View {
 
     /// The external id of whoever is one with a person, if any has one.
     func externalKey(of person: PersonID) -> IdentityKey? {
-        for member in members(of: person) {
+        if let own = names(.linkingExternalID, of: person).first { return own }
+        let group = group(of: person)
+        guard group.count > 1, hasExternalID(group) else { return nil }
+        for member in group.members {
             if let key = names(.linkingExternalID, of: member).first { return key }
         }
         return nil
     }
 
-    /// Who of those that are one with a person keeps their installs: whoever has some, or is a user at least.
-    func linkedMember(of person: PersonID) -> PersonID? {
-        let users = members(of: person).filter { linkedUser($0) != nil }
-        return users.first(where: hasLiveInstalls) ?? (users.contains(person) ? person : users.first)
+    private func hasExternalID(_ group: Group) -> Bool {
+        totals(of: group).identities[.linkingExternalID, default: 0] > 0
     }
 
-    private func hasLiveInstalls(_ person: PersonID) -> Bool { linkedUser(person).map { !$0.live.isEmpty } ?? false }
-
-    func areOne(_ one: PersonID, _ other: PersonID) -> Bool { one == other || members(of: one).contains(other) }
+    /// Who of those that are one with a person keeps their installs: whoever has some, or is a user at least.
+    func linkedMember(of person: PersonID) -> PersonID? {
+        let members: LinkedMembers = fold(.linkedUser, of: group(of: person))
+        return members.first(for: person)
+    }
 
     /// Why two people cannot be made one, as far as their installs go: a user has one external id, and one list of who is
     /// active.
     func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> LinkingFault? {
-        if externalKey(of: one) != nil, externalKey(of: other) != nil { return .bothHaveExternalIDs }
-        let live = [one, other].filter { members(of: $0).contains(where: hasLiveInstalls) }
-        return live.count > 1 ? .bothHaveInstalls : nil
+        let groups = [group(of: one), group(of: other)]
+        if groups.allSatisfy(hasExternalID) { return .bothHaveExternalIDs }
+        let bothAreLive = groups.allSatisfy { group in
+            let members: LinkedMembers = fold(.linkedUser, of: group)
+            return members.hasLive
+        }
+        return bothAreLive ? .bothHaveInstalls : nil
     }
 
     /// Whether whoever an install belongs to was deleted, where it is there itself.
@@ -187,16 +194,10 @@ extension Snapshot {
     /// Why two people cannot be made one, as far as their installs go, as the decision will have it.
     package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> LinkingFault? {
         var (known, live) = (0, 0)
-        for person in [one, other] {
-            var (hasExternalID, hasLive) = (false, false)
-            for member in members(of: person) {
-                let held = try identities(of: member)
-                hasExternalID = hasExternalID || held.contains { $0.type == .linkingExternalID }
-                let user = try document(LinkedUser.key(of: member)).flatMap { LinkedUser(of: member, packed: $0) }
-                hasLive = hasLive || user.map { !$0.live.isEmpty } ?? false
-            }
-            if hasExternalID { known += 1 }
-            if hasLive { live += 1 }
+        for group in [group(of: one), group(of: other)] {
+            if try totals(of: group).identities[.linkingExternalID, default: 0] > 0 { known += 1 }
+            let members: LinkedMembers = try fold(.linkedUser, of: group)
+            if members.hasLive { live += 1 }
         }
         return known > 1 ? .bothHaveExternalIDs : live > 1 ? .bothHaveInstalls : nil
     }
@@ -307,11 +308,13 @@ struct InstallChanges {
         user = changed
     }
 
-    /// Has the installs be nobody's again that a merge has made a user's, now that it is undone.
+    /// Detaches the installs that the undone merge had attached.
     mutating func part<V: View>(_ merge: Merge, _ view: V) {
-        let joined = MergeGroup(of: merge.from, without: merge.id, view.merges(of: merge.from)).members
+        let group = view.group(of: merge.from)
+        let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
+        let joined = Set(whole.split(by: merge).from.members)
         var users: [PersonID: LinkedUser] = [:]
-        for member in view.members(of: merge.from) {
+        for member in whole.members {
             for name in view.installs(of: member) {
                 guard var install = view.install(named: name), let person = install.user,
                     joined.contains(member) != joined.contains(person)

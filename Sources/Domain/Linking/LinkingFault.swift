@@ -28,6 +28,9 @@ package enum LinkingFault: String, Error, CaseIterable, Equatable, Sendable {
     case tooManyKeys = "TOO_MANY_KEYS"
     case tooManyApps = "TOO_MANY_APPS"
     case keyNotFound = "KEY_NOT_FOUND"
+    /// The person has as many installs as a person may, or the group as many members.
+    case personFull = "PERSON_FULL"
+    case groupFull = "GROUP_FULL"
 
     /// Whether the journal keeps it: not what anybody can have refused as often as they like.
     var isJournalled: Bool {

@@ -129,6 +129,10 @@ package struct RedeemCode: Sendable {
             changes.add(.personMade(person, at: stamp.at))
             changes.add(.linked(person, name))
         }
+        if let place = view.person(person, in: project) {
+            var room = Room(of: place, view.strategy(of: project).guards.bounds, view)
+            guard room.take(.linkingInstallID) else { throw .personFull }
+        }
         let id = InstallID(next: stamp)
         let installName = Identity(id, in: project, hash: hash)
         var install = Install(

@@ -108,6 +108,7 @@ package struct LoadedFacts: Sendable {
         }
         for merge in merges.values.sorted(by: { $0.id < $1.id }) { index.load(merge) }
         index.resume(afterLink: lastLink)
+        index.finishLoading()
         return index
     }
 }

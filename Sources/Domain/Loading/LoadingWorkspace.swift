@@ -34,6 +34,8 @@ package final class LoadingWorkspace: ViewWorkspace {
         LoadingView(base: index.pending, index: index, loaded: loaded, missing: missing)
     }
 
+    package var trace: GroupTrace { index.trace }
+
     package func earlier(_ claim: ReplayClaim) -> Replay? { replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) {
@@ -96,6 +98,8 @@ package struct LoadingView: View {
         base.forEachIdentity(of: person, body)
     }
 
+    package func identityCount(of person: Person) -> Int { base.identityCount(of: person) }
+
     package func id(of person: Person) -> PersonID { base.id(of: person) }
 
     package func person(_ id: PersonID, in project: ProjectID) -> Person? {
@@ -112,9 +116,8 @@ package struct LoadingView: View {
         return nil
     }
 
-    package func root(of person: PersonID) -> PersonID { isHere(person) ? base.root(of: person) : person }
-    package func members(of person: PersonID) -> [PersonID] { isHere(person) ? base.members(of: person) : [person] }
-    package func merges(of person: PersonID) -> [Merge] { isHere(person) ? base.merges(of: person) : [] }
+    package func group(of person: PersonID) -> Group { isHere(person) ? base.group(of: person) : Group(alone: person) }
+    package func totals(of group: Group) -> GroupTotals { base.totals(of: group) }
 
     package func rowCount(of person: PersonID, _ kind: RowKind) -> Int {
         isHere(person) ? base.rowCount(of: person, kind) : 0

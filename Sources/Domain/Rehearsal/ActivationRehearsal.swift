@@ -24,7 +24,7 @@ struct ActivationRehearsal {
     // MARK: - Making a call once more
 
     /// Makes a call of the journal once more, if it is one about installs. The merges are those of the journal, after it.
-    mutating func take(_ call: RecordedCall, _ merges: MergeForest) {
+    mutating func take(_ call: RecordedCall, _ merges: GroupIndex) {
         for fact in call.facts {
             switch fact {
             case .personErased(let person): erase(person)
@@ -169,11 +169,11 @@ struct ActivationRehearsal {
     // MARK: - Undone merges, and people who are gone
 
     /// Installs are nobody's again that were a user's by a merge.
-    private mutating func part(_ person: PersonID, _ merges: MergeForest, _ moment: Instant) {
-        for member in merges.members(of: person) {
+    private mutating func part(_ person: PersonID, _ merges: GroupIndex, _ moment: Instant) {
+        for member in merges.group(of: person).members {
             for id in installs[member] ?? [] {
                 guard var install = install(id), let joined = install.user,
-                    merges.root(of: joined) != merges.root(of: member)
+                    merges.group(of: joined).root != merges.group(of: member).root
                 else { continue }
                 var user = documents.linkedUser(joined)
                 if user?.remove(id) != true { user = nil }

@@ -31,7 +31,7 @@ package final class Rehearsal {
     private var restoring: AccessRehearsal
     private var proofs: ProofRehearsal
     /// Who is one with whom by the journal.
-    private let was = MergeForest()
+    private let was = GroupIndex()
     private var people: Set<PersonID> = []
     private var counterparts: [PersonID: Counterpart] = [:]
     /// Who has here what other dialects call a person: their calls name it, and not an id.
@@ -72,7 +72,7 @@ package final class Rehearsal {
 
     /// Makes a call of the journal once more. Calls come in the journal's order; those of other projects are passed over.
     package func take(_ call: RecordedCall) {
-        guard call.project == project, call.kind != .refused, call.kind != .unproven,
+        guard call.project == project, call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
             call.person != nil || !call.facts.isEmpty
         else { return }
         calls += 1
@@ -185,7 +185,7 @@ package final class Rehearsal {
         if var outcome = decision.outcome {
             if joinsSameUserIDs {
                 let names = SameUserID(command.userIDs, in: project, hash: hash)
-                outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view)
+                outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
             keep(outcome, stamp, call)
         }
@@ -265,7 +265,7 @@ package final class Rehearsal {
                     continue
                 }
                 let (from, into) = (place(merge.from), place(merge.into))
-                for known in index.pending.merges(of: from)
+                for known in index.pending.group(of: from).merges
                 where known.rule == .sameUserID && Set([known.from, known.into]) == [from, into] {
                     changes.append(.mergeUndone(known))
                 }
@@ -275,7 +275,7 @@ package final class Rehearsal {
         }
         if joinsSameUserIDs, !linked.isEmpty {
             let names = SameUserID(linked, in: project, hash: hash)
-            changes += names.merges(after: changes, stamp, in: project, index.pending)
+            changes += names.merges(after: changes, stamp, in: project, index.pending).changes
         }
         if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call) }
         if case .reply(let reply) = call.answer, let was = reply.seen,
@@ -296,7 +296,7 @@ package final class Rehearsal {
     private func note(_ fact: RecordedCall.Fact, _ call: RecordedCall) {
         switch fact {
         case .personMade(let person): people.insert(person)
-        case .merged(let merge): was.commit(merge)
+        case .merged(let merge): was.load(merge)
         case .mergeUndone(let merge): was.commitUndo(merge.id)
         case .rowsAdded(let person, let kind, _, _): if kind.isTold { holdsAccess.insert(person) }
         case .documentPut(let person, .linkedUser):
@@ -316,7 +316,7 @@ package final class Rehearsal {
     private func erase(_ person: PersonID, _ call: RecordedCall) {
         guard let would = counterparts[person]?.current else { return }
         var changes: [Change] = []
-        for member in index.pending.members(of: would) {
+        for member in index.pending.group(of: would).members {
             guard let place = index.pending.person(member) else { continue }
             index.pending.forEachIdentity(of: place) { type, identity in
                 changes.append(.unlinked(member, type, identity))
@@ -360,14 +360,14 @@ package final class Rehearsal {
         difference.samplesElsewhere = samples
         (difference.installs, difference.access) = (activation.finished(), restoring.finished())
         difference.unproven = proofs.count
-        difference.peopleNow = Set(people.map(was.root)).count
-        difference.peopleThen = Set(everybody.map(index.root)).count
+        difference.peopleNow = Set(people.map { was.group(of: $0).root }).count
+        difference.peopleThen = Set(everybody.map { root(of: $0) }).count
 
         var parts: [PersonID: Set<PersonID>] = [:]
         var wholes: [PersonID: Set<PersonID>] = [:]
         func add(_ person: PersonID, _ would: PersonID) {
             guard people.contains(person), !index.isErased(would) else { return }
-            let (from, to) = (was.root(of: person), index.root(of: would))
+            let (from, to) = (was.group(of: person).root, root(of: would))
             parts[from, default: []].insert(to)
             wholes[to, default: []].insert(from)
         }
@@ -384,7 +384,7 @@ package final class Rehearsal {
         }
         let wholesOfSeveral = joined.values.map { $0.sorted() }.sorted { $0.lexicographicallyPrecedes($1) }
         difference.samplesJoined = Array(wholesOfSeveral.prefix(Difference.samples))
-        let moved = Set(holdsAccess.map(was.root)).filter { person in
+        let moved = Set(holdsAccess.map { was.group(of: $0).root }).filter { person in
             let parts = parts[person, default: []]
             return parts.count > 1 || parts.contains { joined[$0] != nil }
         }
@@ -398,7 +398,7 @@ package final class Rehearsal {
     /// Everybody there would be, in the order in which they would have been made.
     package var everybody: [PersonID] { madeBy.keys.filter { !index.isErased($0) }.sorted() }
 
-    package func root(of person: PersonID) -> PersonID { index.root(of: person) }
+    package func root(of person: PersonID) -> PersonID { index.committed.group(of: person).root }
 
     /// How each install would stand that was ever linked.
     package var installs: [InstallID: Install.State] { activation.standing }

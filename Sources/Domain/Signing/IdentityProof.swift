@@ -141,12 +141,27 @@ extension IdentityProof {
         }
         var people = command.namedPeople
         if let user = command.accessUser.flatMap({ view.holder(of: $0) }) { people.append(user) }
-        var groups = people.map { [$0] }
+        if let refusal = refusal(for: people, in: project, view) { return refusal }
         // Whoever may speak for one of those who are one may read what is read of all of them.
-        if let reader = command.anonymousReader.flatMap({ view.holder(of: $0) }) {
-            groups.append(view.members(of: reader))
+        return command.anonymousReader.flatMap { view.holder(of: $0) }
+            .flatMap { refusal(reading: view.group(of: $0), strategy, view) }
+    }
+
+    /// Why a call may not read what all people of a group have; nil where it may.
+    private func refusal<V: View>(reading group: Group, _ strategy: Strategy, _ view: V) -> Refusal? {
+        let types = strategy.knownTypes(in: dialect)
+        guard view.totals(of: group).identities.contains(where: { $0.value > 0 && types.contains($0.key) }) else {
+            return nil
         }
-        return refusal(for: groups, in: project, view)
+        for identity in proven {
+            var isProven = false
+            view.forEachHolder(of: identity) { holder in
+                guard !isProven, view.group(of: view.id(of: holder)).root == group.root else { return }
+                isProven = view.type(of: identity, heldBy: holder).map(types.contains) ?? false
+            }
+            if isProven { return nil }
+        }
+        return .unproven(fault, about: group.root)
     }
 
     /// Why a call may not come to what it would come to; nil where it may. Somebody known is found, named or changed by none
@@ -164,43 +179,46 @@ extension IdentityProof {
             default: break
             }
         }
-        return refusal(for: people.map { [$0] }, in: project, view)
+        return refusal(for: people, in: project, view)
     }
 
-    /// Why a call may not concern some people, of whom those of a group are one; nil where it may.
-    private func refusal<V: View>(for groups: [[PersonID]], in project: ProjectID, _ view: V) -> Refusal? {
+    /// Why a call may not concern some people; nil where it may.
+    private func refusal<V: View>(for people: [PersonID], in project: ProjectID, _ view: V) -> Refusal? {
         let types = view.strategy(of: project).knownTypes(in: dialect)
-        for group in groups {
-            var known: PersonID?
-            var isProven = false
-            for person in group.sorted() where !isProven {
-                guard let place = view.person(person, in: project) else { continue }
-                view.forEachIdentity(of: place) { type, key in
-                    guard types.contains(type) else { return true }
-                    known = known ?? person
-                    isProven = proves(key)
-                    return !isProven
-                }
+        for person in people {
+            guard let place = view.person(person, in: project) else { continue }
+            var (isKnown, isProven) = (false, false)
+            view.forEachIdentity(of: place) { type, key in
+                guard types.contains(type) else { return true }
+                isKnown = true
+                isProven = proves(key)
+                return !isProven
             }
-            if known != nil, !isProven { return .unproven(fault, about: known) }
+            if isKnown, !isProven { return .unproven(fault, about: person) }
         }
         return nil
     }
 }
 
 extension Snapshot {
-    /// Whom of some people who are one a dialect knows, where a caller may speak for none of them; nil where it may.
-    package func unproven(
-        _ group: [PersonID], in project: ProjectID, _ strategy: Strategy, _ proof: IdentityProof
-    ) throws(StoreFault) -> PersonID? {
+    /// Whether a dialect knows somebody of a group, and the caller may speak for none of those that it knows.
+    package func isUnproven(
+        _ group: Group, in project: ProjectID, _ strategy: Strategy, _ proof: IdentityProof
+    ) throws(StoreFault) -> Bool {
         let types = strategy.knownTypes(in: proof.dialect)
-        var known: PersonID?
-        for person in group.sorted() {
-            for held in try identities(of: person) where types.contains(held.type) {
-                if proof.proves(IdentityKey(held.type, held.value.utf8.span, in: project, hash: hash)) { return nil }
-                known = known ?? person
+        guard try totals(of: group).identities.contains(where: { $0.value > 0 && types.contains($0.key) }) else {
+            return false
+        }
+        for identity in proof.proven {
+            for holder in holders(of: identity) where self.group(of: holder).root == group.root {
+                let held = try identities(of: holder)
+                let isProven = held.contains {
+                    types.contains($0.type)
+                        && IdentityKey($0.type, $0.value.utf8.span, in: project, hash: hash) == identity
+                }
+                if isProven { return false }
             }
         }
-        return known
+        return true
     }
 }

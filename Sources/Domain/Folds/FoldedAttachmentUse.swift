@@ -1,0 +1,48 @@
+/// How many bytes of attachments several people who are one have together: what is stored, and what is waited for, by the
+/// minute in which that ends.
+struct FoldedAttachmentUse: GroupFold, Equatable {
+    private(set) var stored = 0
+    private var reserved: [Int64: Int] = [:]
+
+    var isEmpty: Bool { stored == 0 && reserved.isEmpty }
+
+    init(_ person: PersonID, _ document: [UInt8]?) {
+        if let document { add(document, 1) }
+    }
+
+    mutating func join(_ joining: FoldedAttachmentUse, by merge: MergeID) {
+        stored += joining.stored
+        reserved.merge(joining.reserved, uniquingKeysWith: +)
+        bound()
+    }
+
+    mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
+        if let before { add(before, -1) }
+        add(after, 1)
+        bound()
+    }
+
+    private mutating func add(_ document: [UInt8], _ sign: Int) {
+        let own = AttachmentBytes(packed: document)
+        stored += sign * own.stored
+        for (minute, bytes) in own.reserved { reserved[minute, default: 0] += sign * bytes }
+    }
+
+    /// Forgets what nobody waits for any more: a reservation is of the last minutes.
+    private mutating func bound() {
+        reserved = reserved.filter { $0.value > 0 }
+        guard let last = reserved.keys.max() else { return }
+        let minutes = Attachment.reservationMilliseconds / 60_000
+        if reserved.count > 2 * minutes { reserved = reserved.filter { $0.key > last - 2 * minutes } }
+    }
+
+    /// What counts at some moment.
+    func bytes(at moment: Instant) -> Int { AttachmentBytes(stored: stored, reserved: reserved).bytes(at: moment) }
+
+    var packed: [UInt8] { AttachmentBytes(stored: stored, reserved: reserved).packed }
+
+    init?(packed: [UInt8]) {
+        let bytes = AttachmentBytes(packed: packed)
+        (stored, reserved) = (bytes.stored, bytes.reserved)
+    }
+}

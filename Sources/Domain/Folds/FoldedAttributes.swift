@@ -1,0 +1,98 @@
+/// What is known of several people who are one. Where both sides of a merge had a value before it, the known side's goes
+/// before the anonymous side's; else the newest counts, and a value that was taken away counts as a value.
+package struct FoldedAttributes: GroupFold, Equatable {
+    package struct Entry: Equatable, Sendable {
+        package let value: [UInt8]
+        package let at: Instant
+        /// The member that has the value.
+        package let origin: PersonID
+    }
+
+    private struct Candidate: Equatable, Sendable {
+        let entry: Attributes.Entry
+        let origin: PersonID
+    }
+
+    /// By name, with those that were taken away.
+    private var candidates: [String: Candidate] = [:]
+
+    /// As many names as a group has; of more, those that were written last.
+    package static let namesPerGroup = 1000
+
+    /// What is known now.
+    package var entries: [String: Entry] {
+        candidates.compactMapValues { candidate in
+            candidate.entry.value.map { Entry(value: $0, at: candidate.entry.at, origin: candidate.origin) }
+        }
+    }
+
+    /// The value of one name.
+    package subscript(name: String) -> [UInt8]? { candidates[name]?.entry.value }
+
+    package var isEmpty: Bool { candidates.isEmpty }
+
+    package init(_ person: PersonID, _ document: [UInt8]?) {
+        guard let attributes = document.flatMap(Attributes.init(packed:)) else { return }
+        candidates = attributes.entries.mapValues { Candidate(entry: $0, origin: person) }
+        bound()
+    }
+
+    package mutating func join(_ joining: FoldedAttributes, by merge: MergeID) {
+        for (name, new) in joining.candidates {
+            if let known = candidates[name], !FoldedAttributes.replaces(new.entry, known.entry, merge) { continue }
+            candidates[name] = new
+        }
+        bound()
+    }
+
+    /// Whether a value of the side that joins goes before the other side's.
+    private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ merge: MergeID) -> Bool {
+        if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
+        return new.call > known.call
+    }
+
+    package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
+        let known = before.flatMap(Attributes.init(packed:))?.entries ?? [:]
+        for (name, entry) in Attributes(packed: after)?.entries ?? [:] where known[name] != entry {
+            candidates[name] = Candidate(entry: entry, origin: person)
+        }
+        bound()
+    }
+
+    private mutating func bound() {
+        guard candidates.count > FoldedAttributes.namesPerGroup else { return }
+        let newest = candidates.sorted { one, other in
+            one.value.entry.call != other.value.entry.call
+                ? one.value.entry.call > other.value.entry.call : one.key < other.key
+        }
+        candidates = Dictionary(uniqueKeysWithValues: newest.prefix(FoldedAttributes.namesPerGroup).map { ($0, $1) })
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        for (name, candidate) in candidates.sorted(by: { $0.key < $1.key }) {
+            packer.add(name)
+            packer.add(candidate.entry.at)
+            packer.add(candidate.entry.call)
+            packer.add(candidate.origin)
+            packer.add(candidate.entry.value != nil)
+            if let value = candidate.entry.value { packer.add(value) }
+        }
+        return packer.bytes
+    }
+
+    package init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        while !unpacker.isAtEnd {
+            guard let name = unpacker.text(), let at = unpacker.instant(), let call = unpacker.person(),
+                let origin = unpacker.person(), let hasValue = unpacker.bool()
+            else { return nil }
+            var value: [UInt8]?
+            if hasValue {
+                guard let found = unpacker.bytes() else { return nil }
+                value = found
+            }
+            candidates[name] = Candidate(entry: Attributes.Entry(value: value, at: at, call: call), origin: origin)
+        }
+    }
+}

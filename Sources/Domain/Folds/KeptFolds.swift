@@ -1,0 +1,361 @@
+/// Which fold of a group: the kind of document that its members have, and what tells several of a kind apart.
+struct FoldSlot: Hashable {
+    let kind: DocumentKind
+    /// Of answers, the questionnaire.
+    let part: UInt64
+
+    init(_ kind: DocumentKind, part: UInt64 = 0) {
+        self.kind = kind
+        self.part = part
+    }
+
+    /// The slot of a document that a person has; nil where nothing is read over all members.
+    init?(_ key: DocumentKey, of person: PersonID) {
+        guard key.kind.fold != nil, key.hash.low == UInt64(bitPattern: person.rawValue) else { return nil }
+        self.init(key.kind, part: key.hash.high)
+    }
+
+    /// The document of a member.
+    func document(of person: PersonID) -> DocumentKey { key(kind, person) }
+
+    /// The document in which the group with a root keeps the fold.
+    func kept(of root: PersonID) -> DocumentKey { key(kind.fold?.kept ?? kind, root) }
+
+    private func key(_ kind: DocumentKind, _ person: PersonID) -> DocumentKey {
+        DocumentKey(kind, hash: Hash128(high: part, low: UInt64(bitPattern: person.rawValue)))
+    }
+}
+
+/// Which folds a large group keeps. Where this stands, a fold that is not kept has nothing in it.
+struct FoldList {
+    var slots: Set<FoldSlot>
+
+    init(_ slots: Set<FoldSlot> = []) { self.slots = slots }
+
+    static func key(of root: PersonID) -> DocumentKey { DocumentKey(.groupFolds, of: root) }
+
+    var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(FoldList.format)
+        for slot in slots.sorted(by: { ($0.kind.rawValue, $0.part) < ($1.kind.rawValue, $1.part) }) {
+            packer.add(slot.kind.rawValue)
+            packer.add(slot.part)
+        }
+        return packer.bytes
+    }
+
+    init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard unpacker.byte() == FoldList.format else { return nil }
+        slots = []
+        while !unpacker.isAtEnd {
+            guard let kind = unpacker.byte().flatMap(DocumentKind.init), let part = unpacker.integer() else {
+                return nil
+            }
+            slots.insert(FoldSlot(kind, part: part))
+        }
+    }
+
+    private static let format: UInt8 = 1
+}
+
+extension GroupFold {
+    /// Reads the fold of a group: where the group keeps it, from there; else from the members.
+    init<Failure>(
+        _ slot: FoldSlot, of group: Group, _ document: (DocumentKey) throws(Failure) -> [UInt8]?
+    ) throws(Failure) {
+        if group.keepsFolds {
+            if let kept = try document(slot.kept(of: group.root)).flatMap(Self.init(packed:)) {
+                self = kept
+                return
+            }
+            if try document(FoldList.key(of: group.root)) != nil {
+                self.init(group.root, nil)
+                return
+            }
+        }
+        try self.init(of: group) { person throws(Failure) in try document(slot.document(of: person)) }
+    }
+}
+
+extension View {
+    /// A fold over all that are one with a person.
+    func fold<Fold: GroupFold>(_ kind: DocumentKind, part: UInt64 = 0, of group: Group) -> Fold {
+        Fold(FoldSlot(kind, part: part), of: group) { document($0) }
+    }
+}
+
+extension Snapshot {
+    /// A fold over all that are one with a person.
+    package func fold<Fold: GroupFold>(
+        _ kind: DocumentKind, part: UInt64 = 0, of group: Group
+    ) throws(StoreFault) -> Fold {
+        try Fold(FoldSlot(kind, part: part), of: group) { key throws(StoreFault) in try document(key) }
+    }
+}
+
+/// Keeps the folds of large groups in step with what a call changes: which documents have to be put for that.
+///
+/// It goes through the changes in their order. A document of a member changes its group's fold by the difference; a merge
+/// joins the folds of both sides, and costs what the side has that joins; an undo makes the folds of both sides anew from their
+/// members. Small groups cost a look at how many members they have.
+package struct KeptFolds<V: View> {
+    private let view: V
+    private let project: ProjectID
+    private var made: Set<PersonID> = []
+    /// Documents that the call has put so far.
+    private var documents: [DocumentKey: [UInt8]] = [:]
+    /// The groups that the call has to do with, by the roots that they had before.
+    private var parts: [PersonID: Part] = [:]
+    /// Members of groups that the call has split.
+    private var split: [PersonID: Part] = [:]
+    /// Groups that keep nothing any more, or not under that root.
+    private var left: [(root: PersonID, list: FoldList)] = []
+
+    /// A group as the call has changed it so far.
+    private final class Part {
+        let root: PersonID
+        let count: Int
+        /// The group in the view, where this is one.
+        let group: Group?
+        /// What is kept in the store; nil where nothing is.
+        var list: FoldList?
+        var hasNewList = false
+        /// Folds that were read or made.
+        var folds: [FoldSlot: any GroupFold] = [:]
+        var changed: Set<FoldSlot> = []
+        /// The larger group that it has become.
+        var whole: Part?
+
+        init(root: PersonID, count: Int, group: Group? = nil) {
+            self.root = root
+            self.count = count
+            self.group = group
+        }
+
+        var keepsFolds: Bool { count >= Group.membersWithFolds }
+    }
+
+    /// What has to be put besides what a call changes.
+    package static func changes(
+        after changes: [Change], in project: ProjectID, _ view: V
+    ) -> [Change] {
+        var folds = KeptFolds(view: view, project: project)
+        for change in changes {
+            switch change {
+            case .personMade(let person, _): folds.made.insert(person)
+            case .documentPut(let key, let person, let body): folds.put(key, person, body)
+            case .merged(let merge): folds.join(merge)
+            case .mergeUndone(let merge): folds.split(merge)
+            // Whoever is erased is erased with everybody in the group.
+            case .personErased: return []
+            case .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
+                .strategySet:
+                break
+            }
+        }
+        return folds.changes
+    }
+
+    private init(view: V, project: ProjectID) {
+        self.view = view
+        self.project = project
+    }
+
+    private func document(_ key: DocumentKey) -> [UInt8]? {
+        guard let put = documents[key] else { return view.document(key) }
+        return put.isEmpty ? nil : put
+    }
+
+    private func group(of person: PersonID) -> Group {
+        made.contains(person) ? Group(alone: person) : view.group(of: person)
+    }
+
+    private mutating func part(of person: PersonID) -> Part {
+        var part: Part
+        if let known = split[person] {
+            part = known
+        } else {
+            let group = group(of: person)
+            if let known = parts[group.root] {
+                part = known
+            } else {
+                part = Part(root: group.root, count: group.count, group: group)
+                if group.keepsFolds { part.list = view.document(FoldList.key(of: group.root)).flatMap(FoldList.init) }
+                parts[group.root] = part
+            }
+        }
+        while let whole = part.whole { part = whole }
+        return part
+    }
+
+    // MARK: - Changes
+
+    private mutating func put(_ key: DocumentKey, _ person: PersonID, _ body: [UInt8]) {
+        guard let slot = FoldSlot(key, of: person) else { return }
+        // Most people are alone: then there is nothing to keep.
+        if parts.isEmpty, split.isEmpty, !group(of: person).keepsFolds {
+            documents[key] = body
+            return
+        }
+        let part = part(of: person)
+        defer { documents[key] = body }
+        // What a small group has is made from its members, but for one that the call has just joined.
+        guard part.keepsFolds || part.group == nil else { return }
+        load(part)
+        var fold = fold(slot, of: part)
+        fold.change(person, from: document(key), to: body)
+        set(fold, slot, of: part)
+    }
+
+    private mutating func join(_ merge: Merge) {
+        let (from, into) = (part(of: merge.from), part(of: merge.into))
+        guard from !== into else { return }
+        let whole = Part(root: into.root, count: from.count + into.count)
+        (from.whole, into.whole) = (whole, whole)
+        guard whole.keepsFolds else {
+            // Nothing is kept for it, and what it is made of is known by its members.
+            whole.folds = madeFolds(of: into)
+            for (slot, joining) in madeFolds(of: from) {
+                whole.folds[slot] = KeptFolds.joined(whole.folds[slot], joining, by: merge, slot)
+            }
+            return
+        }
+        load(from)
+        load(into)
+        if into.list != nil {
+            // It keeps what it has where it is; folds that are not touched are not even read.
+            (whole.list, whole.hasNewList, whole.changed) = (into.list, into.hasNewList, into.changed)
+            whole.folds = into.folds
+        } else {
+            for (slot, fold) in into.folds { set(fold, slot, of: whole) }
+        }
+        for slot in from.list?.slots ?? Set(from.folds.keys) {
+            let joining = fold(slot, of: from)
+            if joining.isEmpty { continue }
+            let known = whole.folds[slot] ?? (into.list == nil ? nil : fold(slot, of: into))
+            set(KeptFolds.joined(known, joining, by: merge, slot), slot, of: whole)
+        }
+        if let list = from.list, !from.hasNewList { left.append((from.root, list)) }
+        if whole.list == nil { set(FoldList(), of: whole) }
+    }
+
+    private mutating func split(_ undone: Merge) {
+        let group = group(of: undone.from)
+        let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
+        let old = part(of: undone.from)
+        if let list = old.list { left.append((old.root, list)) }
+        let sides = whole.split(by: undone)
+        for side in [sides.from, sides.into] {
+            let part = Part(root: side.root, count: side.members.count, group: side.group)
+            if part.keepsFolds {
+                for (slot, fold) in madeFolds(of: part) { set(fold, slot, of: part) }
+                if part.list == nil { set(FoldList(), of: part) }
+            }
+            for member in side.members { split[member] = part }
+        }
+    }
+
+    // MARK: - Folds
+
+    /// Makes sure that a group's folds are known, or where they are kept.
+    private func load(_ part: Part) {
+        if part.list != nil || part.group == nil { return }
+        let folds = madeFolds(of: part)
+        part.folds = folds
+        // Nothing is kept yet: all of it is, from now on.
+        if part.keepsFolds {
+            part.changed = Set(folds.keys)
+            set(FoldList(Set(folds.keys)), of: part)
+        }
+    }
+
+    /// The folds of a group, made from its members where nothing is kept.
+    private func madeFolds(of part: Part) -> [FoldSlot: any GroupFold] {
+        guard let group = part.group, part.folds.isEmpty else { return part.folds }
+        var folds: [FoldSlot: any GroupFold] = [:]
+        for slot in slots {
+            guard let type: any GroupFold.Type = slot.kind.fold?.type else { continue }
+            let fold = made(type, slot, of: group)
+            if !fold.isEmpty { folds[slot] = fold }
+        }
+        return folds
+    }
+
+    private func made(_ type: any GroupFold.Type, _ slot: FoldSlot, of group: Group) -> any GroupFold {
+        func make<Fold: GroupFold>(_ type: Fold.Type) -> any GroupFold {
+            Fold(of: group) { person in document(slot.document(of: person)) }
+        }
+        return make(type)
+    }
+
+    /// What a member may have of what is read over all members.
+    private var slots: [FoldSlot] {
+        let list = QuestionnaireList(of: project, packed: document(QuestionnaireList.key(of: project)))
+        return DocumentKind.allCases.filter { $0.fold != nil && $0 != .response }.map { FoldSlot($0) }
+            + list.entries.map { FoldSlot(.response, part: UInt64(bitPattern: $0.id.rawValue)) }
+    }
+
+    private func fold(_ slot: FoldSlot, of part: Part) -> any GroupFold {
+        if let known = part.folds[slot] { return known }
+        guard let type = slot.kind.fold?.type else { preconditionFailure("A fold of documents that have none.") }
+        let packed = part.list?.slots.contains(slot) == true ? view.document(slot.kept(of: part.root)) : nil
+        return packed.flatMap { type.init(packed: $0) } ?? type.init(part.root, nil)
+    }
+
+    private static func joined(
+        _ known: (any GroupFold)?, _ joining: any GroupFold, by merge: Merge, _ slot: FoldSlot
+    ) -> any GroupFold {
+        func join<Fold: GroupFold>(_ joining: Fold) -> any GroupFold {
+            // One that has nothing has nothing to say about what goes before what.
+            guard var joined = known as? Fold else { return joining }
+            joined.join(joining, by: merge.id)
+            return joined
+        }
+        return join(joining)
+    }
+
+    private func set(_ fold: any GroupFold, _ slot: FoldSlot, of part: Part) {
+        part.folds[slot] = fold
+        part.changed.insert(slot)
+        if part.list?.slots.contains(slot) != true {
+            var list = part.list ?? FoldList()
+            list.slots.insert(slot)
+            set(list, of: part)
+        }
+    }
+
+    private func set(_ list: FoldList, of part: Part) {
+        part.list = list
+        part.hasNewList = true
+    }
+
+    // MARK: - What has to be put
+
+    private var changes: [Change] {
+        if parts.isEmpty, split.isEmpty { return [] }
+        var put: [DocumentKey: (root: PersonID, body: [UInt8])] = [:]
+        for (root, list) in left {
+            put[FoldList.key(of: root)] = (root, [])
+            for slot in list.slots { put[slot.kept(of: root)] = (root, []) }
+        }
+        var tops: [ObjectIdentifier: Part] = [:]
+        for var part in Array(parts.values) + Array(split.values) {
+            while let whole = part.whole { part = whole }
+            tops[ObjectIdentifier(part)] = part
+        }
+        for part in tops.values where part.keepsFolds && !(part.changed.isEmpty && !part.hasNewList) {
+            // A group that was split is no group any more.
+            if let group = part.group, split[group.root] != nil, split[group.root] !== part { continue }
+            if part.hasNewList, let list = part.list { put[FoldList.key(of: part.root)] = (part.root, list.packed) }
+            for slot in part.changed {
+                guard let fold = part.folds[slot] else { continue }
+                put[slot.kept(of: part.root)] = (part.root, fold.isEmpty ? [] : fold.packed)
+            }
+        }
+        return put.sorted { one, other in
+            (one.key.kind.rawValue, one.value.root, one.key.hash.high)
+                < (other.key.kind.rawValue, other.value.root, other.key.hash.high)
+        }.map { .documentPut($0.key, $0.value.root, $0.value.body) }
+    }
+}

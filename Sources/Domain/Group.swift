@@ -1,0 +1,176 @@
+/// All that are one with a person, the person among them: one value, which costs nothing to ask for.
+///
+/// A person without merges is a group of one. The root stands for the group: no two groups have the same one.
+package struct Group: Sendable {
+    /// The person that the group is read as.
+    package let root: PersonID
+    /// How many people are in it.
+    package let count: Int
+    private let source: Source
+
+    /// What knows who is in the group.
+    enum Source {
+        case alone
+        case committed(GroupIndex)
+        case pending(GroupIndex)
+        case other(any GroupSource)
+    }
+
+    /// A person without merges.
+    package init(alone person: PersonID) { self.init(root: person, count: 1, .alone) }
+
+    package init(root: PersonID, count: Int, _ source: any GroupSource) {
+        self.init(root: root, count: count, .other(source))
+    }
+
+    init(root: PersonID, count: Int, _ source: Source) {
+        self.root = root
+        self.count = count
+        self.source = source
+    }
+
+    /// Everybody in the group, in the order of their ids. Costs what the group has.
+    package var members: [PersonID] {
+        switch source {
+        case .alone: [root]
+        case .committed(let index): index.members(of: root)
+        case .pending(let index): index.pendingMembers(of: root)
+        case .other(let source): source.members(ofGroupWith: root)
+        }
+    }
+
+    /// The merges in force that hold the group together, in the order in which they were made. Costs what the group has.
+    package var merges: [Merge] {
+        switch source {
+        case .alone: []
+        case .committed(let index): index.merges(of: root)
+        case .pending(let index): index.pendingMerges(of: root)
+        case .other(let source): source.merges(ofGroupWith: root)
+        }
+    }
+
+    package func contains(_ other: Group) -> Bool { root == other.root }
+
+    /// Whether folds over the members are kept (see ``KeptFolds``): those of a small group are made from its members.
+    package var keepsFolds: Bool { count >= Group.membersWithFolds }
+
+    /// From how many members on a group keeps its folds.
+    package static let membersWithFolds = 16
+}
+
+/// How many rows of each kind and how many identities of each type some people have together.
+package struct GroupTotals: Equatable, Sendable {
+    package var rows: [RowKind: Int] = [:]
+    package var identities: [IdentityType: Int] = [:]
+
+    package init() {}
+
+    package mutating func add(_ other: GroupTotals) {
+        rows.merge(other.rows, uniquingKeysWith: +)
+        identities.merge(other.identities, uniquingKeysWith: +)
+    }
+}
+
+/// What knows who is in a group.
+package protocol GroupSource: AnyObject, Sendable {
+    /// Everybody in the group of a person, in the order of their ids.
+    func members(ofGroupWith person: PersonID) -> [PersonID]
+
+    /// The merges that hold the group of a person together, in the order in which they were made.
+    func merges(ofGroupWith person: PersonID) -> [Merge]
+}
+
+/// A group whose members are listed.
+package final class ListedGroup: GroupSource {
+    package let members: [PersonID]
+    package let merges: [Merge]
+    package let root: PersonID
+
+    /// The group of a person by some merges, of which those of other groups are passed over. The root is the person that the last
+    /// merge of the group was made into, or that the merges before it left.
+    package init(of person: PersonID, _ all: some Sequence<Merge>) {
+        let all = all.sorted { $0.id < $1.id }
+        var forest = MergeForest()
+        for merge in all { forest.join(merge) }
+        merges = forest.label(of: person).map { label in all.filter { forest.label(of: $0.from) == label } } ?? []
+        members = Set(merges.flatMap { [$0.from, $0.into] } + [person]).sorted()
+        root = forest.root(of: person)
+    }
+
+    init(members: [PersonID], merges: [Merge], root: PersonID) {
+        self.members = members
+        self.merges = merges
+        self.root = root
+    }
+
+    package var group: Group { members.count == 1 ? Group(alone: root) : Group(root: root, count: members.count, self) }
+
+    package func members(ofGroupWith person: PersonID) -> [PersonID] { members }
+    package func merges(ofGroupWith person: PersonID) -> [Merge] { merges }
+
+    /// The groups of both people of a merge, of which this is the group, without that merge.
+    package func split(by undone: Merge) -> (from: ListedGroup, into: ListedGroup) {
+        let left = merges.filter { $0.id != undone.id }
+        var forest = MergeForest()
+        for merge in left { forest.join(merge) }
+        func side(of person: PersonID) -> ListedGroup {
+            guard let label = forest.label(of: person) else {
+                return ListedGroup(members: [person], merges: [], root: person)
+            }
+            return ListedGroup(
+                members: members.filter { forest.label(of: $0) == label },
+                merges: left.filter { forest.label(of: $0.from) == label }, root: forest.root(of: person))
+        }
+        return (side(of: undone.from), side(of: undone.into))
+    }
+}
+
+/// Who is one with whom by some merges, joined one after the other in the order in which they were made.
+struct MergeForest {
+    private struct Node {
+        var parent: Int
+        var size = 1
+        /// Of whoever stands for a group.
+        var root: PersonID
+    }
+
+    private var nodes: [Node] = []
+    private var places: [PersonID: Int] = [:]
+
+    private func place(of person: PersonID) -> Int? {
+        guard var place = places[person] else { return nil }
+        // The smaller always joins the larger, so the way up is short.
+        while nodes[place].parent != place { place = nodes[place].parent }
+        return place
+    }
+
+    private mutating func placeOrNew(of person: PersonID) -> Int {
+        if let place = place(of: person) { return place }
+        nodes.append(Node(parent: nodes.count, root: person))
+        places[person] = nodes.count - 1
+        return nodes.count - 1
+    }
+
+    mutating func join(_ merge: Merge) {
+        let (from, into) = (placeOrNew(of: merge.from), placeOrNew(of: merge.into))
+        // Merges that were not read of one moment could go round in a circle.
+        if from == into { return }
+        let root = nodes[into].root
+        let (large, small) = nodes[from].size > nodes[into].size ? (from, into) : (into, from)
+        nodes[small].parent = large
+        nodes[large].size += nodes[small].size
+        nodes[large].root = root
+    }
+
+    func root(of person: PersonID) -> PersonID { place(of: person).map { nodes[$0].root } ?? person }
+
+    /// What is the same for all people of a group; nil for a person without merges.
+    func label(of person: PersonID) -> Int? { place(of: person) }
+}
+
+/// The groups of more than one person that a decision has looked at, by their roots.
+package final class GroupTrace: @unchecked Sendable {
+    // Unchecked: one thread decides.
+    package var groups: Set<PersonID> = []
+    package init() {}
+}

@@ -1,0 +1,476 @@
+/// Who is one with whom, in memory: groups of people, and the merges that made them.
+///
+/// Merges in force never form a ring, so taking one back splits its group in two. The root of a group is the person that the
+/// last of its merges was made into; a person without merges is its own root. Each person knows its group by one step, and
+/// of two groups that become one the smaller is relabelled: joining costs the smaller one.
+///
+/// What a batch changes lies over what is committed, and the batch alone sees it until it is committed. The first change to
+/// a group puts a ``Pending`` group over it, which points at what it is made of; so a change in a batch costs nothing that
+/// grows with the group, and no question is answered by walking. An undo lists the two sides, which costs what the
+/// group has; it is prepared when the undo is decided, so that showing it to everybody only writes it down.
+final class GroupIndex: @unchecked Sendable {
+    /// A person that is one with others, or once was: 16 bytes, and a share of a table.
+    private struct Node: BitwiseCopyable {
+        let person: Int64
+        var group: UInt32
+        /// The next person in the ring of the group's members.
+        var next: UInt32
+    }
+
+    /// A group: 16 bytes.
+    private struct Record: BitwiseCopyable {
+        var root: UInt32
+        var size: UInt32 = 1
+        var firstMerge = GroupIndex.none
+        var lastMerge = GroupIndex.none
+    }
+
+    private struct MergeRecord: BitwiseCopyable {
+        let id: Int64
+        let from: UInt32
+        let into: UInt32
+        /// The group's next merge, in no order.
+        var next = GroupIndex.none
+        let rule: Merge.Rule
+    }
+
+    private static let none = UInt32.max
+
+    private let nodes = Column<Node>()
+    private let nodesByPerson = SlotTable()
+    private let groups = Column<Record>()
+    private let merges = Column<MergeRecord>()
+    private let mergesByID = SlotTable()
+    /// Records that nothing stands in any more.
+    private var freeGroups: [UInt32] = []
+    private var freeMerges: [UInt32] = []
+
+    // What the batch has changed.
+    private var pendingByPerson: [PersonID: Pending] = [:]
+    private var pendingByGroup: [UInt32: Pending] = [:]
+    private var pendingMerges: [MergeID: Merge] = [:]
+    /// What large groups have, by group: a small group is counted by its members.
+    private var totals: [UInt32: GroupTotals] = [:]
+    /// What one person has, as it is committed, and as the batch sees it. The index of people sets these.
+    var ownTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
+    var pendingOwnTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
+    /// The merges that the batch takes back, with what that leaves.
+    private var pendingUndos: [MergeID: (from: ListedGroup, into: ListedGroup)] = [:]
+
+    var count: Int { mergesByID.count }
+
+    // MARK: - What is committed
+
+    func merge(_ id: MergeID) -> Merge? { place(of: id).map(merge(at:)) }
+
+    /// The group of a person.
+    @inline(__always)
+    func group(of person: PersonID) -> Group {
+        if mergesByID.count == 0 { return Group(alone: person) }
+        guard let place = place(of: person) else { return Group(alone: person) }
+        let group = groups[nodes[place].group]
+        if group.size == 1 { return Group(alone: person) }
+        return Group(root: self.person(at: group.root), count: Int(group.size), .committed(self))
+    }
+
+    func members(of person: PersonID) -> [PersonID] {
+        guard let place = place(of: person) else { return [person] }
+        return membersInRing(of: place).sorted()
+    }
+
+    private func membersInRing(of place: UInt32) -> [PersonID] {
+        var members: [PersonID] = []
+        members.reserveCapacity(Int(groups[nodes[place].group].size))
+        forEachMember(of: place) { members.append(self.person(at: $0)) }
+        return members
+    }
+
+    func merges(of person: PersonID) -> [Merge] {
+        guard let place = place(of: person) else { return [] }
+        return mergesInChain(of: nodes[place].group).sorted { $0.id < $1.id }
+    }
+
+    private func mergesInChain(of group: UInt32) -> [Merge] {
+        var found: [Merge] = []
+        var place = groups[group].firstMerge
+        while place != GroupIndex.none {
+            found.append(merge(at: place))
+            place = merges[place].next
+        }
+        return found
+    }
+
+    private func place(of person: PersonID) -> UInt32? {
+        nodesByPerson.find(SlotTable.spread(person.rawValue)) { nodes[$0].person == person.rawValue }
+    }
+
+    private func place(of merge: MergeID) -> UInt32? {
+        mergesByID.find(SlotTable.spread(merge.rawValue)) { merges[$0].id == merge.rawValue }
+    }
+
+    private func person(at place: UInt32) -> PersonID { PersonID(rawValue: nodes[place].person) }
+
+    private func merge(at place: UInt32) -> Merge {
+        let record = merges[place]
+        return Merge(
+            id: MergeID(rawValue: record.id), from: person(at: record.from), into: person(at: record.into),
+            rule: record.rule)
+    }
+
+    private func forEachMember(of place: UInt32, _ body: (UInt32) -> Void) {
+        var member = place
+        repeat {
+            body(member)
+            member = nodes[member].next
+        } while member != place
+    }
+
+    // MARK: - What the batch sees
+
+    /// A group that the batch has changed, over what it is made of.
+    private final class Pending {
+        enum Part {
+            case person(PersonID)
+            /// A member of a committed group.
+            case committed(UInt32)
+            case pending(Pending)
+            case listed(ListedGroup)
+        }
+
+        var root: PersonID
+        var count: Int
+        var parts: [Part]
+        /// The merges that join the parts.
+        var merges: [Merge] = []
+        /// The larger group that this one has become part of.
+        var whole: Pending?
+        /// What all have, once somebody has asked.
+        var totals: GroupTotals?
+
+        init(root: PersonID, count: Int, _ part: Part) {
+            self.root = root
+            self.count = count
+            parts = [part]
+        }
+    }
+
+    private var hasPending: Bool { !pendingByPerson.isEmpty || !pendingByGroup.isEmpty }
+
+    func pendingMerge(_ id: MergeID) -> Merge? {
+        pendingUndos[id] == nil ? merge(id) ?? pendingMerges[id] : nil
+    }
+
+    /// The group of a person, as the batch sees it.
+    @inline(__always)
+    func pendingGroup(of person: PersonID) -> Group {
+        guard hasPending, let pending = pending(of: person) else { return group(of: person) }
+        return pending.count == 1
+            ? Group(alone: person) : Group(root: pending.root, count: pending.count, .pending(self))
+    }
+
+    /// The group that the batch has put over that of a person; nil where it has changed nothing there.
+    private func pending(of person: PersonID) -> Pending? {
+        var found = pendingByPerson[person]
+        if found == nil, let place = place(of: person) { found = pendingByGroup[nodes[place].group] }
+        // The smaller always joins the larger, so the way up is short.
+        while let whole = found?.whole { found = whole }
+        return found
+    }
+
+    private func pendingOrNew(of person: PersonID) -> Pending {
+        if let known = pending(of: person) { return known }
+        guard let place = place(of: person) else {
+            let new = Pending(root: person, count: 1, .person(person))
+            pendingByPerson[person] = new
+            return new
+        }
+        let label = nodes[place].group
+        let new = Pending(
+            root: self.person(at: groups[label].root), count: Int(groups[label].size), .committed(place))
+        new.totals = totals[label]
+        pendingByGroup[label] = new
+        return new
+    }
+
+    func pendingMembers(of person: PersonID) -> [PersonID] {
+        guard let pending = pending(of: person) else { return members(of: person) }
+        var found: [PersonID] = []
+        found.reserveCapacity(pending.count)
+        forEachPart(of: pending) { part, _ in
+            switch part {
+            case .person(let person): found.append(person)
+            case .committed(let place): found += membersInRing(of: place)
+            case .listed(let group): found += group.members
+            case .pending: break
+            }
+        }
+        return found.sorted()
+    }
+
+    func pendingMerges(of person: PersonID) -> [Merge] {
+        guard let pending = pending(of: person) else { return merges(of: person) }
+        var found = pending.merges
+        forEachPart(of: pending) { part, joining in
+            switch part {
+            case .person: break
+            case .committed(let place): found += mergesInChain(of: nodes[place].group)
+            case .listed(let group): found += group.merges
+            case .pending: found += joining
+            }
+        }
+        return found.sorted { $0.id < $1.id }
+    }
+
+    /// Goes through all parts of a group, those of its parts too; with a pending one come the merges that join its parts.
+    private func forEachPart(of pending: Pending, _ body: (Pending.Part, [Merge]) -> Void) {
+        for part in pending.parts {
+            if case .pending(let inner) = part {
+                body(part, inner.merges)
+                forEachPart(of: inner, body)
+            } else {
+                body(part, [])
+            }
+        }
+    }
+
+    func apply(_ merge: Merge) {
+        let (from, into) = (pendingOrNew(of: merge.from), pendingOrNew(of: merge.into))
+        precondition(from !== into, "Two people were merged who are one.")
+        pendingMerges[merge.id] = merge
+        let root = into.root
+        let (large, small) = from.count > into.count ? (from, into) : (into, from)
+        if large.totals != nil || small.totals != nil {
+            // A group that is not counted yet has few people.
+            var joined = totals(of: large)
+            joined.add(totals(of: small))
+            large.totals = joined
+        }
+        small.whole = large
+        large.parts.append(.pending(small))
+        large.merges.append(merge)
+        large.count += small.count
+        large.root = root
+    }
+
+    func applyUndo(_ id: MergeID) {
+        guard let merge = pendingMerge(id) else { preconditionFailure("A merge was undone that does not exist.") }
+        let whole = ListedGroup(
+            members: pendingMembers(of: merge.from), merges: pendingMerges(of: merge.from),
+            root: pendingGroup(of: merge.from).root)
+        let sides = whole.split(by: merge)
+        pendingUndos[id] = sides
+        for side in [sides.from, sides.into] {
+            let pending = Pending(root: side.root, count: side.members.count, .listed(side))
+            for member in side.members { pendingByPerson[member] = pending }
+        }
+    }
+
+    // MARK: - What groups have
+
+    /// What the people of a group have, as it is committed.
+    func totals(of group: Group) -> GroupTotals {
+        if group.keepsFolds, let place = place(of: group.root), let counted = totals[nodes[place].group] {
+            return counted
+        }
+        return sum(group.members, ownTotals)
+    }
+
+    private func sum(_ members: [PersonID], _ own: (PersonID) -> GroupTotals) -> GroupTotals {
+        members.reduce(into: GroupTotals()) { $0.add(own($1)) }
+    }
+
+    /// What the people of a group have, as the batch sees it.
+    func pendingTotals(of group: Group) -> GroupTotals {
+        guard group.keepsFolds else { return sum(group.members, pendingOwnTotals) }
+        guard let pending = pending(of: group.root) else { return totals(of: group) }
+        return totals(of: pending)
+    }
+
+    /// What a group has that the batch has changed. Large groups are counted from the beginning; the others when it is asked.
+    private func totals(of pending: Pending) -> GroupTotals {
+        if let known = pending.totals { return known }
+        var found = GroupTotals()
+        for part in pending.parts {
+            switch part {
+            case .person(let person): found.add(pendingOwnTotals(person))
+            case .committed(let place): found.add(sum(membersInRing(of: place), pendingOwnTotals))
+            case .listed(let group): found.add(sum(group.members, pendingOwnTotals))
+            case .pending(let inner): found.add(totals(of: inner))
+            }
+        }
+        pending.totals = found
+        return found
+    }
+
+    /// Counts a row that the batch has added.
+    func count(_ kind: RowKind, of person: PersonID) { count(of: person) { $0.rows[kind, default: 0] += 1 } }
+
+    /// Counts an identity that the batch has linked, or whose link it has ended.
+    func count(_ type: IdentityType, _ change: Int, of person: PersonID) {
+        count(of: person) { $0.identities[type, default: 0] += change }
+    }
+
+    @inline(__always)
+    private func count(of person: PersonID, _ change: (inout GroupTotals) -> Void) {
+        // Mostly nobody is one with anybody whom it concerns.
+        if totals.isEmpty, !hasPending { return }
+        var counted = pending(of: person)
+        if counted == nil, let place = place(of: person), totals[nodes[place].group] != nil {
+            counted = pendingOrNew(of: person)
+        }
+        if var totals = counted?.totals {
+            change(&totals)
+            counted?.totals = totals
+        }
+    }
+
+    /// Counts what the large groups have that the batch has changed, so that showing them to everybody takes no time.
+    func prepareCommit() {
+        for pending in pendingTops where pending.count >= Group.membersWithFolds { _ = totals(of: pending) }
+    }
+
+    private var pendingTops: [Pending] {
+        var tops: [ObjectIdentifier: Pending] = [:]
+        for var pending in Array(pendingByPerson.values) + Array(pendingByGroup.values) {
+            while let whole = pending.whole { pending = whole }
+            tops[ObjectIdentifier(pending)] = pending
+        }
+        return Array(tops.values)
+    }
+
+    /// Counts rows that a person has more or fewer of, as everybody sees it.
+    func commitCount(_ kind: RowKind, _ change: Int, of person: PersonID) {
+        if totals.isEmpty { return }
+        guard let place = place(of: person) else { return }
+        totals[nodes[place].group]?.rows[kind, default: 0] += change
+    }
+
+    /// Counts what all large groups have.
+    func countAll() {
+        for place in 0..<nodes.count {
+            let label = nodes[place].group
+            guard groups[label].root == place, Int(groups[label].size) >= Group.membersWithFolds else { continue }
+            totals[label] = sum(membersInRing(of: place), ownTotals)
+        }
+    }
+
+    /// Forgets what lies over what is committed: because that is it now, or because it will not be.
+    func forgetPending() {
+        guard hasPending else { return }
+        pendingByPerson.removeAll(keepingCapacity: true)
+        pendingByGroup.removeAll(keepingCapacity: true)
+        pendingMerges.removeAll(keepingCapacity: true)
+        pendingUndos.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: - Committing
+
+    /// Shows everybody what the batch has changed, which comes in the order in which it did.
+    func commit(_ changes: some Sequence<Change>) {
+        for change in changes {
+            switch change {
+            case .merged(let merge): load(merge)
+            case .mergeUndone(let merge): commitUndo(merge.id)
+            default: break
+            }
+        }
+    }
+
+    /// Shows everybody how much the groups have that the batch has changed, and forgets what lay over what is committed.
+    func settle() {
+        guard hasPending else { return }
+        for pending in pendingTops {
+            guard let place = place(of: pending.root) else { continue }
+            totals[nodes[place].group] = pending.count < Group.membersWithFolds ? nil : totals(of: pending)
+        }
+        forgetPending()
+    }
+
+    /// Adds a merge that is in force.
+    func load(_ merge: Merge) {
+        let (from, into) = (node(of: merge.from), node(of: merge.into))
+        let record = MergeRecord(id: merge.id.rawValue, from: from, into: into, rule: merge.rule)
+        let place: UInt32
+        if let free = freeMerges.popLast() {
+            place = free
+            merges[place] = record
+        } else {
+            place = merges.append(record)
+        }
+        mergesByID.insert(SlotTable.spread(merge.id.rawValue), place)
+        let (fromGroup, intoGroup) = (nodes[from].group, nodes[into].group)
+        let root = groups[intoGroup].root
+        let (large, small) =
+            groups[fromGroup].size > groups[intoGroup].size ? (fromGroup, intoGroup) : (intoGroup, fromGroup)
+        if large != small {
+            let (inLarge, inSmall) = large == fromGroup ? (from, into) : (into, from)
+            forEachMember(of: inSmall) { nodes[$0].group = large }
+            // Two rings become one when a member of each changes the member that comes next.
+            (nodes[inLarge].next, nodes[inSmall].next) = (nodes[inSmall].next, nodes[inLarge].next)
+            groups[large].size += groups[small].size
+            chain(groups[small].firstMerge, upTo: groups[small].lastMerge, to: large)
+            freeGroups.append(small)
+            totals[small] = nil
+        }
+        groups[large].root = root
+        chain(place, upTo: place, to: large)
+    }
+
+    /// Adds merges, which are chained already, to those of a group.
+    private func chain(_ first: UInt32, upTo last: UInt32, to group: UInt32) {
+        if first == GroupIndex.none { return }
+        if groups[group].firstMerge == GroupIndex.none {
+            groups[group].firstMerge = first
+        } else {
+            merges[groups[group].lastMerge].next = first
+        }
+        groups[group].lastMerge = last
+    }
+
+    func commitUndo(_ id: MergeID) {
+        guard let undone = place(of: id) else { return }
+        let group = nodes[merges[undone].from].group
+        let sides: (from: ListedGroup, into: ListedGroup)
+        if let prepared = pendingUndos[id] {
+            sides = prepared
+        } else {
+            let merge = merge(at: undone)
+            sides = ListedGroup(
+                members: members(of: merge.from), merges: merges(of: merge.from), root: merge.into
+            ).split(by: merge)
+        }
+        mergesByID.remove(SlotTable.spread(id.rawValue), undone)
+        freeMerges.append(undone)
+        write(sides.from, in: group)
+        write(sides.into, in: newGroup())
+    }
+
+    /// Writes down who is in a group.
+    private func write(_ listed: ListedGroup, in group: UInt32) {
+        let places = listed.members.map { node(of: $0) }
+        for (index, place) in places.enumerated() {
+            nodes[place].group = group
+            nodes[place].next = places[index + 1 == places.count ? 0 : index + 1]
+        }
+        groups[group] = Record(root: node(of: listed.root), size: UInt32(places.count))
+        for merge in listed.merges {
+            guard let place = place(of: merge.id) else {
+                preconditionFailure("A group has a merge that does not exist.")
+            }
+            merges[place].next = GroupIndex.none
+            chain(place, upTo: place, to: group)
+        }
+    }
+
+    private func node(of person: PersonID) -> UInt32 {
+        if let place = place(of: person) { return place }
+        let place = nodes.append(Node(person: person.rawValue, group: newGroup(), next: nodes.count))
+        groups[nodes[place].group] = Record(root: place)
+        nodesByPerson.insert(SlotTable.spread(person.rawValue), place)
+        return place
+    }
+
+    private func newGroup() -> UInt32 {
+        freeGroups.popLast() ?? groups.append(Record(root: GroupIndex.none))
+    }
+}

@@ -1,0 +1,129 @@
+import Domain
+import StoreSQLite
+import TestKit
+import Testing
+
+/// What a call costs, in steps: it depends on what the call names, and never on how large a group is.
+@Suite("The work of calls")
+struct WorkTests {
+    /// As many people as are one with the user, beside it.
+    private static let sizes = [1, 20, 100, 2_000]
+
+    @Test("a call of a user costs the same, however many anonymous ids the user has claimed")
+    func groups() throws {
+        var steps: [String: [Int]] = [:]
+        for size in WorkTests.sizes {
+            let fixture = try StoreFixture(.sqlite)
+            let hash = fixture.store.hash
+            func anonymous(_ number: Int) -> Identity {
+                Identity(.claimAnonymousID, "owl_anon_\(number)", in: World.project, hash: hash)
+            }
+            let user = Identity(.claimUserID, "ada", in: World.project, hash: hash)
+            func row(_ number: Int) -> Row { Row(.event, at: Instant(milliseconds: 1), body: Array("{}".utf8)) }
+            func part(_ user: Identity) -> Collect.Part {
+                Collect.Part(user: user, rows: [row(1)], sighting: AppUser.Sighting(app: AppID(rawValue: 1)))
+            }
+            for start in stride(from: 0, to: size, by: 250) {
+                let numbers = start..<min(start + 250, size)
+                _ = fixture.process([.collect(Collect(numbers.map { part(anonymous($0)) }))])
+                _ = fixture.process(numbers.map { .claim(Claim(anonymous: anonymous($0), user: user)) })
+            }
+            _ = fixture.process([.setProperties(SetProperties(user: user, values: [("plan", "pro")]))])
+            _ = fixture.process([.collect(Collect([part(anonymous(-1))]))])
+            let stranger = Identity(.claimUserID, "eve", in: World.project, hash: hash)
+            let acts: [(String, Command)] = [
+                ("claim", .claim(Claim(anonymous: anonymous(-1), user: user))),
+                ("refused claim", .claim(Claim(anonymous: anonymous(0), user: stranger))),
+                ("repeated claim", .claim(Claim(anonymous: anonymous(0), user: user))),
+                ("properties", .setProperties(SetProperties(user: user, values: [("plan", "free")]))),
+                ("properties of an id", .setProperties(SetProperties(user: anonymous(0), values: [("a", "b")]))),
+                ("ingest", .collect(Collect([part(user), part(anonymous(0))]))),
+            ]
+            for (name, command) in acts { steps[name, default: []].append(try count(command, in: fixture)) }
+        }
+        for (name, counts) in steps.sorted(by: { $0.key < $1.key }) {
+            // A small group is made from its members; from where folds are kept on nothing grows.
+            #expect(counts[3] <= counts[1] + 4 && counts[2] <= counts[1] + 4, "\(name): \(counts)")
+            #expect(counts[3] <= 40 * (counts[0] + 4), "\(name): \(counts)")
+        }
+    }
+
+    /// How many steps a decision takes, and what follows from it.
+    private func count(_ command: Command, in fixture: StoreFixture) throws -> Int {
+        let counter = Counter()
+        try fixture.store.decide(Needs()) { workspace in
+            guard let workspace = workspace as? IndexWorkspace else { return }
+            let view = CountingView(base: workspace.view, counter: counter)
+            let stamp = Stamp(at: fixture.clock.now, person: PersonID(rawValue: Int64.max - 100))
+            let decision = try? command.decide(stamp, project: World.project, in: view)
+            _ = KeptFolds.changes(after: decision?.outcome?.changes ?? [], in: World.project, view)
+        }
+        #expect(counter.steps > 0)
+        return counter.steps
+    }
+}
+
+private final class Counter: @unchecked Sendable {
+    // Unchecked: one thread decides.
+    var steps = 0
+}
+
+/// Facts that count what is looked at: each question, each identity and person that is gone through, each hundred bytes of a
+/// document.
+private struct CountingView<Base: View>: OverlayView {
+    let base: Base
+    let counter: Counter
+
+    func forEachHolder(of identity: IdentityKey, _ body: (Base.Person) -> Void) {
+        counter.steps += 1
+        base.forEachHolder(of: identity) { holder in
+            counter.steps += 1
+            body(holder)
+        }
+    }
+
+    func forEachIdentity(of person: Base.Person, _ body: (IdentityType, IdentityKey) -> Bool) {
+        base.forEachIdentity(of: person) { type, key in
+            counter.steps += 1
+            return body(type, key)
+        }
+    }
+
+    func document(_ key: DocumentKey) -> [UInt8]? {
+        let document = base.document(key)
+        counter.steps += 1 + (document?.count ?? 0) / 100
+        return document
+    }
+
+    func group(of person: PersonID) -> Group {
+        counter.steps += 1
+        let group = base.group(of: person)
+        return group.count == 1
+            ? group : Group(root: group.root, count: group.count, CountingGroup(group: group, counter: counter))
+    }
+
+    func totals(of group: Group) -> GroupTotals {
+        counter.steps += 1
+        return base.totals(of: base.group(of: group.root))
+    }
+}
+
+private final class CountingGroup: GroupSource {
+    let group: Group
+    let counter: Counter
+
+    init(group: Group, counter: Counter) {
+        self.group = group
+        self.counter = counter
+    }
+
+    func members(ofGroupWith person: PersonID) -> [PersonID] {
+        counter.steps += group.count
+        return group.members
+    }
+
+    func merges(ofGroupWith person: PersonID) -> [Merge] {
+        counter.steps += group.count
+        return group.merges
+    }
+}
