@@ -10,11 +10,11 @@ struct ListQuery {
     let cursor: Int?
 
     private static let limits = 1...200
-    private static let standardLimit = 50
+    static let standardLimit = 50
 
-    init(_ request: borrowing Request) throws(Rejection) {
+    init(_ request: borrowing Request, standardLimit: Int = ListQuery.standardLimit) throws(Rejection) {
         let query = request.query
-        limit = try ListQuery.number(query?["limit"], "limit", ListQuery.limits, request.id) ?? ListQuery.standardLimit
+        limit = try ListQuery.number(query?["limit"], "limit", ListQuery.limits, request.id) ?? standardLimit
         cursor = try ListQuery.number(query?["cursor"], "cursor", 0...Int.max, request.id)
     }
 

@@ -34,7 +34,7 @@ enum PeopleCalls {
                 return { snapshot throws(StoreFault) in
                     var profiles: [(PersonID, Profile)] = []
                     for person in PersonName.holders(keys, snapshot).sorted().prefix(peopleAtMost) {
-                        if let profile = try Profile(person, in: project, snapshot) {
+                        if let profile = try Profile(person, in: project, snapshot, page: firstPage) {
                             profiles.append((person, profile))
                         }
                     }
@@ -50,17 +50,24 @@ enum PeopleCalls {
             .get, "/onym/v1/people/:id", scope: .admin,
             operation: Operation(
                 id: "person_get", summary: "Shows a person, by an id or by an identity (customerid:42).",
+                description: """
+                    What is known of all members together stands on each page; members, and what each holds, are a page: limit \
+                    (1 to 200, 200 unless said) and the next_cursor of the page before.
+                    """,
                 responses: [.init(.ok, "The person.", schema: profileSchema)]
-                    + Native.problems([.notFound, .conflict])),
+                    + Native.problems([.badRequest, .notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
+                let list = try ListQuery(request, standardLimit: membersPerPage)
+                let page = Profile.Page(
+                    after: list.cursor.map { PersonID(rawValue: Int64($0)) }, limit: list.limit)
                 return { snapshot throws(StoreFault) in
                     switch name.find(in: snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        guard let profile = try Profile(person, in: project, snapshot) else {
+                        guard let profile = try Profile(person, in: project, snapshot, page: page) else {
                             return Native.problem(.refused(.noSuchPerson), id)
                         }
                         return Native.json(.ok) { write(profile, of: person, &$0) }
@@ -132,6 +139,10 @@ enum PeopleCalls {
             }
         })
 
+    /// As many members as a page has.
+    private static let membersPerPage = 200
+    private static let firstPage = Profile.Page(after: nil, limit: membersPerPage)
+
     /// As many people as one answer has.
     private static let peopleAtMost = 200
 
@@ -147,6 +158,12 @@ enum PeopleCalls {
         json.array { json in
             for member in members { json.decimalString(member) }
         }
+        json.key("members_count")
+        json.integer(profile.memberCount)
+        json.key("identities_count")
+        json.integer(profile.identityCount)
+        json.key("next_cursor")
+        json.decimalString(profile.next?.rawValue)
         json.key("merges")
         json.array { json in
             for merge in profile.merges { json.object { write(merge, &$0) } }
@@ -271,6 +288,9 @@ enum PeopleCalls {
     private static let profileSchema = Schema.object([
         .init("id", .string("A 64-bit integer, in digits."), required: true),
         .init("root", .string(), required: true), .init("members", .array(.string()), required: true),
+        .init("members_count", .integer("How many people are one."), required: true),
+        .init("identities_count", .integer("How many identities they hold together."), required: true),
+        .init("next_cursor", .anyOf([.string("The cursor of the next members."), .null]), required: true),
         .init("merges", .array(.object([])), required: true),
         .init("ids", .object([]), required: true),
         .init(

@@ -49,7 +49,38 @@ package struct Group: Sendable {
         }
     }
 
-    package func contains(_ other: Group) -> Bool { root == other.root }
+    /// Some of the members: those after one of them, or the first. Costs what the page has, but where a batch looks. The order is
+    /// that of their ids where all of them fit.
+    package func members(after: PersonID? = nil, limit: Int) -> [PersonID] {
+        if after == nil, count <= limit { return members }
+        return switch source {
+        case .alone: []
+        case .committed(let index): index.members(of: root, after: after, limit: limit)
+        case .pending(let index): ListedGroup.page(index.pendingMembers(of: root), after, limit)
+        case .other(let source): source.members(ofGroupWith: root, after: after, limit: limit)
+        }
+    }
+
+    /// The merges that lead from one member to another, in that order. Costs what lies between them, but where a batch looks.
+    package func path(from start: PersonID, to end: PersonID) -> [Merge] {
+        switch source {
+        case .alone: []
+        case .committed(let index): index.path(from: start, to: end)
+        case .pending(let index): ListedGroup.path(index.pendingMerges(of: root), from: start, to: end)
+        case .other(let source): source.path(from: start, to: end)
+        }
+    }
+
+    /// Some of the merges that hold the group together. Costs what it answers, but where a batch looks.
+    package func merges(limit: Int) -> [Merge] {
+        if count - 1 <= limit { return merges }
+        return switch source {
+        case .alone: []
+        case .committed(let index): index.merges(of: root, limit: limit)
+        case .pending(let index): Array(index.pendingMerges(of: root).prefix(limit))
+        case .other(let source): source.merges(ofGroupWith: root, limit: limit)
+        }
+    }
 
     /// Whether folds over the members are kept (see ``KeptFolds``): those of a small group are made from its members.
     package var keepsFolds: Bool { count >= Group.membersWithFolds }
@@ -62,10 +93,15 @@ package struct Group: Sendable {
 package struct GroupTotals: Equatable, Sendable {
     package var rows: [RowKind: Int] = [:]
     package var identities: [IdentityType: Int] = [:]
+    /// The oldest of them; nil for nobody.
+    package var first: PersonID?
+    package var lastSeen: Instant?
 
     package init() {}
 
     package mutating func add(_ other: GroupTotals) {
+        first = [first, other.first].compactMap(\.self).min()
+        lastSeen = [lastSeen, other.lastSeen].compactMap(\.self).max()
         rows.merge(other.rows, uniquingKeysWith: +)
         identities.merge(other.identities, uniquingKeysWith: +)
     }
@@ -78,6 +114,27 @@ package protocol GroupSource: AnyObject, Sendable {
 
     /// The merges that hold the group of a person together, in the order in which they were made.
     func merges(ofGroupWith person: PersonID) -> [Merge]
+
+    /// Those after a member in an order of its own, or the first.
+    func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID]
+    func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge]
+
+    /// The merges that lead from one person to another of the same group, in that order.
+    func path(from start: PersonID, to end: PersonID) -> [Merge]
+}
+
+extension GroupSource {
+    package func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        ListedGroup.page(members(ofGroupWith: person), after, limit)
+    }
+
+    package func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge] {
+        Array(merges(ofGroupWith: person).prefix(limit))
+    }
+
+    package func path(from start: PersonID, to end: PersonID) -> [Merge] {
+        ListedGroup.path(merges(ofGroupWith: start), from: start, to: end)
+    }
 }
 
 /// A group whose members are listed.
@@ -104,6 +161,37 @@ package final class ListedGroup: GroupSource {
     }
 
     package var group: Group { members.count == 1 ? Group(alone: root) : Group(root: root, count: members.count, self) }
+
+    /// The way from one person to another over merges that form no ring.
+    static func path(_ merges: [Merge], from start: PersonID, to end: PersonID) -> [Merge] {
+        var next: [PersonID: [Merge]] = [:]
+        for merge in merges {
+            next[merge.from, default: []].append(merge)
+            next[merge.into, default: []].append(merge)
+        }
+        var cameBy: [PersonID: Merge] = [:]
+        var (queue, at) = ([start], 0)
+        while at < queue.count, cameBy[end] == nil {
+            let person = queue[at]
+            at += 1
+            for merge in next[person] ?? [] where merge != cameBy[person] {
+                let other = merge.from == person ? merge.into : merge.from
+                cameBy[other] = merge
+                queue.append(other)
+            }
+        }
+        var path: [Merge] = []
+        var person = end
+        while person != start, let merge = cameBy[person] {
+            path.append(merge)
+            person = merge.from == person ? merge.into : merge.from
+        }
+        return path.reversed()
+    }
+
+    static func page(_ members: [PersonID], _ after: PersonID?, _ limit: Int) -> [PersonID] {
+        Array(members.drop { member in after.map { member <= $0 } ?? false }.prefix(limit))
+    }
 
     package func members(ofGroupWith person: PersonID) -> [PersonID] { members }
     package func merges(ofGroupWith person: PersonID) -> [Merge] { merges }

@@ -119,11 +119,28 @@ extension Relation {
         var last: Step? { steps.last }
     }
 
-    /// The shortest way from some people to others over merges and aliases in force.
+    /// The way from some people to others: over the merges of a group, else the shortest over merges and aliases in force.
     private static func path(
         from start: [PersonID], to goal: Set<PersonID>, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Path? {
+        if let same = start.first(where: goal.contains) { return Path(only: same, steps: []) }
+        for person in start {
+            let group = snapshot.group(of: person)
+            guard group.count > 1, let end = goal.sorted().first(where: { snapshot.group(of: $0).root == group.root })
+            else { continue }
+            var place = person
+            var steps: [Step] = []
+            for merge in group.path(from: person, to: end) {
+                let other = merge.from == place ? merge.into : merge.from
+                steps.append(Step(fact: .merge(merge), from: place, to: other))
+                place = other
+            }
+            return Path(only: person, steps: steps)
+        }
         var cameBy: [PersonID: Step] = [:]
+        /// The merges of the groups that were met, by both their people.
+        var merges: [PersonID: [Merge]] = [:]
+        var roots: Set<PersonID> = []
         var seen = Set(start)
         var queue = start
         var next = 0
@@ -139,7 +156,14 @@ extension Relation {
                 }
                 return Path(only: person, steps: steps.reversed())
             }
-            for merge in snapshot.group(of: person).merges where merge.from == person || merge.into == person {
+            let group = snapshot.group(of: person)
+            if group.count > 1, roots.insert(group.root).inserted {
+                for merge in group.merges {
+                    merges[merge.from, default: []].append(merge)
+                    merges[merge.into, default: []].append(merge)
+                }
+            }
+            for merge in merges[person] ?? [] {
                 let other = merge.from == person ? merge.into : merge.from
                 if seen.insert(other).inserted {
                     cameBy[other] = Step(fact: .merge(merge), from: person, to: other)
@@ -188,7 +212,7 @@ extension Relation {
     fileprivate static func looked(_ explained: Explained, _ snapshot: any Snapshot) -> [PersonID] {
         var people: [PersonID] = []
         for person in explained.people.prefix(peopleLookedAt) {
-            for member in snapshot.group(of: person).members.prefix(peopleLookedAt) where !people.contains(member) {
+            for member in snapshot.group(of: person).members(limit: peopleLookedAt) where !people.contains(member) {
                 people.append(member)
             }
         }

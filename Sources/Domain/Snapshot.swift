@@ -132,9 +132,15 @@ extension MergeID {
 /// All that is known about a person, and whoever is one with it.
 package struct Profile: Sendable {
     package let root: PersonID
+    /// Those of a page, or all.
     package let members: [PersonSummary]
+    package let memberCount: Int
+    /// The member after which the next page begins; nil where there is none.
+    package let next: PersonID?
     package let merges: [Merge]
     package let identities: [(holder: PersonID, identity: HeldIdentity)]
+    /// How many all of them hold together.
+    package let identityCount: Int
     /// What is known of them, by the dialect that was told of it.
     package let properties: [(dialect: Dialect, folded: FoldedAttributes)]
     /// What each of the members has.
@@ -144,15 +150,32 @@ package struct Profile: Sendable {
     package let lastSeen: Instant
     package let counts: [RowKind: Int]
 
+    /// A page of members, with what they hold.
+    package struct Page: Sendable {
+        package let after: PersonID?
+        package let limit: Int
+
+        package init(after: PersonID?, limit: Int) {
+            self.after = after
+            self.limit = limit
+        }
+    }
+
     /// Reads it; nil where there is no such person.
+    ///
+    /// - Parameter page: which members are looked at, with what they hold; all of them where nothing is said. What is known of all
+    ///   together is that of all.
     package init?(
-        _ person: PersonID, in project: ProjectID, _ snapshot: any Snapshot
+        _ person: PersonID, in project: ProjectID, _ snapshot: any Snapshot, page: Page? = nil
     ) throws(StoreFault) {
         guard snapshot.person(person, in: project) != nil else { return nil }
         let group = snapshot.group(of: person)
         root = group.root
-        merges = group.merges
-        let members = group.members.compactMap { snapshot.person($0, in: project) }
+        memberCount = group.count
+        merges = page.map { group.merges(limit: $0.limit) } ?? group.merges
+        let ids = page.map { group.members(after: $0.after, limit: $0.limit) } ?? group.members
+        next = page.flatMap { ids.count == $0.limit && ids.count < group.count ? ids.last : nil }
+        let members = ids.compactMap { snapshot.person($0, in: project) }
         self.members = members
         var identities: [(holder: PersonID, identity: HeldIdentity)] = []
         var aliases: [Alias] = []
@@ -172,11 +195,13 @@ package struct Profile: Sendable {
         }
         self.properties = properties
         // Whoever another person was aliased to is as old as that one.
-        let ids = Set(members.map(\.id))
-        let sources = aliases.filter { ids.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
-        firstSeen = (members.map(\.id) + sources).map(\.madeAt).min() ?? person.madeAt
-        lastSeen = members.map(\.lastSeen).max() ?? person.madeAt
-        counts = members.reduce(into: [:]) { $0.merge($1.counts, uniquingKeysWith: +) }
+        let shown = Set(members.map(\.id))
+        let sources = aliases.filter { shown.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
+        let totals = try snapshot.totals(of: group)
+        firstSeen = ([totals.first ?? person] + sources).map(\.madeAt).min() ?? person.madeAt
+        lastSeen = totals.lastSeen ?? person.madeAt
+        counts = totals.rows.filter { $0.value > 0 }
+        identityCount = totals.identities.values.reduce(0, +)
     }
 }
 

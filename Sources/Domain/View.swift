@@ -72,11 +72,13 @@ extension View {
     /// How many rows of each kind and how many identities of each type a person has.
     func ownTotals(of person: PersonID) -> GroupTotals {
         var totals = GroupTotals()
+        totals.first = person
         for kind in RowKind.allCases {
             let count = rowCount(of: person, kind)
             if count > 0 { totals.rows[kind] = count }
         }
         if let place = self.person(person) {
+            totals.lastSeen = lastSeen(of: place)
             forEachIdentity(of: place) { type, _ in
                 totals.identities[type, default: 0] += 1
                 return true

@@ -127,13 +127,20 @@ final class PostgresSnapshot: Snapshot {
     private static let rowTotals = Statement(
         "SELECT kind, sum(count)::bigint FROM row_counts WHERE person = ANY ($1::bigint[]) GROUP BY kind")
 
+    private static let lastSeen = Statement("SELECT max(last_seen) FROM people WHERE id = ANY ($1::bigint[])")
+
     private static let identityTotals = Statement(
         "SELECT type, count(*) FROM links WHERE person = ANY ($1::bigint[]) AND ended_by IS NULL GROUP BY type")
 
     func totals(of group: Group) throws(StoreFault) -> GroupTotals {
         var totals = GroupTotals()
+        let members = group.members
+        totals.first = members.first
         var parameters = Parameters()
-        parameters.add(integers: group.members.map(\.rawValue))
+        parameters.add(integers: members.map(\.rawValue))
+        let seen = try ask(PostgresSnapshot.lastSeen, parameters)
+        let kept = seen.optionalInteger(0, 0).map { Instant(milliseconds: $0) }
+        totals.lastSeen = ([kept] + members.map(sighting)).compactMap(\.self).max()
         let rows = try ask(PostgresSnapshot.rowTotals, parameters)
         for row in 0..<rows.count {
             guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 0))) else { continue }

@@ -151,6 +151,18 @@ final class LockedGroups: GroupSource {
     }
 
     func merges(ofGroupWith person: PersonID) -> [Merge] { lock.read { index.committed.group(of: person).merges } }
+
+    func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        lock.read { index.committed.group(of: person).members(after: after, limit: limit) }
+    }
+
+    func path(from start: PersonID, to end: PersonID) -> [Merge] {
+        lock.read { index.committed.group(of: start).path(from: start, to: end) }
+    }
+
+    func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge] {
+        lock.read { index.committed.group(of: person).merges(limit: limit) }
+    }
 }
 
 /// A connection that only reads, with its statements.

@@ -244,6 +244,17 @@ struct PeopleIndexTests {
             #expect(found.count == expected.members.count)
             #expect(found.root == expected.root)
             #expect(found.merges == expected.merges)
+            if let other = expected.members.last(where: { $0 != person }) {
+                let path = ListedGroup(of: person, merges).path(from: person, to: other)
+                #expect(!path.isEmpty && found.path(from: person, to: other) == path)
+            }
+            var (paged, last): ([PersonID], PersonID?) = ([], nil)
+            repeat {
+                let page = found.members(after: last, limit: 2)
+                paged += page
+                last = page.count == 2 && paged.count < found.count ? page.last : nil
+            } while last != nil
+            #expect(Set(paged) == Set(expected.members) && paged.count == expected.members.count)
         }
     }
 

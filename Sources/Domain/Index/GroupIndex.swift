@@ -9,12 +9,15 @@
 /// grows with the group, and no question is answered by walking. An undo lists the two sides, which costs what the
 /// group has; it is prepared when the undo is decided, so that showing it to everybody only writes it down.
 final class GroupIndex: @unchecked Sendable {
-    /// A person that is one with others, or once was: 16 bytes, and a share of a table.
+    /// A person that is one with others, or once was: 20 bytes, and a share of a table.
     private struct Node: BitwiseCopyable {
         let person: Int64
         var group: UInt32
         /// The next person in the ring of the group's members.
         var next: UInt32
+        /// The merge that leads from this person towards the one that the group's merges hang from: as merges form no ring, they
+        /// are a tree.
+        var up = GroupIndex.none
     }
 
     /// A group: 16 bytes.
@@ -76,6 +79,76 @@ final class GroupIndex: @unchecked Sendable {
     func members(of person: PersonID) -> [PersonID] {
         guard let place = place(of: person) else { return [person] }
         return membersInRing(of: place).sorted()
+    }
+
+    /// Some members in the order of the ring, which begins with the root.
+    func members(of person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
+        guard let own = place(of: person) else { return after == nil ? [person] : [] }
+        let first = groups[nodes[own].group].root
+        var next = first
+        if let after {
+            guard let place = place(of: after), nodes[place].group == nodes[own].group else { return [] }
+            next = nodes[place].next
+            if next == first { return [] }
+        }
+        var page: [PersonID] = []
+        repeat {
+            page.append(self.person(at: next))
+            next = nodes[next].next
+        } while page.count < limit && next != first
+        return page
+    }
+
+    /// Some merges of a group, in no order.
+    func merges(of person: PersonID, limit: Int) -> [Merge] {
+        guard let own = place(of: person) else { return [] }
+        var page: [Merge] = []
+        var next = groups[nodes[own].group].firstMerge
+        while next != GroupIndex.none, page.count < limit {
+            page.append(merge(at: next))
+            next = merges[next].next
+        }
+        return page
+    }
+
+    /// The merges that lead from one person of a group to another, in that order.
+    func path(from start: PersonID, to end: PersonID) -> [Merge] {
+        guard let first = place(of: start), let last = place(of: end) else { return [] }
+        func climb(_ from: UInt32) -> [(person: UInt32, merge: UInt32)] {
+            var steps: [(person: UInt32, merge: UInt32)] = []
+            var person = from
+            while nodes[person].up != GroupIndex.none {
+                steps.append((person, nodes[person].up))
+                person = above(person)
+            }
+            steps.append((person, GroupIndex.none))
+            return steps
+        }
+        var (one, other) = (climb(first), climb(last))
+        // What both have in common at the top is no part of the way.
+        while one.count > 1, other.count > 1, one[one.count - 2].person == other[other.count - 2].person {
+            one.removeLast()
+            other.removeLast()
+        }
+        return (one.dropLast().map(\.merge) + other.dropLast().reversed().map(\.merge)).map(merge(at:))
+    }
+
+    /// The person that a person's merge leads up to.
+    private func above(_ person: UInt32) -> UInt32 {
+        let record = merges[nodes[person].up]
+        return record.from == person ? record.into : record.from
+    }
+
+    /// Has the tree that a person is in hang from that person.
+    private func hang(from person: UInt32) {
+        var (below, lead) = (person, GroupIndex.none)
+        while true {
+            let next = nodes[below].up
+            let upper = next == GroupIndex.none ? below : above(below)
+            nodes[below].up = lead
+            if next == GroupIndex.none { return }
+            (below, lead) = (upper, next)
+        }
     }
 
     private func membersInRing(of place: UInt32) -> [PersonID] {
@@ -345,6 +418,15 @@ final class GroupIndex: @unchecked Sendable {
         totals[nodes[place].group]?.rows[kind, default: 0] += change
     }
 
+    /// Notes when a person was seen, as everybody sees it.
+    func see(_ person: PersonID, at moment: Instant) {
+        if totals.isEmpty { return }
+        guard let place = place(of: person), let seen = totals[nodes[place].group]?.lastSeen, seen < moment else {
+            return
+        }
+        totals[nodes[place].group]?.lastSeen = moment
+    }
+
     /// Counts what all large groups have.
     func countAll() {
         for place in 0..<nodes.count {
@@ -405,6 +487,8 @@ final class GroupIndex: @unchecked Sendable {
         if large != small {
             let (inLarge, inSmall) = large == fromGroup ? (from, into) : (into, from)
             forEachMember(of: inSmall) { nodes[$0].group = large }
+            hang(from: inSmall)
+            nodes[inSmall].up = place
             // Two rings become one when a member of each changes the member that comes next.
             (nodes[inLarge].next, nodes[inSmall].next) = (nodes[inSmall].next, nodes[inLarge].next)
             groups[large].size += groups[small].size
@@ -438,6 +522,9 @@ final class GroupIndex: @unchecked Sendable {
             sides = ListedGroup(
                 members: members(of: merge.from), merges: merges(of: merge.from), root: merge.into
             ).split(by: merge)
+        }
+        for end in [merges[undone].from, merges[undone].into] where nodes[end].up == undone {
+            nodes[end].up = GroupIndex.none
         }
         mergesByID.remove(SlotTable.spread(id.rawValue), undone)
         freeMerges.append(undone)

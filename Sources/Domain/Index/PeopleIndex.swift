@@ -365,6 +365,7 @@ package final class PeopleIndex: @unchecked Sendable {
     package func see(_ id: PersonID, at moment: Instant) {
         guard let place = place(of: id), people[place.rawValue].lastSeen < moment.milliseconds else { return }
         people[place.rawValue].lastSeen = moment.milliseconds
+        groups.see(id, at: moment)
     }
 
     private func add(_ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence) {
