@@ -218,6 +218,8 @@ let package = Package(
                 "example-linking", "onym", "sdk-host",
             ],
             exclude: ["Clients"], swiftSettings: testSettings),
+        // What developers run, `Tools/...`.
+        .testTarget(name: "ToolsTests", dependencies: ["TestKit"], swiftSettings: testSettings),
         .target(
             name: "ClientKit", dependencies: ["Onym", "TestKit"], path: "Tests/ClientKit", swiftSettings: testSettings),
         // An app of the SDK that tests kill.
