@@ -7,6 +7,8 @@
 .PHONY: run build test check set-up lint imports test-release test-threads fuzz smoke soak bench format clean docs surface
 
 RELEASE = .build/release
+# A target imports what it declares, and nothing else.
+BUILD_TESTS = swift build --build-tests --explicit-target-dependency-import-check error
 DATA ?= data
 LISTEN ?= 127.0.0.1:8080
 SOAK ?= 20
@@ -20,9 +22,8 @@ build:
 
 test:
 	@Tools/setup tests
-	swift build --build-tests
-	ONYM_POOLER=1 ONYM_STORES=postgres Tools/run-tests --filter StoreContractTests
-	Tools/run-tests
+	$(BUILD_TESTS)
+	Tools/run-tests --pooled StoreContractTests
 
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:
@@ -36,10 +37,9 @@ set-up:
 lint:
 	swift format lint --strict --recursive Sources Tests Examples Package.swift
 
-# A target imports what it declares, and nothing else.
 imports:
 	@Tools/setup tests
-	swift build --build-tests --explicit-target-dependency-import-check error
+	$(BUILD_TESTS)
 
 # The dialects are run over PostgreSQL once, by `make test`.
 test-release:

@@ -11,7 +11,7 @@ struct StepsTests {
 
     init() throws {
         program = folder.path + "/step"
-        try write(
+        try folder.write(
             "step",
             """
             #!/bin/bash
@@ -31,12 +31,6 @@ struct StepsTests {
                 tests) exec "\(ToolsFolder.path)/run-tests" ;;
             esac
             """)
-    }
-
-    private func write(_ name: String, _ text: String) throws {
-        let path = folder.path + "/" + name
-        try Data(text.utf8).write(to: URL(filePath: path))
-        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
     }
 
     private func run(_ words: String..., environment: [String: String]? = nil) throws -> (code: Int32, lines: [String])
@@ -120,22 +114,19 @@ struct StepsTests {
 
     @Test("names the test that hung")
     func namesTest() throws {
-        try write(
-            "swift",
+        let tests = try FakeTests(
             """
-            #!/bin/bash
             echo '◇ Test "ends" started.'
             echo '◇ Test "waits for ever" started.'
             echo '✔ Test "ends" passed after 0.001 seconds.'
             exec sleep 600
             """)
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-        let (code, lines) = try run("3m", "tests=1s", environment: ["PATH": "\(folder.path):\(path)"])
+        let (code, lines) = try run("3m", "tests=3s", environment: tests.environment)
         #expect(code == 124)
         #expect(
             lines.suffix(3) == [
-                "run-tests: these had begun, and had not ended:", "\"waits for ever\"",
-                "steps: tests has not ended within its limit of 0:01.",
+                "run-tests: of FirstTests these had begun, and had not ended:", "\"waits for ever\"",
+                "steps: tests has not ended within its limit of 0:03.",
             ])
     }
 
@@ -149,10 +140,4 @@ struct StepsTests {
         #expect(result.code == 2)
         #expect(result.errors.hasPrefix("steps: "))
     }
-}
-
-/// Where the programs for developers are.
-enum ToolsFolder {
-    static let path = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../Tools").standardizedFileURL.path()
 }
