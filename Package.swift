@@ -15,13 +15,18 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
+/// A release run of the tests looks for what the optimizer does to the sources. The tests themselves are not optimized: that took
+/// longer than to run them.
+let plainTests = SwiftSetting.unsafeFlags(["-Onone"], .when(configuration: .release))
+
 /// Tests handle C only to compare with it, and look at what their kit has put together: there, marking what is unsafe and
 /// importing what a kit has imported protects nothing.
-let testSettings: [SwiftSetting] = [
+let benchSettings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
+let testSettings = benchSettings + [plainTests]
 
 /// A Swift target and the targets it may import.
 func ring(_ name: String, _ imports: [Target.Dependency] = [], notes: [String] = []) -> Target {
@@ -54,7 +59,9 @@ func example(_ name: String, _ facade: Target.Dependency) -> Target {
 func facadeTests(_ name: String) -> Target {
     .testTarget(
         name: "\(name)Tests", dependencies: [.target(name: name), "ClientKit", "Onym"],
-        swiftSettings: [.treatAllWarnings(as: .error), .enableUpcomingFeature("InternalImportsByDefault")])
+        swiftSettings: [
+            .treatAllWarnings(as: .error), .enableUpcomingFeature("InternalImportsByDefault"), plainTests,
+        ])
 }
 
 /// The tests of one target, which mirror its sources.
@@ -93,11 +100,11 @@ let package = Package(
         .executableTarget(
             name: "bench-store",
             dependencies: ["Domain", "Engine", "Postgres", "StorePostgres", "StoreSQLite"], path: "Benchmarks/Store",
-            swiftSettings: testSettings),
+            swiftSettings: benchSettings),
 
         // What the SDK costs an app.
         .executableTarget(
-            name: "bench-sdk", dependencies: ["Onym"], path: "Benchmarks/SDK", swiftSettings: testSettings),
+            name: "bench-sdk", dependencies: ["Onym"], path: "Benchmarks/SDK", swiftSettings: benchSettings),
 
         // The domain imports nothing, not even Foundation: no I/O, no clock, no chance.
         ring("Domain"),
@@ -218,6 +225,8 @@ let package = Package(
                 "example-linking", "onym", "sdk-host",
             ],
             exclude: ["Clients"], swiftSettings: testSettings),
+        // What developers run, `Tools/...`.
+        .testTarget(name: "ToolsTests", dependencies: ["TestKit"], swiftSettings: testSettings),
         .target(
             name: "ClientKit", dependencies: ["Onym", "TestKit"], path: "Tests/ClientKit", swiftSettings: testSettings),
         // An app of the SDK that tests kill.
@@ -272,6 +281,6 @@ if Context.environment["ONYM_FUZZ"] != nil {
         .executableTarget(
             name: "fuzz", dependencies: ["HTTPMessage", "JSON"], path: "Tests/Fuzz",
             exclude: ["messages.dict", "json.dict"],
-            swiftSettings: testSettings + [.unsafeFlags(["-parse-as-library"])])
+            swiftSettings: benchSettings + [.unsafeFlags(["-parse-as-library"])])
     ]
 }

@@ -3,13 +3,14 @@ package import StorePostgres
 import Synchronization
 import Threads
 
-/// A PostgreSQL of its own for the tests of this process, in a temporary folder, reached by a socket in it. It is started when
-/// it is first needed, and ends with this process, however that ends.
+/// A PostgreSQL for tests, in a temporary folder, reached by a socket in it. It ends with this process, however that ends.
 package final class PostgresCluster: Sendable {
-    /// The one that tests share. Nothing of it has to survive.
+    /// The PostgreSQL that tests share. It is started when it is first needed, and nothing of it has to survive. All processes of
+    /// one run of `Tools/run-tests` have the same.
     package static let shared: Result<PostgresCluster, Shell.Failed> = {
         do {
-            return .success(try PostgresCluster())
+            let place = ProcessInfo.processInfo.environment["ONYM_TEST_SHARED"]
+            return .success(try place.map(PostgresCluster.shared(in:)) ?? PostgresCluster())
         } catch {
             return .failure(error as? Shell.Failed ?? Shell.Failed(description: "\(error)"))
         }
@@ -27,6 +28,15 @@ package final class PostgresCluster: Sendable {
         return versions.filter { $0 >= 15 }.min().map { "\(folder)/\($0)/bin" }
     }()
 
+    /// The settings of one that survives a crash.
+    private static let durable = ["shared_buffers=64MB", "autovacuum_naptime=10s"]
+
+    /// The settings of one that nothing has to survive: hundreds of stores are made in it, and nobody waits for its disk.
+    private static let passing = [
+        "shared_buffers=256MB", "autovacuum=off", "fsync=off", "full_page_writes=off", "synchronous_commit=off",
+        "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h", "max_wal_size=8GB",
+    ]
+
     package let folder: String
     private let programs: String
     /// The user that it runs as: PostgreSQL will not run as root.
@@ -35,15 +45,42 @@ package final class PostgresCluster: Sendable {
     /// Whoever holds the other end of this ends PostgreSQL when it is closed, by whatever.
     private let life = Monitor<Pipe?>(nil)
     private let schemas = Atomic(0)
+    /// A pipe that a longer life than this process holds the other end of; nil where this process ends PostgreSQL.
+    private let longerLife: String?
+
+    /// The PostgreSQL of the processes that share a folder. The first one starts it, and the folder's owner ends it.
+    private static func shared(in place: String) throws -> PostgresCluster {
+        let lock = open("\(place)/postgres.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw Shell.Failed(description: "\(place): \(errno)") }
+        defer { close(lock) }
+        let note = "\(place)/postgres"
+        if let folder = try? String(contentsOfFile: note, encoding: .utf8) {
+            return PostgresCluster(runningIn: folder, longerLife: "\(place)/life")
+        }
+        let cluster = try PostgresCluster(longerLife: "\(place)/life")
+        try cluster.folder.write(toFile: note, atomically: true, encoding: .utf8)
+        return cluster
+    }
+
+    /// A PostgreSQL that another process has started.
+    private init(runningIn folder: String, longerLife: String) {
+        self.folder = folder
+        self.longerLife = longerLife
+        (programs, become, options) = (PostgresCluster.programs ?? "", [], [])
+    }
 
     /// - Parameters:
     ///   - isDurable: whether it survives a crash of the machine; slower.
     ///   - primary: of which it is to be the standby, if of any.
-    package init(isDurable: Bool = false, settings: [String] = [], standbyOf primary: PostgresCluster? = nil) throws {
+    package init(
+        isDurable: Bool = false, settings: [String] = [], standbyOf primary: PostgresCluster? = nil,
+        longerLife: String? = nil
+    ) throws {
         guard let programs = PostgresCluster.programs else {
             throw Shell.Failed(description: PostgresCluster.absence ?? "")
         }
         self.programs = programs
+        self.longerLife = longerLife
         // A socket's address has 107 bytes.
         folder = "/tmp/onym-pg-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
@@ -51,9 +88,8 @@ package final class PostgresCluster: Sendable {
         become = Companion.become(Companion.user)
         options =
             [
-                "listen_addresses=''", "unix_socket_directories='\(folder)'", "max_connections=600",
-                "shared_buffers=64MB", "autovacuum_naptime=10s",
-            ] + (isDurable ? [] : ["fsync=off", "full_page_writes=off"]) + settings
+                "listen_addresses=''", "unix_socket_directories='\(folder)'", "max_connections=1000",
+            ] + (isDurable ? PostgresCluster.durable : PostgresCluster.passing) + settings
         let make =
             if let primary {
                 [
@@ -77,7 +113,7 @@ package final class PostgresCluster: Sendable {
         let arguments = options.map { "-c \($0)" }.joined(separator: " ")
         let script = """
             "\(programs)/postgres" -D "\(folder)/data" \(arguments) </dev/null >>"\(folder)/log" 2>&1 & server=$!
-            read -r life && exit
+            read -r life \(longerLife.map { "<\"\($0)\"" } ?? "") && exit
             kill -QUIT $server
             for tenth in $(seq 50); do [ -e "\(folder)/data/postmaster.pid" ] && sleep 0.1; done
             rm -rf "\(folder)"
@@ -135,6 +171,7 @@ package final class PostgresCluster: Sendable {
     }
 
     deinit {
+        if longerLife != nil { return }
         let isKilled = life.withLock { life in
             defer { life = nil }
             try? life?.fileHandleForWriting.close()
@@ -148,7 +185,7 @@ package final class PostgresCluster: Sendable {
     /// Where a store is that nobody else has.
     package func newSchema() -> PostgresSettings {
         let number = schemas.wrappingAdd(1, ordering: .relaxed).newValue
-        guard let settings = PostgresSettings(address: address, schema: "test_\(number)") else {
+        guard let settings = PostgresSettings(address: address, schema: "test_\(getpid())_\(number)") else {
             preconditionFailure("That is a name.")
         }
         return settings.patient
