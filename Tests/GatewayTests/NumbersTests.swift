@@ -35,6 +35,17 @@ struct NumbersTests {
         }
     }()
 
+    @Test("a GET is answered the same whatever its Content-Type says, which is of no body")
+    func contentTypes() throws {
+        let scene = try NumberScene(.memory)
+        for route in scene.routes where route.isRead {
+            for type in ["application/json", "text/plain", "nonsense", ""] {
+                let statuses = try [[], [("Content-Type", type)]].map { try scene.status(route, $0) }
+                #expect(statuses[0] == statuses[1], "\(route.name) with \(type)")
+            }
+        }
+    }
+
     @Test("are answered on every route, and never by a fault", arguments: StoreKind.allCases)
     func everyRoute(_ kind: StoreKind) throws {
         let scene = try NumberScene(kind)
@@ -164,6 +175,11 @@ private final class NumberScene {
             return parameter == place ? text : samples[whole] ?? samples[String(part)] ?? "77"
         }
         return "/" + parts.joined(separator: "/")
+    }
+
+    /// What a call is answered with that has some fields besides.
+    func status(_ route: NumberRoute, _ fields: [(String, String)]) throws -> Int {
+        try http.call(route.method, path(route), fields: (keys[route.name] ?? []) + fields).status
     }
 
     /// Makes a call as somebody who may, and looks at its status.
