@@ -197,6 +197,7 @@ package enum Entitlements {
             case .noSuchEntitlement, .grantInThePast: ("request", "invalid_entitlement_data")
             case .badReceipt: ("logical", "purchase_fraud")
             case .storeUnavailable: ("internal", "network_error")
+            case .strategyNotAllowed: ("request", "strategy_not_allowed")
             case .malformedPrice, .unknownCurrency, .malformedStoreData, .sessionMismatch, .tooManyPurchases,
                 .tooManyGrants, .transferOutdated, .undefinedEntitlement, .entitlementInUse, .tooManyDefinitions,
                 .storeIDTaken:

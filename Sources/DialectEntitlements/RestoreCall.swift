@@ -13,7 +13,8 @@ enum RestoreCall {
                 id: "restore_purchases", summary: "Restores purchases: the one call that may transfer them.",
                 description: """
                     Each of transactions is a signed receipt, or an object with one of stripe_store_data, app_store_data, \
-                    play_store_data and paddle_store_data. The strategy is the project's where none is given.
+                    play_store_data and paddle_store_data. The strategy is the project's where none is given; a project key may \
+                    name one only if that gives away no more. Whose a purchase is or was (from, by) is told to secret keys.
                     """,
                 query: Entitlements.sessionQuery + [
                     .init("dry_run", .boolean("Whether to say only what would be."))
@@ -35,10 +36,12 @@ enum RestoreCall {
                     } catch {
                         return Entitlements.refuse(error, to: user)
                     }
+                    let isServer = caller.key?.kind == .entitlementsSecret
                     let checking = Checking(stores: stores, place: StorePlace(caller, tools)) { items in
                         let restore = RestorePurchases(
-                            session, items, strategy: body.strategy, isDryRun: isDryRun, in: caller.world)
-                        return RestoreCall.restore(restore, in: caller.world)
+                            session, items, strategy: body.strategy, isByServer: isServer, isDryRun: isDryRun,
+                            in: caller.world)
+                        return RestoreCall.restore(restore, in: caller.world, tellsOwners: isServer)
                     }
                     return checking.check(body.claims[...], [], tools)
                 }))
@@ -72,16 +75,16 @@ enum RestoreCall {
         }
     }
 
-    private static func restore(_ restore: RestorePurchases, in world: AccessWorld) -> Step {
+    private static func restore(_ restore: RestorePurchases, in world: AccessWorld, tellsOwners: Bool) -> Step {
         .command(DecodedCommand(.access(AccessCommand(.restore(restore), in: world)))) { reply, _, _ in
             guard case .restored(let restored) = Entitlements.access(reply) else {
                 preconditionFailure("Purchases were restored, and something else was answered.")
             }
-            return answer(restored)
+            return answer(restored, tellsOwners: tellsOwners)
         }
     }
 
-    private static func answer(_ restored: Restored) -> Response {
+    private static func answer(_ restored: Restored, tellsOwners: Bool) -> Response {
         Entitlements.object { json in
             json.key("user_id")
             json.string(restored.user)
@@ -95,12 +98,12 @@ enum RestoreCall {
             }
             json.key("transactions")
             json.array { json in
-                for item in restored.items { json.object { write(item, &$0) } }
+                for item in restored.items { json.object { write(item, tellsOwners, &$0) } }
             }
         }
     }
 
-    private static func write(_ item: Restored.Item, _ json: inout JSONWriter) {
+    private static func write(_ item: Restored.Item, _ tellsOwners: Bool, _ json: inout JSONWriter) {
         if let transaction = item.transaction {
             json.key("transaction_id")
             json.string(transaction)
@@ -111,7 +114,8 @@ enum RestoreCall {
         }
         json.key("outcome")
         json.string("\(item.outcome.name)")
-        guard item.outcome == .moved || item.outcome == .kept else { return }
+        // Whose else it is, is nothing to the apps: a project key is in everybody's hands.
+        guard tellsOwners, item.outcome == .moved || item.outcome == .kept else { return }
         json.key(item.outcome == .moved ? "from" : "by")
         json.array { json in
             for name in item.names { json.string(name) }

@@ -98,7 +98,8 @@ enum IdentityCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let (list, project, id) = (try ListQuery(request), caller.project, request.id)
-                    guard tools.directory.strategy(of: project).guards.joinsSameUserIDs else {
+                    let strategy = tools.directory.strategy(of: project)
+                    guard strategy.guards.joinsSameUserIDs else {
                         throw Rejection(
                             Native.problem(
                                 .conflict, code: "same_user_id_off",
@@ -106,7 +107,8 @@ enum IdentityCalls {
                     }
                     return .read { snapshot throws(StoreFault) in
                         let part = try SameUserIDPart(
-                            in: project, before: list.cursor.map(Int64.init), limit: list.limit, snapshot)
+                            except: strategy.blockedValues, in: project, before: list.cursor.map(Int64.init),
+                            limit: list.limit, snapshot)
                         return .command(DecodedCommand(.joinSameUserIDs(JoinSameUserIDs(part.pairs)))) { reply, _, _ in
                             guard case .joined(let count) = reply else {
                                 preconditionFailure("People were to be joined, and something else was answered.")

@@ -101,10 +101,11 @@ enum WebhookCalls {
         let text = try value.string(at: "url")
         let rest = ["https://", "http://"].first { text.hasPrefix($0) }.map { text.dropFirst($0.count) } ?? ""
         guard Webhook.urlBytes.contains(text.utf8.count), let first = rest.utf8.first, first != UInt8(ascii: "/"),
-            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), !rest.prefix(while: { $0 != "/" }).contains("@")
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), !rest.prefix(while: { $0 != "/" }).contains("@"),
+            WebAddress.isWhole(text)
         else {
             throw JSONFault(
-                .wrong("must be an address that begins with https:// or http://, without a user"), at: "url")
+                .wrong("must be a whole address that begins with https:// or http://, without a user"), at: "url")
         }
         return text
     }

@@ -15,10 +15,13 @@ package struct SameUserID: Sendable {
 
     package let names: [IdentityKey: Name]
 
-    /// Makes the names of what a call names.
-    package init(_ identities: [Identity], in project: ProjectID, hash: KeyedHash) {
+    /// Makes the names of what a call names, but for blocked values: strangers have those in common.
+    package init(
+        _ identities: [Identity], except blocked: BlockedValues, in project: ProjectID, hash: KeyedHash
+    ) {
         var names: [IdentityKey: Name] = [:]
-        for identity in identities where SameUserID.types.contains(identity.type) {
+        for identity in identities
+        where SameUserID.types.contains(identity.type) && !blocked.contains(identity.value) {
             let others = SameUserID.types.filter { $0 != identity.type }
                 .map { IdentityKey($0, identity.value.utf8.span, in: project, hash: hash) }
             names[identity.key] = Name(type: identity.type, key: identity.key, others: others)
@@ -162,14 +165,14 @@ package struct SameUserIDPart: Sendable {
     /// Where to go on; nil at the end.
     package let next: Int64?
 
-    /// Looks at the user ids that were linked before one of them, the last first.
+    /// Looks at the user ids that were linked before one of them, the last first; blocked values join nobody.
     package init(
-        in project: ProjectID, before: Int64?, limit: Int, _ snapshot: any Snapshot
+        except blocked: BlockedValues, in project: ProjectID, before: Int64?, limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         let links = try snapshot.holders(
             of: IdentityTypeSet(SameUserID.types), in: project, before: before, limit: limit)
         var pairs: [JoinSameUserIDs.Pair] = []
-        for link in links {
+        for link in links where !blocked.contains(link.value) {
             for type in SameUserID.types where type != link.type {
                 let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
                 for holder in snapshot.holders(of: key) where !snapshot.areOne(holder, link.person) {

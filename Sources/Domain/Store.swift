@@ -10,10 +10,11 @@
 /// - Opening rebuilds exactly the facts that were committed.
 /// - What is seen at a glance is what is read.
 /// - A reading sees what was committed at one moment. What takes long may see what comes later as it is then.
+/// - A reading that has to end does so at its next question, and within one that takes long.
 /// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
 ///
 /// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``letGo(_:before:limit:)``, ``sweep()``, ``compact()`` and
-/// ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(_:)``, ``glance(_:)``,
+/// ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
 /// ``counts`` and ``directory`` may be called from any.
 package protocol Store: AnyObject, Sendable {
     /// The hash that this store knows identities by.
@@ -36,7 +37,11 @@ package protocol Store: AnyObject, Sendable {
 
     /// Lends what is committed to somebody who reads. It may read the disk, so it is for threads that may wait. What came to
     /// be committed meanwhile may have it read again, from the beginning.
-    func read<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) throws(StoreFault) -> Result
+    ///
+    /// - Parameter limit: when the reading ends without a result.
+    func read<Result>(
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result
 
     /// Lends what is committed to somebody who must not wait; nil where what that asks for is not in memory, or is too much
     /// to be looked at in passing.
@@ -90,6 +95,13 @@ extension Store {
     package var leads: Bool { true }
     /// A store that keeps no readers out has nothing to tell.
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
+
+    /// Reads for as long as it takes.
+    package func read<Result>(
+        _ body: (any Snapshot) throws(StoreFault) -> Result
+    ) throws(StoreFault) -> Result {
+        try read(until: .none, body)
+    }
 }
 
 /// Where a batch is decided: it sees the committed facts, and what was changed in it before.
@@ -200,6 +212,8 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
         case away
         /// Nothing of the batch was kept, and it may be decided again at once.
         case interrupted
+        /// The reading took too long, or nobody waits for it any more.
+        case ended
     }
 
     package let kind: Kind
@@ -214,7 +228,7 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// Whether trying again may help, without anybody doing anything.
     package var mayPass: Bool {
         switch kind {
-        case .locked, .diskFull, .inputOutput, .readOnly, .away, .interrupted: true
+        case .locked, .diskFull, .inputOutput, .readOnly, .away, .interrupted, .ended: true
         case .notAStore, .newerSchema, .notFound, .corrupt: false
         }
     }

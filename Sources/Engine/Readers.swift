@@ -1,3 +1,4 @@
+import Synchronization
 import Threads
 
 /// Threads that may wait for the disk, for whoever asks what is committed.
@@ -10,6 +11,10 @@ package final class Readers: Sendable {
     private let queue = Monitor(Queue())
     private let limit: Int
     private let threads = Monitor<[WorkerThread]>([])
+    private let ending = Atomic(false)
+
+    /// Whether what is read now has to end: nobody is there any more who could be answered.
+    package var isEnding: Bool { ending.load(ordering: .relaxed) }
 
     package static let queuedAtMost = 4096
 
@@ -29,8 +34,9 @@ package final class Readers: Sendable {
         }
     }
 
-    /// Does what is queued, then ends. Returns when it has ended.
+    /// Does what is queued, then ends. Readings that ask ``isEnding`` end at once. Returns when it has ended.
     package func stop() {
+        ending.store(true, ordering: .relaxed)
         queue.change { $0.isStopping = true }
         for thread in threads.withLock({ threads in
             defer { threads = [] }

@@ -199,13 +199,15 @@ package final class Writer {
     /// The user ids that a call names and that may be those of somebody in another dialect; nil where that is nothing to the
     /// project.
     private func names(of job: Job, _ directory: Directory) -> SameUserID? {
-        guard directory.strategy(of: job.call.project).guards.joinsSameUserIDs else { return nil }
+        let strategy = directory.strategy(of: job.call.project)
+        guard strategy.guards.joinsSameUserIDs else { return nil }
         var identities = job.command.userIDs
         // Whoever may not speak for a user in one dialect is not to be made one with that user by another.
-        if let proof = job.call.proof, directory.strategy(of: job.call.project).guards.requiresProof {
+        if let proof = job.call.proof, strategy.guards.requiresProof {
             identities.removeAll { !proof.proves($0.key) }
         }
-        return identities.isEmpty ? nil : SameUserID(identities, in: job.call.project, hash: store.hash)
+        if identities.isEmpty { return nil }
+        return SameUserID(identities, except: strategy.blockedValues, in: job.call.project, hash: store.hash)
     }
 
     private func dependencies(

@@ -5,7 +5,7 @@ import Glibc
 package protocol StreamOwner: AnyObject {
     /// Bytes have come in; they are lent for the length of the call.
     func received(_ bytes: borrowing Span<UInt8>)
-    /// The peer sends no more, or the connection broke. Writing may still work.
+    /// The peer sends no more. Writing may still work.
     func ended()
     /// All that was written has gone out to the system, after some of it had to wait.
     func drained()
@@ -164,6 +164,9 @@ package final class Stream {
             let bytes = unsafe UnsafeRawBufferPointer(stream.loop.readBuffer).prefix(count)
             unsafe stream.owner?.received(
                 Span(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes)))
+        } else if count < 0, count != Int(UV_EOF.rawValue) {
+            // The connection broke: nothing that is written reaches the peer.
+            stream.close()
         } else if count < 0 {
             stream.pause()
             stream.owner?.ended()

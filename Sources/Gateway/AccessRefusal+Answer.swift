@@ -12,6 +12,7 @@ extension AccessRefusal {
             .malformedStoreData, .sessionMismatch, .undefinedEntitlement, .tooManyDefinitions:
             .badRequest
         case .storeUnavailable: .serviceUnavailable
+        case .strategyNotAllowed: .forbidden
         case .transferOutdated, .entitlementInUse, .storeIDTaken: .conflict
         }
     }
@@ -47,6 +48,8 @@ extension AccessRefusal {
         case .noSuchDefinition: "There is no entitlement with this id."
         case .storeIDTaken: "Another product has this store_id; change that one first."
         case .entitlementInUse: "Products give this entitlement; change or remove them first."
+        case .strategyNotAllowed:
+            "strategy: a project key may name only a strategy that gives away no more than the project's; leave it out, or call with a secret key"
         case .tooManyDefinitions: "There is no room for more definitions."
         }
     }

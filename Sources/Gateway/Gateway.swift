@@ -20,6 +20,8 @@ package final class Gateway: Sendable {
     private let contents: ContentFolder?
     private let contentSweep: ContentSweep?
     private let identityTokens: IdentityTokens?
+    private let readTimes: ReadTimes
+    private let monotonic: @Sendable () -> UInt64
 
     /// The most characters of an Idempotency-Key.
     package static let idempotencyKeyCharacters = 255
@@ -59,13 +61,16 @@ package final class Gateway: Sendable {
     package init(
         surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
         contents: ContentFolder? = nil, identityTokens: IdentityTokens? = nil, lanes: Range<Int>, limits: RateLimits,
-        clock: @escaping @Sendable () -> Instant, monotonic: @escaping @Sendable () -> UInt64
+        readTimes: ReadTimes = ReadTimes(), clock: @escaping @Sendable () -> Instant,
+        monotonic: @escaping @Sendable () -> UInt64
     ) {
         self.engine = engine
         limiter = RateLimiter(limits)
         self.surfaces = surfaces
         self.store = store
         self.readers = readers
+        self.readTimes = readTimes
+        self.monotonic = monotonic
         watchers = Watchers(store: store, readers: readers, monotonic: monotonic)
         self.outbound = outbound
         self.contents = contents
@@ -233,7 +238,8 @@ package final class Gateway: Sendable {
         _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
     ) -> Route {
         served(route, .buffered(body)) { request, exchange, desk throws(Rejection) in
-            try surface.checkBody?(request, desk.tools)
+            // A GET has no body, whatever its Content-Type says.
+            if route.method != .get { try surface.checkBody?(request, desk.tools) }
             return try handle(request, exchange, desk)
         }
     }
@@ -479,10 +485,11 @@ package final class Gateway: Sendable {
                 })
             return .later
         case .read(let look):
+            let limit = limit(for: exchange)
             let isTaken = readers.submit { [self] in
                 let next: Step
                 do throws(StoreFault) {
-                    next = try store.read(look)
+                    next = try store.read(until: limit(), look)
                 } catch {
                     next = .answer(
                         errand.surface.refuse(
@@ -552,7 +559,8 @@ package final class Gateway: Sendable {
                         })
                 }
             }
-            sink.begin { [store] () throws(StoreFault) in try store.read(upload.check) }
+            let limit = limit(for: exchange)
+            sink.begin { [store] () throws(StoreFault) in try store.read(until: limit(), upload.check) }
             return sink
         } catch {
             return refusing(error.response)
@@ -575,9 +583,10 @@ package final class Gateway: Sendable {
         _ exchange: Exchange, _ surface: Surface
     ) throws(Rejection) -> Handling {
         guard let contents else { preconditionFailure("A surface has files, and there is no folder for them.") }
+        let limit = limit(for: exchange)
         let isTaken = readers.submit { [store, readers] in
             do throws(StoreFault) {
-                switch try store.read(query) {
+                switch try store.read(until: limit(), query) {
                 case .response(let response): exchange.post { exchange.answer(response) }
                 case .content(let digest, let head, let none):
                     guard let content = contents.open(digest) else {
@@ -603,10 +612,11 @@ package final class Gateway: Sendable {
         _ query: @escaping SurfaceRoute.SurfaceQuery, _ id: RequestID, _ exchange: Exchange, _ surface: Surface,
         finish: @escaping @Sendable (Response) -> Response = { $0 }
     ) throws(Rejection) -> Handling {
+        let limit = limit(for: exchange)
         let isTaken = readers.submit { [store] in
             let response: Response
             do throws(StoreFault) {
-                response = try store.read(query)
+                response = try store.read(until: limit(), query)
             } catch {
                 response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
             }
@@ -614,6 +624,12 @@ package final class Gateway: Sendable {
         }
         guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
         return .later
+    }
+
+    /// When what is read for a request has to end; asked as the reading begins. On the loop's thread.
+    private func limit(for exchange: Exchange) -> @Sendable () -> ReadLimit {
+        let client = exchange.presence
+        return { [readTimes, readers, monotonic] in readTimes.limit(client, readers, monotonic) }
     }
 
     private static func response(
@@ -632,10 +648,13 @@ package final class Gateway: Sendable {
     private func wait(
         _ watch: SurfaceRoute.SurfaceWatch, _ id: RequestID, _ exchange: Exchange, _ surface: Surface
     ) throws(Rejection) -> Handling {
+        let limit = limit(for: exchange)
         let isTaken = watchers.watch(milliseconds: watch.waitMilliseconds) { [store] isLast in
             var response: Response?
             do throws(StoreFault) {
-                response = try store.read { snapshot throws(StoreFault) in try watch.look(snapshot, isLast) }
+                response = try store.read(until: limit()) { snapshot throws(StoreFault) in
+                    try watch.look(snapshot, isLast)
+                }
             } catch {
                 response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
             }

@@ -40,7 +40,8 @@ package struct IdentityTokens: Sendable {
         var proven: [IdentityKey] = []
         var fault: IdentityTokenFault?
         if let field = request.field(IdentityTokens.field), !field.isEmpty {
-            let texts = field.split(separator: ",").map { $0.filter { $0 != " " && $0 != "\t" } }
+            // A space within a token is no part of one: what has it is refused.
+            let texts = field.split(separator: ",").map { IdentityTokens.trimmed($0) }
             for text in texts.prefix(IdentityTokens.tokensAtMost) {
                 do throws(IdentityTokenFault) {
                     let statement = try statement(text, key.project, tools)
@@ -55,6 +56,12 @@ package struct IdentityTokens: Sendable {
         }
         return IdentityProof(
             dialect: dialect, mode: strategy.guards.signing(in: dialect), proven: proven, fault: fault ?? .missing)
+    }
+
+    /// A text without the blanks around it, which a list in a field may have.
+    private static func trimmed(_ text: Substring) -> String {
+        func isBlank(_ character: Character) -> Bool { character == " " || character == "\t" }
+        return String(text.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
     }
 
     /// Reads a token, or remembers that it has been read; its signature holds then.

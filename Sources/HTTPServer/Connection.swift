@@ -39,6 +39,7 @@ final class Connection: StreamOwner {
     }
 
     let id: ConnectionID
+    let presence = ClientPresence()
     private let loop: ServerLoop
     private let stream: Stream
     private let tls: TLSSession?
@@ -435,6 +436,7 @@ final class Connection: StreamOwner {
     /// The client sends no more: what it has asked for is still answered, half a request is not.
     func ended() {
         hasPeerEnded = true
+        if stage != .closed { presence.set(.silent) }
         switch stage {
         case .open:
             incoming?.sink?.abandon()
@@ -463,6 +465,7 @@ final class Connection: StreamOwner {
     func close() {
         guard stage != .closed else { return }
         stage = .closed
+        presence.set(.gone)
         incoming?.sink?.abandon()
         incoming = nil
         waiting = []
@@ -471,6 +474,7 @@ final class Connection: StreamOwner {
 
     func closed() {
         stage = .closed
+        presence.set(.gone)
         incoming?.sink?.abandon()
         incoming = nil
         loop.remove(self, peer: stream.peer)

@@ -16,6 +16,9 @@ package struct Exchange: Sendable {
     /// The loop that the request came in on, counted from 0.
     package var loopIndex: Int { loop.index }
 
+    /// Whether the client still waits for the answer. On the loop's thread; what it answers may be asked on any.
+    package var presence: ClientPresence { loop.connection(connection)?.presence ?? .gone }
+
     /// Has some work run on the loop's thread soon; from any thread. False once the loop has ended.
     @discardableResult
     package func post(_ work: @escaping @Sendable () -> Void) -> Bool {

@@ -34,6 +34,10 @@ package final class Connection {
     /// Those that are prepared by what was sent last.
     private var expected: [Expected] = []
 
+    /// Whether answers are still wanted: asked now and then while they are waited for. When this is true the server is told to
+    /// give up, and the connection is closed.
+    package var isOver: @Sendable () -> Bool = { false }
+
     /// Whether what was sent last leaves a transaction open.
     private var isInTransaction = false
 
@@ -229,13 +233,22 @@ package final class Connection {
         var socket = unsafe pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
         while true {
             let left = deadline - Connection.now()
-            let ready = left <= 0 ? 0 : unsafe poll(&socket, 1, Int32(left))
+            let ready = left <= 0 ? 0 : unsafe poll(&socket, 1, Int32(min(left, Connection.lookMilliseconds)))
             if ready > 0 { return }
             if ready < 0, errno == EINTR { continue }
+            if isOver() {
+                canceller()?.cancel()
+                close()
+                throw .lost("Nobody waits for the answer any more.")
+            }
+            if ready == 0, left > Connection.lookMilliseconds { continue }
             close()
             throw .lost("The server has not answered within \(settings.answerMilliseconds) milliseconds.")
         }
     }
+
+    /// How often it is asked, while answers are waited for, whether they are still wanted.
+    private static let lookMilliseconds: Int64 = 100
 
     private static func now() -> Int64 {
         var time = timespec()

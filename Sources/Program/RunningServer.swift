@@ -29,6 +29,7 @@ package final class RunningServer: Sendable {
         package var tls: TLSIdentity?
         package var logger: Logger
         package var rates = RateLimits()
+        package var readTimes = ReadTimes()
         /// How far the date of an IDSync signature may be from now; 0 takes any.
         package var signedDateWindowMinutes = 0
         /// Who is asked where users of the Claim dialect came from.
@@ -124,7 +125,8 @@ package final class RunningServer: Sendable {
             contents: ContentFolder(path: configuration.attachments),
             identityTokens: IdentityTokens(secret: { Array(secrets.identitySecret($0).utf8) }),
             lanes: 0..<configuration.loops,
-            limits: configuration.rates, clock: configuration.clock, monotonic: MonotonicClock.nanoseconds)
+            limits: configuration.rates, readTimes: configuration.readTimes, clock: configuration.clock,
+            monotonic: MonotonicClock.nanoseconds)
         self.gateway = gateway
         inspection.countUse(in: gateway)
         var http = Server.Configuration(

@@ -6,6 +6,8 @@ package final class Connection {
     package enum Mode: Sendable { case create, readWrite, readOnly }
 
     private let handle: OpaquePointer
+    /// Asked now and then while statements run.
+    private let progress = ProgressWatch()
 
     /// Opens a file. SQLite itself reads nothing before the first statement.
     package init(path: String, mode: Mode) throws(SQLiteFault) {
@@ -99,6 +101,25 @@ package final class Connection {
                 commits.logPages = Int(pages)
                 return commits.takeFault(.after) ? SQLITE_IOERR : SQLITE_OK
             }, pointer)
+    }
+
+    /// Asks now and then, while statements run, whether they are to end: then they fail.
+    package func interruptStatements(when isOver: @escaping @Sendable () -> Bool) {
+        progress.isOver = isOver
+        unsafe sqlite3_progress_handler(
+            handle, Connection.stepsBetweenLooks,
+            { watch in
+                guard let watch = unsafe watch else { return 0 }
+                return unsafe Unmanaged<ProgressWatch>.fromOpaque(watch).takeUnretainedValue().isOver() ? 1 : 0
+            }, Unmanaged.passUnretained(progress).toOpaque())
+    }
+
+    /// How many steps of SQLite's machine go by between two looks: some ten microseconds.
+    private static let stepsBetweenLooks: CInt = 1000
+
+    /// What SQLite's machine asks; a class, because it is known by its address.
+    private final class ProgressWatch {
+        var isOver: @Sendable () -> Bool = { false }
     }
 
     fileprivate func check(_ code: CInt) throws(SQLiteFault) {

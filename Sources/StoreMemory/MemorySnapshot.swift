@@ -5,6 +5,7 @@ struct MemorySnapshot: Snapshot {
     let facts: Facts
     let journal: [JournalEntry]
     let hash: KeyedHash
+    let readLimit: ReadLimit
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         guard let person = facts.people[id], person.project == project, !person.isErased else { return nil }
@@ -18,7 +19,8 @@ struct MemorySnapshot: Snapshot {
 
     func totals(of group: Group) -> GroupTotals { facts.totals(of: group) }
 
-    func identities(of person: PersonID) -> [HeldIdentity] {
+    func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity] {
+        try readLimit.check()
         var held: [HeldIdentity] = []
         for (index, entry) in journal.enumerated() {
             for change in entry.changes {
@@ -42,11 +44,13 @@ struct MemorySnapshot: Snapshot {
         IdentityKey(identity.type, identity.value.utf8.span, in: project, hash: hash)
     }
 
-    func row(_ number: RowNumber) -> StoredRow? {
-        facts.people.values.lazy.flatMap(\.rows).first { $0.number == number }
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
+        try readLimit.check()
+        return facts.people.values.lazy.flatMap(\.rows).first { $0.number == number }
     }
 
-    func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) -> [StoredRow] {
+    func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
+        try readLimit.check()
         let rows = facts.people.values.filter { $0.project == project }.flatMap(\.rows).filter { row in
             guard row.row.kind == kind else { return false }
             if let since = range.since, row.row.at < since { return false }
@@ -61,7 +65,8 @@ struct MemorySnapshot: Snapshot {
 
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
-    ) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+    ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
+        try readLimit.check()
         var links: [(link: Int64, person: PersonID, type: IdentityType, value: String)] = []
         var number: Int64 = 0
         for entry in journal {
@@ -76,11 +81,13 @@ struct MemorySnapshot: Snapshot {
         return Array(links.reversed().prefix(limit))
     }
 
-    func calls(after sequence: JournalSequence, limit: Int) -> [RecordedCall] {
-        journal.indices.dropFirst(Int(sequence.rawValue)).prefix(limit).map(call)
+    func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try readLimit.check()
+        return journal.indices.dropFirst(Int(sequence.rawValue)).prefix(limit).map(call)
     }
 
-    func calls(of person: PersonID, before: JournalSequence?, limit: Int) -> [RecordedCall] {
+    func calls(of person: PersonID, before: JournalSequence?, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try readLimit.check()
         let mine = journal.indices.filter { index in
             let entry = journal[index]
             let isMade = entry.changes.contains { if case .personMade(person, _) = $0 { true } else { false } }
@@ -90,14 +97,16 @@ struct MemorySnapshot: Snapshot {
         return mine.suffix(limit).reversed().map(call)
     }
 
-    func call(ofMerge merge: MergeID) -> RecordedCall? {
-        journal.indices.first { index in
+    func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
+        try readLimit.check()
+        return journal.indices.first { index in
             journal[index].changes.contains { if case .merged(let made) = $0 { made.id == merge } else { false } }
         }.map(call)
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) -> [RecordedCall] {
-        journal.indices.filter { journal[$0].dependsOn.contains(merge) }.prefix(limit).map(call)
+    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
+        try readLimit.check()
+        return journal.indices.filter { journal[$0].dependsOn.contains(merge) }.prefix(limit).map(call)
     }
 
     /// A call as the other stores read it back.
@@ -157,14 +166,21 @@ struct MemorySnapshot: Snapshot {
         return ""
     }
 
-    func person(ofRecentRow recognition: RowHash) -> PersonID? {
+    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+        try readLimit.check()
         guard facts.knowsRow(recognition) else { return nil }
         return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }?.person
     }
 
-    func document(_ key: DocumentKey) -> [UInt8]? { facts.document(key) }
+    func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
+        try readLimit.check()
+        return facts.document(key)
+    }
 
-    func rows(of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int) -> [StoredRow] {
+    func rows(
+        of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
+    ) throws(StoreFault) -> [StoredRow] {
+        try readLimit.check()
         let rows = facts.people[person]?.rows.filter { row in
             row.row.kind == kind && (from.map { row.number <= $0 } ?? true)
         }

@@ -77,10 +77,11 @@ package final class MemoryStore: Store {
     }
 
     package func read<Result>(
-        _ body: (any Snapshot) throws(StoreFault) -> Result
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let state = state.withLock { $0 }
-        return try body(MemorySnapshot(facts: state.facts, journal: state.journal, hash: hash))
+        return try body(
+            MemorySnapshot(facts: state.facts, journal: state.journal, hash: hash, readLimit: limit))
     }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {

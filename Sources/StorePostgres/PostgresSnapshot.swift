@@ -7,6 +7,7 @@ final class PostgresSnapshot: Snapshot {
     private let connection: Connection
     private let lastRow: Int64
     private let moment: Duration
+    private let limit: ReadLimit
     private let sighting: (PersonID) -> Instant?
     /// Why the first question failed that cannot say so.
     private(set) var fault: StoreFault?
@@ -20,13 +21,15 @@ final class PostgresSnapshot: Snapshot {
     /// - Parameters:
     ///   - lastRow: a row that is there already, the last if possible.
     ///   - moment: how long it stays at one.
+    ///   - limit: when the reading has to end.
     ///   - sighting: when a person was seen, if that is not kept yet.
     init(
-        _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration,
+        _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration, _ limit: ReadLimit,
         sighting: @escaping (PersonID) -> Instant?
     ) {
         self.connection = connection
         self.moment = moment
+        self.limit = limit
         self.hash = hash
         self.lastRow = lastRow
         self.sighting = sighting
@@ -34,6 +37,7 @@ final class PostgresSnapshot: Snapshot {
 
     private func ask(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) -> Rows {
         if let fault { throw fault }
+        try limit.check()
         if let since = openSince, ContinuousClock.now - since > moment { renew() }
         if openSince == nil {
             connection.send(Session.beginReading)

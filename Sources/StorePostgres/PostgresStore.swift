@@ -100,20 +100,25 @@ package final class PostgresStore: Store, @unchecked Sendable {
     }
 
     package func read<Result>(
-        _ body: (any Snapshot) throws(StoreFault) -> Result
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let (size, lastRow) = shared.withLock { ($0.state.size, $0.state.row) }
         return try reading { connection throws(StoreFault) in
             try attempt { () throws(PostgresFault) in try connection.plan(forSize: size) }
             let moment = Duration.milliseconds(settings.momentMilliseconds)
-            let snapshot = PostgresSnapshot(connection, hash: hash, lastRow: lastRow, moment: moment) {
+            let snapshot = PostgresSnapshot(connection, hash: hash, lastRow: lastRow, moment: moment, limit) {
                 [shared] person in shared.withLock { $0.sightings[person] }
             }
-            defer { snapshot.close() }
+            connection.isOver = limit.isOver
+            defer {
+                connection.isOver = { false }
+                snapshot.close()
+            }
             let result: Result
             do throws(StoreFault) {
                 result = try body(snapshot)
             } catch {
+                try limit.check()
                 throw snapshot.fault ?? error
             }
             // Some questions cannot say that they have failed.

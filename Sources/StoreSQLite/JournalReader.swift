@@ -81,7 +81,7 @@ final class JournalReader {
         if let before {
             // Mostly that is a call of the person, so there is no need to go there step by step.
             if let earlier = try self.own(before: before.rawValue, of: person) { own = earlier }
-            while own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }
+            while own > 0, own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }
         }
         var calls: [RecordedCall] = []
         while calls.count < limit {

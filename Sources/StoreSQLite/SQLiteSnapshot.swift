@@ -15,6 +15,7 @@ struct SQLiteSnapshot: Snapshot {
 
     private func reader() throws(StoreFault) -> Reader {
         guard let disk else { throw StoreFault(.notFound, "It is not in memory.") }
+        try disk.limit.check()
         return disk
     }
 
@@ -173,6 +174,11 @@ final class Reader {
     private let body: Statement
     private let row: Statement
     private let journal: JournalReader
+
+    /// When what is being read has to end.
+    var limit = ReadLimit.none {
+        didSet { connection.interruptStatements(when: limit.isOver) }
+    }
 
     init(_ file: StoreFile) throws(StoreFault) {
         self.file = file

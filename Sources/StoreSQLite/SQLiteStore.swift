@@ -355,10 +355,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     }
 
     package func read<Result>(
-        _ body: (any Snapshot) throws(StoreFault) -> Result
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let reader: Reader
         if let idle = readers.take() { reader = idle } else { reader = try Reader(file) }
+        reader.limit = limit
         let result = try ofOneMoment(reader, body)
         // One that failed is not used again.
         readers.put(reader)

@@ -19,6 +19,7 @@ extension StoreFault {
                 .notAStore, "\(path) is not a store of Onym. Nothing was changed; give another folder with --data.")
         case SQLiteCode.corrupt:
             self.init(.corrupt, "\(path) is damaged: \(fault.message). Restore a backup; \"onym doctor\" says more.")
+        case SQLiteCode.interrupted: self = ReadLimit.fault
         case SQLiteCode.cannotOpen:
             self.init(
                 .inputOutput,
@@ -35,6 +36,7 @@ private enum SQLiteCode {
     static let busy: Int32 = 5
     static let locked: Int32 = 6
     static let readOnly: Int32 = 8
+    static let interrupted: Int32 = 9
     static let corrupt: Int32 = 11
     static let full: Int32 = 13
     static let cannotOpen: Int32 = 14

@@ -19,7 +19,7 @@ package final class Monitor<State>: @unchecked Sendable {
         // Waits are measured by a clock that nobody sets.
         unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         let made = unsafe pthread_mutex_init(lock, nil) == 0 && pthread_cond_init(changed, &attributes) == 0
-        precondition(made, "The system has no memory left for a lock.")
+        if !made { Shortage.end(missing: "memory for a lock") }
         unsafe pthread_condattr_destroy(&attributes)
     }
 

@@ -21,7 +21,7 @@ package final class WorkerThread: Sendable {
                 start.body()
                 return nil
             }, Unmanaged.passRetained(start).toOpaque())
-        precondition(code == 0, "The system has no thread left to start.")
+        if code != 0 { Shortage.end(missing: "memory for the thread \(name)") }
         self.thread = Monitor(thread)
     }
 

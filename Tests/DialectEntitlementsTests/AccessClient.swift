@@ -173,12 +173,14 @@ final class Install {
             current, client.receipt(product, transaction ?? "\(product)1", account: account), fields: fields)
     }
 
-    func restore(_ receipts: [String], strategy: String? = nil, isDryRun: Bool = false) throws -> Wire.Answer {
+    func restore(
+        _ receipts: [String], strategy: String? = nil, isDryRun: Bool = false, isServer: Bool = false
+    ) throws -> Wire.Answer {
         let list = receipts.map { "\"\($0)\"" }.joined(separator: ",")
         let strategy = strategy.map { #","strategy":"\#($0)""# } ?? ""
         return try client.call(
             "POST", "/v3/users/\(current)/restore\(isDryRun ? "?dry_run=true" : "")",
-            #"{"transactions":[\#(list)]\#(strategy)}"#, fields: fields)
+            #"{"transactions":[\#(list)]\#(strategy)}"#, key: isServer ? client.secretKey : nil, fields: fields)
     }
 
     func active() throws -> [String] { try client.active(current, fields: fields) }

@@ -74,7 +74,7 @@ struct RaceTests {
             _ = try client.call("POST", "/v3/identities/u\(number)", #"{"user_id":"\#(user)"}"#)
             return user
         }
-        let fields = [("Authorization", "Bearer \(client.projectKey)")]
+        let fields = [("Authorization", "Bearer \(client.secretKey)")]
         let results = try atOnce(client) { number, http in
             let answer = try http.call(
                 "POST", "/v3/users/\(users[number])/restore", fields: fields, json: #"{"transactions":["\#(receipt)"]}"#

@@ -35,23 +35,48 @@ struct RestoreTests {
             let receipts = [client.receipt("X", "t1")]
             let strategy = isCalls ? row.strategy : nil
             let before = client.server.store.counts
-            let dry = try phone.restore(receipts, strategy: strategy, isDryRun: true)
+            let dry = try phone.restore(receipts, strategy: strategy, isDryRun: true, isServer: true)
             #expect(
                 dry.body
                     == #"{"user_id":"\#(phone.current)","strategy":"\#(row.strategy)","dry_run":true,"transactions":[{"transaction_id":"t1","product_id":"X",\#(row.outcome)}]}"#
             )
             #expect(client.server.store.counts == before, "a dry run changes nothing")
             #expect(try phone.active() == [])
-            let answer = try phone.restore(receipts, strategy: strategy)
+            let answer = try phone.restore(receipts, strategy: strategy, isServer: true)
             #expect(answer.status == 200 && answer.body.contains(row.outcome), "\(answer)")
             #expect(try phone.active() == row.mine)
             #expect(try other.active() == row.theirs)
             // Again: nothing more comes of it.
             let counts = client.server.store.counts
-            let again = try phone.restore(receipts, strategy: strategy)
+            let again = try phone.restore(receipts, strategy: strategy, isServer: true)
             let outcome = row.mine.isEmpty ? row.outcome : #""outcome":"yours""#
             #expect(again.body.contains(outcome) && !again.body.contains("transfer_id"), "\(again)")
             #expect(client.server.store.counts == counts)
+        }
+    }
+
+    /// For each strategy of a project, those that give away no more.
+    static let allowed: [String: Set<String>] = [
+        "copy": ["copy", "keep_original"], "transfer": ["transfer", "transfer_if_inactive", "keep_original"],
+        "keep_original": ["keep_original"], "transfer_if_inactive": ["transfer_if_inactive", "keep_original"],
+    ]
+
+    @Test(
+        "a client's key names no strategy that gives away more than the project's, and is not told whose a purchase is",
+        arguments: StoreKind.allCases, allowed.keys.sorted())
+    func clientsStrategy(_ kind: StoreKind, _ project: String) throws {
+        for (named, outcome, mine, theirs) in Self.strategies {
+            for isDryRun in [true, false] {
+                let (client, phone, other) = try phone(kind, project)
+                let answer = try phone.restore([client.receipt("X", "t1")], strategy: named, isDryRun: isDryRun)
+                #expect(!answer.body.contains("u1"), "\(project), \(named): \(answer)")
+                let isAllowed = Self.allowed[project]?.contains(named) == true
+                #expect(answer.status == (isAllowed ? 200 : 403), "\(project), \(named): \(answer)")
+                if isAllowed { #expect(answer.body.contains(outcome.prefix { $0 != "," }), "\(answer)") }
+                let isDone = isAllowed && !isDryRun
+                #expect(try phone.active() == (isDone ? mine : []))
+                #expect(try other.active() == (isDone ? theirs : ["X"]))
+            }
         }
     }
 
@@ -89,7 +114,7 @@ struct RestoreTests {
         let (client, phone, other) = try phone(kind, "transfer_if_inactive")
         let receipt = client.receipt("X", "t1")
         client.clock.advance(days: 31)
-        let answer = try phone.restore([receipt])
+        let answer = try phone.restore([receipt], isServer: true)
         #expect(answer.body.contains(#""outcome":"moved","from":["u1"]"#), "\(answer)")
         #expect(try phone.active() == [])
         _ = try client.purchase(other.original, client.receipt("X", "t2", original: "t1"))

@@ -190,6 +190,28 @@ struct GuardTests {
         #expect(try members(client, "customerid:ada") == 1)
     }
 
+    @Test("blocked values are nobody's user id: strangers have them in common", arguments: StoreKind.allCases)
+    func blockedUserIDs(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        // From before it was blocked: IDSync takes no blocked value, and other dialects take any.
+        try client.identify(#"{"customerid":"guest"}"#)
+        try claim(client, "guest")
+        try rules(client, #"{"same_user_id":true,"blocked_values":["null","0","anonymous","guest"]}"#)
+        let key = [("Authorization", "Bearer \(client.server.credentials.entitlementsProjectKey)")]
+        for (number, value) in ["null", "NULL", "0", "anonymous"].enumerated() {
+            try claim(client, value)
+            let user = "QON_\(number)"
+            for (path, body) in [("users/\(user)", "{}"), ("identities/\(value)", #"{"user_id":"\#(user)"}"#)] {
+                let answer = try client.server.client.call("POST", "/v3/\(path)", fields: key, json: body)
+                #expect(answer.status == 201, "\(answer)")
+            }
+            #expect(try members(client, "claim_user_id:\(value)") == 1, "\(value)")
+        }
+        #expect(try client.post("/onym/v1/same-user-ids").number("joined") == 0)
+        #expect(try members(client, "claim_user_id:guest") == 1)
+        #expect(try members(client, "access_identity:0") == 1)
+    }
+
     @Test("all that is held of a person is exported, a line for each", arguments: StoreKind.allCases)
     func export(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -316,9 +316,11 @@ struct WebhookTests {
     @Test(
         "says what is wrong",
         arguments: [
-            ("{}", "url is required"), (#"{"url":"ftp://a"}"#, "must be an address"),
-            (#"{"url":"https://"}"#, "must be an address"), (#"{"url":"https://u:p@host/"}"#, "without a user"),
-            (#"{"url":"https://a b"}"#, "must be an address"), (#"{"url":"https://a","kinds":["x"]}"#, "kinds[0]"),
+            ("{}", "url is required"), (#"{"url":"ftp://a"}"#, "must be a whole"),
+            (#"{"url":"https://"}"#, "must be a whole"), (#"{"url":"https://u:p@host/"}"#, "without a user"),
+            (#"{"url":"http://[::1"}"#, "must be a whole address"), (#"{"url":"http://a:99999/"}"#, "must be a whole"),
+            (#"{"url":"http://a:x/"}"#, "must be a whole"), (#"{"url":"http://[1.2.3.4]/"}"#, "must be a whole"),
+            (#"{"url":"https://a b"}"#, "must be a whole"), (#"{"url":"https://a","kinds":["x"]}"#, "kinds[0]"),
             (#"{"url":"https://a","after":-1}"#, "after must be"),
             (#"{"url":"https://a","after":99}"#, "after must be"),
             (#"{"url":"https://a","secret":"x"}"#, "not a member"),

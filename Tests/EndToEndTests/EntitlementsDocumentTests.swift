@@ -46,11 +46,13 @@ struct EntitlementsDocumentTests {
         let data = folder.path + "/data"
         let made = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"])
         let keys = try JSONSerialization.jsonObject(with: Data(made.output.utf8)) as? [String: Any]
-        let key = try #require((keys?["entitlements"] as? [String: String])?["project_key"])
+        let entitlements = try #require(keys?["entitlements"] as? [String: String])
+        let (key, secret) = (try #require(entitlements["project_key"]), try #require(entitlements["secret_key"]))
         let server = try ServerProcess(data: data)
         let prelude = "onym() { '\(ServerProcess.program)' \"$@\" --data '\(data)'; }\n"
         let result = try Shell.result(
-            ["bash", "-c", prelude + script], environment: ["ONYM": server.base, "PROJECT_KEY": key])
+            ["bash", "-c", prelude + script],
+            environment: ["ONYM": server.base, "PROJECT_KEY": key, "SECRET_KEY": secret])
         #expect(result.code == 0 && result.errors.isEmpty, "\(result.errors)")
         #expect(server.stop() == 0)
         let products = "X  type subscription  duration_seconds 2592000  entitlements X\nY\n"

@@ -283,9 +283,9 @@ private final class Gate: Store {
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }
     func compact() throws(StoreFault) -> Compaction { try store.compact() }
     func read<Result>(
-        _ body: (any Snapshot) throws(StoreFault) -> Result
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
-        try store.read(body)
+        try store.read(until: limit, body)
     }
     func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { store.glance(body) }
     func recover() throws(StoreFault) { try store.recover() }

@@ -1,6 +1,7 @@
 import Domain
 import Engine
 import StoreSQLite
+import Synchronization
 import TestKit
 import Testing
 
@@ -153,6 +154,54 @@ struct StoreContractTests {
         if kind.looksIntoMemory {
             let glanced = fixture.store.glance(reader(losing: customer, for: email))
             #expect(glanced == [1, 0] || glanced == [0, 1])
+        }
+    }
+
+    @Test("a reading that has to end does so at its next question", arguments: StoreKind.allCases)
+    func readingEnds(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify(Call([.customerID: "1"])).person
+        let isOver = Atomic(false)
+        let limit = ReadLimit { isOver.load(ordering: .relaxed) }
+        func questions(_ snapshot: any Snapshot) throws(StoreFault) {
+            _ = try snapshot.identities(of: person)
+            _ = try snapshot.calls(of: person, before: nil, limit: 10)
+            _ = try snapshot.calls(after: .zero, limit: 10)
+            _ = try snapshot.rows(of: person, .event, from: nil, limit: 10)
+            _ = try snapshot.row(RowNumber(rawValue: 1))
+        }
+        try fixture.store.read(until: limit, questions)
+        #expect(throws: ReadLimit.fault) {
+            // Whoever asks for ever, as a mistake may have it.
+            try fixture.store.read(until: limit) { snapshot throws(StoreFault) in
+                try questions(snapshot)
+                isOver.store(true, ordering: .relaxed)
+                while true { try questions(snapshot) }
+            }
+        }
+        isOver.store(false, ordering: .relaxed)
+        // The next one is not held to the limit of that before.
+        try fixture.store.read(until: limit, questions)
+        try fixture.store.read(questions)
+    }
+
+    @Test("the calls before any place are read, and before the first there are none", arguments: StoreKind.allCases)
+    func callsBefore(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let person = try fixture.identify(Call([.customerID: "1"])).person
+        _ = try fixture.identify(Call([.customerID: "1", .email: "a@x"]))
+        _ = try fixture.identify(Call([.customerID: "1", .email: "b@x"]))
+        let all = try fixture.store.read { snapshot throws(StoreFault) in
+            try snapshot.calls(of: person, before: nil, limit: 10).map(\.sequence.rawValue)
+        }
+        #expect(all.count == 3)
+        // Should it never end, the test does.
+        let limit = ReadLimit.lasting(milliseconds: Patience.milliseconds)
+        for before in [Int64.min, -1, 0, 1, 2, 3, 4, 5, 1000, .max] {
+            let found = try fixture.store.read(until: limit) { snapshot throws(StoreFault) in
+                try snapshot.calls(of: person, before: JournalSequence(rawValue: before), limit: 10)
+            }
+            #expect(found.map(\.sequence.rawValue) == all.filter { $0 < before }, "before \(before)")
         }
     }
 

@@ -1,4 +1,5 @@
 package import Domain
+import Foundation
 package import Threads
 
 /// When a commit fails.
@@ -74,10 +75,33 @@ package final class FailingStore: Store {
     }
 
     package func read<Result>(
-        _ body: (any Snapshot) throws(StoreFault) -> Result
+        until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
-        try store.read(body)
+        guard readings.withLock({ $0.areHeld }), FailingStore.isReader else {
+            return try store.read(until: limit, body)
+        }
+        readings.change { $0.held += 1 }
+        defer { readings.change { $0.held -= 1 } }
+        while !limit.isOver() { _ = readings.wait(milliseconds: 1) { $0.areHeld ? nil : true } }
+        try limit.check()
+        return try store.read(until: limit, body)
     }
+
+    /// Whether this is one of the threads that read for calls.
+    private static var isReader: Bool {
+        let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+        return name?.hasPrefix("onym-read-") == true
+    }
+
+    /// Readings of calls that a test holds up.
+    package struct Readings: Sendable {
+        /// Whether those that begin take until they are ended.
+        package var areHeld = false
+        /// How many are held.
+        package var held = 0
+    }
+
+    package let readings = Monitor(Readings())
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { store.glance(body) }
 

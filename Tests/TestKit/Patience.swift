@@ -1,3 +1,4 @@
+package import Domain
 import Glibc
 
 /// How long a test waits for what is to come. It is long, because the machine may have much else to do; only what never comes
@@ -15,5 +16,13 @@ package enum Patience {
             usleep(5000)
         }
         return try isSo()
+    }
+}
+
+extension ReadLimit {
+    /// For a reading that a mistake may have go on for ever.
+    package static func lasting(milliseconds: Int) -> ReadLimit {
+        let end = ContinuousClock.now + .milliseconds(milliseconds)
+        return ReadLimit { ContinuousClock.now > end }
     }
 }

@@ -26,10 +26,12 @@ package final class TestServer: Sendable {
     /// - Parameters:
     ///   - more: apps and keys that the project has besides.
     ///   - configure: changes what the server is told; by itself it limits no callers.
+    ///   - wrap: puts another store before the one that is there.
     package init(
         _ kind: StoreKind, loops: Int = 2, in folder: TemporaryFolder = TemporaryFolder(),
         more: (apps: [App], keys: [AccessKey]) = ([], []),
-        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+        configure: (inout RunningServer.Configuration) -> Void = { _ in },
+        wrap: (any Store) -> any Store = { $0 }
     ) throws {
         let secrets = IDSyncSecrets(master: TestServer.master)
         // Long ago: time never goes back, so that a project of tomorrow would have all calls of today at one moment.
@@ -48,7 +50,7 @@ package final class TestServer: Sendable {
         let job = Job(call: call, command: .setUp(setUp))
         _ = try Writer(store: store, chance: { 0 }).process([job], at: plan.setUp.project.madeAt)[0].get()
         credentials = plan.credentials
-        server = try TestServer.serve(store, in: folder, loops: loops, configure)
+        server = try TestServer.serve(wrap(store), in: folder, loops: loops, configure)
     }
 
     private static func serve(

@@ -3,7 +3,7 @@
 package enum AccessCircumstances: Equatable, Sendable {
     case purchased(AccessParties, Receipt)
     /// By what strategy, where the call itself named one. Nil stands for a receipt that nobody vouched for.
-    case restored(AccessParties, [Receipt?], by: RestoreStrategy?, in: AccessWorld)
+    case restored(AccessParties, [Receipt?], by: NamedStrategy?, in: AccessWorld)
     /// A user that an identity was linked to, and the install whose store account pays for it.
     case identified(PersonID, payer: PersonID?)
 }
@@ -45,7 +45,7 @@ extension AccessCircumstances {
         case .restored(let parties, let receipts, let strategy, let world):
             packer.add(2 as UInt8)
             parties.pack(into: &packer)
-            packer.add(strategy?.rawValue ?? 0xFF)
+            packer.add(strategy.packed)
             packer.add(world.rawValue)
             packer.add(UInt64(receipts.count))
             for receipt in receipts {
@@ -67,8 +67,8 @@ extension AccessCircumstances {
             }
             self = .purchased(parties, receipt)
         case 2:
-            guard let parties = AccessParties(unpacking: &unpacker), let strategy = unpacker.byte(),
-                strategy == 0xFF || RestoreStrategy(rawValue: strategy) != nil,
+            guard let parties = AccessParties(unpacking: &unpacker),
+                let strategy = unpacker.byte().flatMap(NamedStrategy?.init(packed:)),
                 let world = unpacker.byte().flatMap(AccessWorld.init), let count = unpacker.integer()
             else { return nil }
             var receipts: [Receipt?] = []
@@ -76,12 +76,33 @@ extension AccessCircumstances {
                 guard let receipt = unpacker.kept({ Receipt(unpacking: &$0) }) else { return nil }
                 receipts.append(receipt.value)
             }
-            self = .restored(parties, receipts, by: RestoreStrategy(rawValue: strategy), in: world)
+            self = .restored(parties, receipts, by: strategy, in: world)
         case 3:
             guard let person = unpacker.person(), let payer = unpacker.keptNumber() else { return nil }
             self = .identified(person, payer: payer.value.map(PersonID.init(rawValue:)))
         default: return nil
         }
+    }
+}
+
+extension NamedStrategy? {
+    /// A byte that says that none was named.
+    private static let none: UInt8 = 0xFF
+    /// What is added where a client named it.
+    private static let byClient: UInt8 = 0x40
+
+    fileprivate var packed: UInt8 {
+        guard let self else { return Self.none }
+        return self.strategy.rawValue | (self.isByServer ? 0 : Self.byClient)
+    }
+
+    fileprivate init?(packed byte: UInt8) {
+        if byte == Self.none {
+            self = nil
+            return
+        }
+        guard let strategy = RestoreStrategy(rawValue: byte & ~Self.byClient) else { return nil }
+        self = .some(NamedStrategy(strategy, isByServer: byte & Self.byClient == 0))
     }
 }
 

@@ -135,6 +135,8 @@ package enum AccessRefusal: Error, Equatable, Sendable {
     /// Another product goes by that name in stores.
     case storeIDTaken
     case tooManyDefinitions
+    /// A client's key has named a restore strategy that gives away more than the project's.
+    case strategyNotAllowed
 
     /// Whether the journal keeps it.
     var isJournalled: Bool {
@@ -158,6 +160,7 @@ package enum AccessRefusal: Error, Equatable, Sendable {
             "validation_error"
         case .badReceipt(let fault, _): "receipt_\(fault.name)"
         case .storeUnavailable: "store_unavailable"
+        case .strategyNotAllowed: "strategy_not_allowed"
         case .tooManyPurchases, .tooManyGrants, .tooManyDefinitions: "too_many"
         case .transferOutdated, .entitlementInUse, .storeIDTaken: "conflict"
         }

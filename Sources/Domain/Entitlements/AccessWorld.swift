@@ -42,6 +42,35 @@ package enum RestoreStrategy: UInt8, CaseIterable, Sendable {
     }
 }
 
+/// A strategy that a call names for itself.
+package struct NamedStrategy: Equatable, Sendable {
+    package let strategy: RestoreStrategy
+    /// Whether a server's key names it: such a key may name any.
+    package let isByServer: Bool
+
+    package init(_ strategy: RestoreStrategy, isByServer: Bool) {
+        self.strategy = strategy
+        self.isByServer = isByServer
+    }
+
+    /// Whether the call may name it in a project with some strategy: everybody has a client's key, so it gives away no more than
+    /// the project does.
+    func isAllowed(by project: RestoreStrategy) -> Bool {
+        isByServer || strategy.givesNoMore(than: project)
+    }
+}
+
+extension RestoreStrategy {
+    /// Whether nobody gets, and nobody loses, by this strategy what the other would leave with them. Copying takes from nobody and
+    /// transferring leaves one owner, so neither gives less than the other.
+    fileprivate func givesNoMore(than other: RestoreStrategy) -> Bool {
+        switch (self, other) {
+        case (.keepOriginal, _), (.transferIfInactive, .transfer): true
+        case (.copy, _), (.transfer, _), (.transferIfInactive, _): self == other
+        }
+    }
+}
+
 /// The restore strategies of a project, by world.
 package struct RestoreStrategies: Equatable, Sendable {
     package var production = RestoreStrategy.copy

@@ -3,7 +3,7 @@
 package struct RestorePurchases: Sendable {
     package let session: AccessSession
     /// By what strategy; nil for the project's.
-    package let strategy: RestoreStrategy?
+    package let named: NamedStrategy?
     /// What the store vouches for, one by one, and what it does not.
     package let items: [Result<Receipt, ReceiptFault>]
     package let isDryRun: Bool
@@ -12,24 +12,29 @@ package struct RestorePurchases: Sendable {
     /// The most transactions of one call.
     package static let itemsPerCall = 100
 
+    /// - Parameter isByServer: whether the call is made with a server's key.
     package init(
         _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], strategy: RestoreStrategy?,
-        isDryRun: Bool, in world: AccessWorld
+        isByServer: Bool = true, isDryRun: Bool, in world: AccessWorld
     ) {
         self.session = session
         self.items = items
-        self.strategy = strategy
+        named = strategy.map { NamedStrategy($0, isByServer: isByServer) }
         self.isDryRun = isDryRun
         self.world = world
     }
 
+    /// Restores what a store vouches for. Refuses a strategy by which a client's key would give away more than the project does:
+    /// every copy of the app has that key.
     func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+        let strategy = view.strategy(of: project).restore[world]
+        guard named?.isAllowed(by: strategy) ?? true else { throw .strategyNotAllowed }
         let principals = try view.principals(session)
         let parties = AccessParties(principals)
         let receipts = items.map { try? $0.get() }
         let restoring = Restoring(
-            receipts: receipts, strategy: strategy ?? view.strategy(of: project).restore[world], isDryRun: isDryRun,
-            circumstances: .restored(parties, receipts, by: strategy, in: world))
+            receipts: receipts, strategy: named?.strategy ?? strategy, isDryRun: isDryRun,
+            circumstances: .restored(parties, receipts, by: named, in: world))
         return try restoring.decide(for: principals, stamp, in: project, view)
     }
 }

@@ -62,7 +62,10 @@ struct AccessRehearsal {
             let stamp = Stamp(at: call.at, person: PersonID(rawValue: id))
             let outcomes = restored.items.map(\.outcome)
             _ = now.restore(parties, receipts, by: restored.strategy, stamp, circumstances)
-            let would = then.restore(parties, receipts, by: named ?? strategies[world], stamp, circumstances)
+            let isAllowed = named?.isAllowed(by: strategies[world]) ?? true
+            let would =
+                isAllowed
+                ? then.restore(parties, receipts, by: named?.strategy ?? strategies[world], stamp, circumstances) : nil
             if would != outcomes {
                 differs(call, parties.user, now: text(outcomes), then: would.map(text) ?? "refused")
             }

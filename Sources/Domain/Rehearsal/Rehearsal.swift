@@ -25,6 +25,7 @@ package final class Rehearsal {
     private let project: ProjectID
     private let hash: KeyedHash
     private let joinsSameUserIDs: Bool
+    private let blockedValues: BlockedValues
     private let lowercasesEmail: Bool
     private let index: PeopleIndex
     private var activation: ActivationRehearsal
@@ -55,6 +56,7 @@ package final class Rehearsal {
         self.project = project
         self.hash = hash
         joinsSameUserIDs = strategy.guards.joinsSameUserIDs
+        blockedValues = strategy.blockedValues
         lowercasesEmail = strategy.lowercasesEmail
         activation = ActivationRehearsal(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
         restoring = AccessRehearsal(strategy.restore, for: project)
@@ -184,7 +186,7 @@ package final class Rehearsal {
         }
         if var outcome = decision.outcome {
             if joinsSameUserIDs {
-                let names = SameUserID(command.userIDs, in: project, hash: hash)
+                let names = SameUserID(command.userIDs, except: blockedValues, in: project, hash: hash)
                 outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
             keep(outcome, stamp, call)
@@ -274,7 +276,7 @@ package final class Rehearsal {
             }
         }
         if joinsSameUserIDs, !linked.isEmpty {
-            let names = SameUserID(linked, in: project, hash: hash)
+            let names = SameUserID(linked, except: blockedValues, in: project, hash: hash)
             changes += names.merges(after: changes, stamp, in: project, index.pending).changes
         }
         if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call) }

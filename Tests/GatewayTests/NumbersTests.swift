@@ -1,0 +1,261 @@
+import Domain
+import Foundation
+import TestKit
+import Testing
+
+/// All routes that the API's description has, called with all numbers that a client may think of.
+@Suite("Numbers that clients send")
+struct NumbersTests {
+    private static let numbers = [
+        "0", "1", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "text", "",
+    ]
+    private static let integers: [Int64] = [0, -1, .max]
+    /// The parameters of all lists: a route that does not know one passes over it, or refuses it.
+    private static let parameters = ["limit", "cursor", "after", "wait", "since", "until", "app_id"]
+
+    /// Cursors that are bytes: what lists have made of numbers, and others.
+    private static let cursors: [String] = {
+        var cursors = [Data(), Data([255]), Data(repeating: 128, count: 40)]
+        for first in integers {
+            for part in [0, 1, 7, 8, 9, 1 << 31] as [UInt64] {
+                for last in integers {
+                    var packer = Packer()
+                    packer.add(UInt64(bitPattern: first))
+                    packer.add(part)
+                    packer.add(UInt64(bitPattern: last))
+                    cursors.append(Data(packer.bytes))
+                }
+            }
+        }
+        for id in ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"] {
+            for year in ["0001", "9999"] { cursors.append(Data(#"["\#(year)-01-01T00:00:00Z","\#(id)"]"#.utf8)) }
+        }
+        return cursors.map {
+            $0.base64EncodedString().addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+        }
+    }()
+
+    @Test("a GET is answered the same whatever its Content-Type says, which is of no body")
+    func contentTypes() throws {
+        let scene = try NumberScene(.memory)
+        for route in scene.routes where route.isRead {
+            for type in ["application/json", "text/plain", "nonsense", ""] {
+                let statuses = try [[], [("Content-Type", type)]].map { try scene.status(route, $0) }
+                #expect(statuses[0] == statuses[1], "\(route.name) with \(type)")
+            }
+        }
+    }
+
+    @Test("are answered on every route, and never by a fault", arguments: StoreKind.allCases)
+    func everyRoute(_ kind: StoreKind) throws {
+        let scene = try NumberScene(kind)
+        for route in scene.routes {
+            let good = scene.path(route)
+            for (place, name) in route.parameters.enumerated() {
+                // The first of a kind is a key, an app or a project, without which nobody could call.
+                for number in Self.numbers.dropLast() where route.isRead || Int(number) != 1 {
+                    let path = scene.path(route, place, number)
+                    try scene.call(route, path, "\(name) \(number)")
+                    if route.isRead { try scene.call(route, scene.path(route, place, "m_\(number)"), name) }
+                }
+            }
+            // What takes somebody away is not to take away whom the others are asked about.
+            guard route.method != "DELETE" else { continue }
+            for name in Self.parameters where route.isRead || name == "cursor" {
+                for number in Self.numbers { try scene.call(route, "\(good)?\(name)=\(number)", name) }
+            }
+            if route.path.hasPrefix("/onym/v1/people/") || route.path.hasPrefix("/v1/events") {
+                for cursor in Self.cursors { try scene.call(route, "\(good)?cursor=\(cursor)", "cursor") }
+            }
+            guard let body = route.body else { continue }
+            for number in Self.numbers.dropLast() {
+                let json = Double(number) == nil || number.hasPrefix("+") ? #""\#(number)""# : number
+                try scene.call(route, good, "body \(number)", body: body.text(number: json))
+            }
+        }
+        // Whoever reads is not kept waiting by whoever read before.
+        try #expect(scene.http.call("GET", "/healthz").status == 200)
+    }
+}
+
+/// A server that has one of everything, and its routes.
+private final class NumberScene {
+    let server: TestServer
+    var http: HTTPClient
+    private(set) var routes: [NumberRoute] = []
+    private var samples: [String: String] = [:]
+    private var keys: [String: [(String, String)]] = [:]
+
+    init(_ kind: StoreKind) throws {
+        // A year later some of its keys have expired.
+        let clock = ManualClock(1_610_000_000_000)
+        server = try TestServer(kind) {
+            $0.attribution.takesMocks = true
+            $0.clock = { clock.now }
+        }
+        http = server.client
+        let credentials = server.credentials
+        let bearers = [
+            credentials.adminKey, credentials.claimAgentKey, credentials.claimImportKey, credentials.claimClientKey,
+            credentials.entitlementsSecretKey, credentials.linkingKey,
+        ]
+        callers =
+            bearers.map { [("Authorization", "Bearer \($0)")] } + [
+                [
+                    (
+                        "Authorization",
+                        "Basic \(Data("\(credentials.idsyncKey):\(credentials.idsyncSecret)".utf8).base64EncodedString())"
+                    )
+                ],
+                [("x-mp-key", credentials.idsyncWebKey)],
+            ]
+        try fill()
+        let document = JSONAnswer(try http.call("GET", "/openapi.json"))
+        let paths = try #require(document["paths"] as? [String: [String: Any]])
+        for (path, methods) in paths.sorted(by: { $0.key < $1.key }) {
+            for (method, operation) in methods.sorted(by: { $0.key < $1.key }) {
+                routes.append(NumberRoute(method.uppercased(), path, operation as? [String: Any] ?? [:]))
+            }
+        }
+        #expect(routes.count > 100)
+        // Those that change something last, and of those the ones that take something away.
+        let order = ["GET", "PUT", "POST", "DELETE"]
+        routes.sort { order.firstIndex(of: $0.method) ?? 0 < order.firstIndex(of: $1.method) ?? 0 }
+        // Before any of them has changed who may call.
+        for route in routes { keys[route.name] = try caller(route) }
+        #expect(keys.count > 100)
+    }
+
+    /// Whoever may make calls, each with a key of another kind.
+    private let callers: [[(String, String)]]
+
+    private func fill() throws {
+        func send(_ caller: Int, _ method: String, _ path: String, _ json: String, _ status: Int = 200) throws
+            -> JSONAnswer
+        {
+            let answer = JSONAnswer(try http.call(method, path, fields: callers[caller], json: json))
+            #expect(answer.status == status, "\(method) \(path): \(answer)")
+            return answer
+        }
+        let identify = #"{"environment":"production","known_identities":{"customerid":"ada","email":"ada@x"#
+        let ada = try send(6, "POST", "/v1/login", identify + #""}}"#)
+        _ = try send(6, "POST", "/v1/identify", identify + #".org"}}"#)
+        _ = try send(
+            6, "POST", "/v1/identify", #"{"environment":"production","known_identities":{"customerid":"bob"}}"#)
+        _ = try send(0, "PUT", "/onym/v1/funnels/f", #"{"name":"F","steps":[{"name":"a","step":"a"}]}"#)
+        _ = try send(0, "PUT", "/onym/v1/metrics/m", #"{"name":"M"}"#)
+        _ = try send(
+            0, "PUT", "/onym/v1/questionnaires/nps",
+            #"{"name":"S","schema":{"version":1,"questions":[{"id":"q1","type":"text","title":"Why?"}]}}"#)
+        let events = (0..<3).map { number in
+            #"{"user_id":"ada","message":"m\#(number)","level":"error","session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}"#
+        }
+        _ = try send(
+            3, "POST", "/v1/ingest", #"{"bundle_id":"com.example.demo","events":[\#(events.joined(separator: ","))]}"#)
+        _ = try send(
+            3, "POST", "/v1/questionnaires/nps/responses",
+            #"{"bundle_id":"com.example.demo","user_id":"ada","answers":{"q1":"because"}}"#, 201)
+        let projects = JSONAnswer(try http.call("GET", "/v1/projects", fields: callers[1]))
+        samples = [
+            "/onym/v1/people/{id}": ada.text("mpid") ?? "", "{mpid}": ada.text("mpid") ?? "",
+            "/v1/projects/{id}": projects.list("projects").first?["id"] as? String ?? "",
+            "/v1/projects/{id}/funnels/{slug}": "f", "/v1/projects/{id}/metrics/{slug}": "m", "{slug}": "nps",
+            "{type}": "customerid", "{value}": "ada", "{source}": "apple-search-ads",
+            "{api_key}": server.credentials.idsyncKey,
+        ]
+    }
+
+    /// A path with what is there in place of its parameters, but for one of them.
+    func path(_ route: NumberRoute, _ place: Int? = nil, _ text: String = "") -> String {
+        var (whole, parameter) = ("", 0)
+        let parts = route.path.split(separator: "/").map { part -> String in
+            whole += "/\(part)"
+            guard part.hasPrefix("{") else { return String(part) }
+            defer { parameter += 1 }
+            return parameter == place ? text : samples[whole] ?? samples[String(part)] ?? "77"
+        }
+        return "/" + parts.joined(separator: "/")
+    }
+
+    /// What a call is answered with that has some fields besides.
+    func status(_ route: NumberRoute, _ fields: [(String, String)]) throws -> Int {
+        try http.call(route.method, path(route), fields: (keys[route.name] ?? []) + fields).status
+    }
+
+    /// Makes a call as somebody who may, and looks at its status.
+    func call(_ route: NumberRoute, _ path: String, _ what: String, body: String = "{}") throws {
+        let json = route.isRead || route.method == "DELETE" ? nil : body
+        let fields = keys[route.name] ?? []
+        let answer: Wire.Answer
+        do {
+            answer =
+                try json.map { try http.call(route.method, path, fields: fields, json: $0) }
+                ?? http.call(route.method, path, fields: fields)
+        } catch {
+            throw Unanswered(description: "\(route.method) \(path) with \(what), \(body): \(error)")
+        }
+        // Where a key is known to be right, it is the number that is looked at.
+        if keys[route.name] != nil, !route.isKeyed, body == "{}" {
+            #expect(answer.status != 401, "\(route.method) \(path)")
+        }
+        #expect(answer.status < 500, "\(route.method) \(path) with \(what), \(body): \(answer)")
+    }
+
+    /// Whoever may call a route; nobody where that takes more than a key.
+    private func caller(_ route: NumberRoute) throws -> [(String, String)]? {
+        let path = route.isRead || route.isKeyed ? path(route) : path(route, 0, "none")
+        return try callers.first { caller in
+            let answer =
+                try route.isRead || route.method == "DELETE"
+                ? http.call(route.method, path, fields: caller)
+                : http.call(route.method, path, fields: caller, json: "{}")
+            return answer.status != 401 && answer.status != 403
+        }
+    }
+
+    struct Unanswered: Error, CustomStringConvertible { let description: String }
+}
+
+/// A route, as the API's description has it.
+private struct NumberRoute {
+    let method: String
+    let path: String
+    /// The names of what is in the path.
+    let parameters: [String]
+    let body: NumberBody?
+
+    init(_ method: String, _ path: String, _ operation: [String: Any]) {
+        self.method = method
+        self.path = path
+        parameters = path.split(separator: "/").filter { $0.hasPrefix("{") }.map { String($0.dropFirst().dropLast()) }
+        let request = operation["requestBody"] as? [String: Any]
+        let content = (request?["content"] as? [String: Any])?["application/json"] as? [String: Any]
+        body = (content?["schema"] as? [String: Any]).map(NumberBody.init)
+    }
+
+    var name: String { "\(method) \(path)" }
+    /// Whether the path names the key.
+    var isKeyed: Bool { path.contains("{api_key}") }
+    var isRead: Bool { method == "GET" }
+}
+
+/// A body of the shape that a route takes, with one number in all places that take numbers.
+private struct NumberBody {
+    let schema: [String: Any]
+
+    func text(number: String) -> String { text(schema, number) }
+
+    private func text(_ schema: [String: Any], _ number: String) -> String {
+        if let schemas = schema["anyOf"] as? [[String: Any]], let first = schemas.first { return text(first, number) }
+        switch schema["type"] as? String {
+        case "integer", "number": return number
+        case "boolean": return "true"
+        case "array": return "[\(text(schema["items"] as? [String: Any] ?? [:], number))]"
+        case "object":
+            let members = (schema["properties"] as? [String: [String: Any]] ?? [:]).sorted { $0.key < $1.key }
+            return "{\(members.map { #""\#($0.key)":\#(text($0.value, number))"# }.joined(separator: ","))}"
+        case "string": return "\"\((schema["enum"] as? [String])?.first ?? number.filter { $0 != "\"" })\""
+        default: return "null"
+        }
+    }
+}

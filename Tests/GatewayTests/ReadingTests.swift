@@ -1,0 +1,104 @@
+import Gateway
+import TestKit
+import Testing
+import Threads
+
+/// Readings that would never end by themselves.
+@Suite("A reading that takes for ever")
+struct ReadingTests {
+    /// A server whose readings are held, and a call that reads.
+    private final class Held {
+        let server: TestServer
+        let store: Monitor<FailingStore?>
+        let fields: String
+
+        init(_ times: ReadTimes, drainMilliseconds: UInt64 = 10_000) throws {
+            let holder = Monitor<FailingStore?>(nil)
+            server = try TestServer(.memory) {
+                $0.readTimes = times
+                $0.limits.drainMilliseconds = drainMilliseconds
+            } wrap: {
+                let failing = FailingStore($0)
+                holder.withLock { $0 = failing }
+                return failing
+            }
+            store = holder
+            fields = "Host: x\r\nAuthorization: Bearer \(server.credentials.adminKey)\r\n\r\n"
+        }
+
+        var readings: Monitor<FailingStore.Readings> {
+            guard let store = store.withLock({ $0 }) else { preconditionFailure("The server has its store.") }
+            return store.readings
+        }
+
+        /// Sends a call whose reading is held; returns when it is.
+        func hold() throws -> Wire {
+            readings.change { $0.areHeld = true }
+            let wire = try Wire(port: server.port)
+            try wire.send("GET /onym/v1/people?type=email&value=a HTTP/1.1\r\n" + fields)
+            #expect(held(1))
+            return wire
+        }
+
+        /// Whether there come to be so many.
+        func held(_ count: Int) -> Bool {
+            readings.wait(milliseconds: Patience.milliseconds) { $0.held == count ? true : nil } == true
+        }
+    }
+
+    private static func times(_ milliseconds: UInt64, silent: UInt64) -> ReadTimes {
+        var times = ReadTimes()
+        (times.milliseconds, times.silentMilliseconds) = (milliseconds, silent)
+        return times
+    }
+
+    private static let never: UInt64 = 3_600_000
+
+    @Test("is ended at its time, with an answer that says to come again")
+    func deadline() throws {
+        let held = try Held(Self.times(20, silent: Self.never))
+        let wire = try held.hold()
+        let answer = try wire.readAnswer()
+        #expect(answer.status == 503 && answer["Retry-After"] == "1", "\(answer)")
+        #expect(held.held(0))
+    }
+
+    @Test("is ended when its client leaves")
+    func clientLeaves() throws {
+        let held = try Held(Self.times(Self.never, silent: Self.never))
+        for _ in 0..<4 {
+            try held.hold().reset()
+            #expect(held.held(0))
+        }
+    }
+
+    @Test("is ended soon when its client sends nothing more, who may wait for it that long")
+    func clientIsSilent() throws {
+        let held = try Held(Self.times(Self.never, silent: 20))
+        let wire = try held.hold()
+        wire.finishSending()
+        #expect(try wire.readAnswer().status == 503)
+        try held.hold().close()
+        #expect(held.held(0))
+    }
+
+    @Test("is ended when the server stops")
+    func serverStops() throws {
+        let held = try Held(Self.times(Self.never, silent: Self.never), drainMilliseconds: 20)
+        let wire = try held.hold()
+        held.server.stop()
+        #expect(held.held(0))
+        withExtendedLifetime(wire) {}
+    }
+
+    @Test("has no part in what others read when it has ended")
+    func othersGoOn() throws {
+        let held = try Held(Self.times(20, silent: 20))
+        for _ in 0..<4 { _ = try held.hold().readAnswer() }
+        held.readings.change { $0.areHeld = false }
+        let answer = try held.server.client.call(
+            "GET", "/onym/v1/people?type=email&value=a",
+            fields: [("Authorization", "Bearer \(held.server.credentials.adminKey)")])
+        #expect(answer.status == 200, "\(answer)")
+    }
+}
