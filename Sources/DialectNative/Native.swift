@@ -113,13 +113,30 @@ package enum Native {
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
                         .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
-                action: .answer { _, _, _ in
-                    Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
+                action: .answer { request, caller, tools in
+                    guard mayKnowServer(caller, tools.directory) else {
+                        return problem(
+                            .forbidden, code: "operators_only",
+                            "The metrics count all projects of the server, and there are others: whoever runs it reads them "
+                                + "at --metrics-listen, or by onym.sock.", request.id)
+                    }
+                    return Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
                 }),
         ]
+                        .init(
+                            .forbidden, "There are other projects.", contentType: problemType, schema: problemSchema),
     }
 
-    private static let status = Schema.object([.init("status", .string(), required: true)])
+    /// Whether a caller may know how much the whole server holds: whoever runs it may, who comes without a key, and whoever
+    /// administers the only project.
+    static func mayKnowServer(_ caller: Caller?, _ directory: Directory) -> Bool {
+        caller?.key == nil || directory.projects.count == 1
+    }
+
+    private static let status = Schema.object([
+        .init("status", .string(), required: true),
+        .init("detail", .string("What is odd, and no reason to turn calls away.")),
+    ])
 
     private static func readiness(_ reason: String?) -> Response {
         guard let reason else {
