@@ -13,8 +13,11 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let commits = Histogram(smallest: 64_000, buckets: 18)
     private let connections = Counters(count: Connection.allCases.count)
     private let faults = Counters(count: 1)
+    private let clockJumps = Counters(count: 1)
     private let unproven = Counters(count: Dialect.allCases.count)
-    private let logger: Logger
+    private let faultLog: RepeatedLog
+    private let recoveryLog: RepeatedLog
+    private let clockLog: RepeatedLog
 
     private enum Connection: Int, CaseIterable { case opened, closed, refused }
 
@@ -31,7 +34,13 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     }()
 
     /// - Parameter surfaces: in the order in which the server has them, so that routes are counted under their names.
-    package init(surfaces: [Surface], loops: Int, logger: Logger) {
+    package init(
+        surfaces: [Surface], loops: Int, logger: Logger,
+        monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
+    ) {
+        faultLog = RepeatedLog(logger, monotonic: monotonic)
+        recoveryLog = RepeatedLog(logger, monotonic: monotonic)
+        clockLog = RepeatedLog(logger, monotonic: monotonic)
         routes =
             surfaces.flatMap { surface in surface.routes.map { "\($0.method.name) \($0.path)" } } + ["none"]
         let routeCount = routes.count
@@ -62,11 +71,17 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     package func faulted(_ fault: StoreFault) {
         faults.add(at: 0)
-        logger.log(.error, "The store failed.", [("fault", .text(fault.description))])
+        faultLog.log(.error, "The store failed.", [("fault", .text(fault.description))])
     }
 
     package func recovered() {
-        logger.log(.info, "The store is open again.")
+        recoveryLog.log(.info, "The store is open again.")
+    }
+
+    package func clockJumped(byMilliseconds milliseconds: Int64) {
+        clockJumps.add(at: 0)
+        clockLog.log(
+            .warning, "The clock was set.", [("by_seconds", .integer(Int(milliseconds / 1000)))])
     }
 
     package func tookUnproven(_ dialect: Dialect, calls: Int) {
