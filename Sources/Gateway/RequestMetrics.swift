@@ -46,7 +46,6 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         let routeCount = routes.count
         requests = (0..<loops).map { _ in Counters(count: routeCount * RequestMetrics.statuses.count) }
         latencies = (0..<loops).map { _ in (0..<routeCount).map { _ in Histogram(smallest: 16_000, buckets: 20) } }
-        self.logger = logger
     }
 
     // MARK: - ServerObserver
@@ -91,7 +90,10 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     // MARK: - Telling
 
-    package func write(store: StoreCounts, queueDepth: Int, memoryBytes: Int?, to text: inout MetricsText) {
+    package func write(
+        store: StoreCounts, queueDepth: Int, clockBehindMilliseconds: Int64, memoryBytes: Int?,
+        to text: inout MetricsText
+    ) {
         text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
         for (route, name) in routes.enumerated() {
             for (place, status) in RequestMetrics.statuses.enumerated() {
@@ -121,6 +123,11 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.begin("onym_batch_duration_seconds", .histogram, help: "A batch from its loading to its commit.")
         text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
         text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
+        text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
+        text.gauge(
+            "onym_clock_behind_seconds",
+            help: "By how much the clock is behind the journal, whose time never goes back.",
+            clockBehindMilliseconds / 1000)
         text.begin(
             "onym_unproven_calls_total", .counter,
             help: "Calls that were taken though they showed no token for the known user they named, by dialect.")

@@ -50,5 +50,6 @@ final class Unobserved: ServerObserver, EngineObserver {
     func committed(calls: Int, nanoseconds: UInt64) {}
     func faulted(_ fault: StoreFault) {}
     func recovered() {}
+    func clockJumped(byMilliseconds milliseconds: Int64) {}
     func tookUnproven(_ dialect: Dialect, calls: Int) {}
 }
