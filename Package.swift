@@ -255,7 +255,7 @@ let package = Package(
             "DialectNative",
             ["ByteText", "Crypto", "DialectIDSync", "EventLoop", "Domain", "StoreSQLite", "TestKit", "Threads"]),
         tests("Domain", ["TestKit"]),
-        tests("Program", ["DialectIDSync", "Domain", "Engine", "StoreSQLite", "TestKit", "Threads"]),
+        tests("Program", ["DialectIDSync", "Domain", "Engine", "SQLite", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),
         tests("StoreSQLite", ["Domain", "SQLite", "TestKit"]),
         tests(

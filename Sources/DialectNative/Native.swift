@@ -11,6 +11,8 @@ package enum Native {
     package struct Sources: Sendable {
         /// Why the server is not ready; nil where it is.
         package let unreadiness: @Sendable () -> String?
+        /// By how much the clock is behind the journal; 0 where it is not.
+        package let clockBehindSeconds: @Sendable () -> Int64
         package let metrics: @Sendable () -> [UInt8]
         package let metricsContentType: String
         package let openAPI: @Sendable () -> [UInt8]
@@ -25,7 +27,8 @@ package enum Native {
         package let counts: @Sendable () -> StoreCounts
 
         package init(
-            unreadiness: @escaping @Sendable () -> String?, metrics: @escaping @Sendable () -> [UInt8],
+            unreadiness: @escaping @Sendable () -> String?,
+            clockBehindSeconds: @escaping @Sendable () -> Int64, metrics: @escaping @Sendable () -> [UInt8],
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> Rehearsals?, receipts: TestReceipts,
@@ -35,6 +38,7 @@ package enum Native {
             self.keyUse = keyUse
             self.counts = counts
             self.unreadiness = unreadiness
+            self.clockBehindSeconds = clockBehindSeconds
             self.metrics = metrics
             self.metricsContentType = metricsContentType
             self.openAPI = openAPI
@@ -97,7 +101,9 @@ package enum Native {
                         .init(.ok, "They can.", schema: status),
                         .init(.serviceUnavailable, "Not at the moment.", schema: status),
                     ]),
-                action: .answer { _, _, _ in readiness(sources.unreadiness()) }),
+                action: .answer { _, _, _ in
+                    readiness(sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds())
+                }),
             SurfaceRoute(
                 .get, "/openapi.json", scope: nil,
                 operation: Operation(
@@ -111,21 +117,43 @@ package enum Native {
                     responses: [
                         .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
                         .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
+                        .init(
+                            .forbidden, "There are other projects.", contentType: problemType, schema: problemSchema),
                         .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
-                action: .answer { _, _, _ in
-                    Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
+                action: .answer { request, caller, tools in
+                    guard mayKnowServer(caller, tools.directory) else {
+                        return problem(
+                            .forbidden, code: "operators_only",
+                            "The metrics count all projects of the server, and there are others: whoever runs it reads them "
+                                + "at --metrics-listen, or by onym.sock.", request.id)
+                    }
+                    return Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
                 }),
         ]
     }
 
-    private static let status = Schema.object([.init("status", .string(), required: true)])
+    /// Whether a caller may know how much the whole server holds: whoever runs it may, who comes without a key, and whoever
+    /// administers the only project.
+    static func mayKnowServer(_ caller: Caller?, _ directory: Directory) -> Bool {
+        caller?.key == nil || directory.projects.count == 1
+    }
 
-    private static func readiness(_ reason: String?) -> Response {
+    private static let status = Schema.object([
+        .init("status", .string(), required: true),
+        .init("detail", .string("What is odd, and no reason to turn calls away.")),
+    ])
+
+    private static func readiness(_ reason: String?, clockBehindSeconds: Int64) -> Response {
         guard let reason else {
-            return json(.ok) {
-                $0.key("status")
-                $0.string("ready")
+            return json(.ok) { json in
+                json.key("status")
+                json.string("ready")
+                if clockBehindSeconds > 0 {
+                    json.key("detail")
+                    json.string(
+                        "The clock is \(clockBehindSeconds) s behind the journal: it was ahead once, or is behind now.")
+                }
             }
         }
         return json(.serviceUnavailable) { json in

@@ -112,23 +112,37 @@ enum ProjectCalls {
         SurfaceRoute(
             .get, "/onym/v1/stats", scope: .admin,
             operation: Operation(
-                id: "stats", summary: "Tells how much the server holds, over all projects.",
+                id: "stats", summary: "Tells how much the server holds, or how much the project has.",
+                description: """
+                    Whoever runs the server, by its socket, is told of all projects; so is the administrator of the only one. \
+                    Where there are several, an administrator is told of the project: its apps and keys.
+                    """,
                 responses: [
                     .init(
                         .ok, "How much.",
                         schema: .object(
-                            ["projects", "apps", "keys", "people", "identities", "links", "rows", "merges", "last_seq"]
-                                .map { .init($0, .integer(), required: true) }))
+                            ["projects", "apps", "keys"].map { .init($0, .integer(), required: true) }
+                                + ["people", "identities", "links", "rows", "merges", "last_seq"].map {
+                                    .init($0, .integer())
+                                }))
                 ] + Native.problems([])),
-            action: .answer { _, _, tools in
+            action: .answer { _, caller, tools in
                 let (counts, directory) = (sources.counts(), tools.directory)
+                let isWhole = Native.mayKnowServer(caller, directory)
+                func isTold(_ project: ProjectID) -> Bool { isWhole || project == caller?.project }
+                let keys = directory.keys.values.filter { $0.revokedAt == nil && isTold($0.project) }
                 return Native.json(.ok) { json in
-                    let numbers: [(StaticString, Int)] = [
-                        ("projects", directory.projects.count), ("apps", directory.apps.count),
-                        ("keys", directory.keys.values.count { $0.revokedAt == nil }), ("people", counts.people),
-                        ("identities", counts.identities), ("links", counts.links), ("rows", counts.rows),
-                        ("merges", counts.merges), ("last_seq", Int(counts.lastSequence.rawValue)),
+                    var numbers: [(StaticString, Int)] = [
+                        ("projects", directory.projects.keys.count(where: isTold)),
+                        ("apps", directory.apps.values.count { isTold($0.project) }), ("keys", keys.count),
                     ]
+                    if isWhole {
+                        numbers += [
+                            ("people", counts.people), ("identities", counts.identities), ("links", counts.links),
+                            ("rows", counts.rows), ("merges", counts.merges),
+                            ("last_seq", Int(counts.lastSequence.rawValue)),
+                        ]
+                    }
                     for (name, number) in numbers {
                         json.key(name)
                         json.integer(number)

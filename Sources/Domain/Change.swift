@@ -216,7 +216,7 @@ package final class JournalEntry: Sendable {
         _ call: Call, _ stamp: Stamp, _ refusal: Refusal, person: PersonID?, kind: Kind = .refused,
         dependsOn merges: [MergeID] = []
     ) {
-        at = stamp.at
+        at = stamp.journalledAt
         id = stamp.person
         project = call.project
         key = call.key
@@ -271,7 +271,7 @@ package final class JournalEntry: Sendable {
     package init(
         _ call: Call, _ stamp: Stamp, _ outcome: Outcome, _ reply: Reply, dependsOn merges: [MergeID] = []
     ) {
-        at = stamp.at
+        at = stamp.journalledAt
         id = stamp.person
         project = call.project
         key = call.key

@@ -140,11 +140,16 @@ package struct Call: Sendable {
 
 /// What the writer gives a call when its turn comes: the time, and the id of a person that it may make.
 package struct Stamp: Equatable, Sendable {
+    /// The call's moment by the clock on the wall: what expires is judged by this. It goes back where the clock is set back.
     package let at: Instant
+    /// The call's moment in the journal, where time never goes back.
+    package let journalledAt: Instant
     package let person: PersonID
 
-    package init(at: Instant, person: PersonID) {
+    /// - Parameter journalledAt: the call's moment in the journal; nil where that is the clock's.
+    package init(at: Instant, journalledAt: Instant? = nil, person: PersonID) {
         self.at = at
+        self.journalledAt = journalledAt ?? at
         self.person = person
     }
 }

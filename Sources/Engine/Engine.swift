@@ -7,6 +7,8 @@ package protocol EngineObserver: AnyObject, Sendable {
     func committed(calls: Int, nanoseconds: UInt64)
     func faulted(_ fault: StoreFault)
     func recovered()
+    /// The clock went on by more, or less, than time did.
+    func clockJumped(byMilliseconds milliseconds: Int64)
     /// Calls were taken that have named a known user and shown no token for it.
     func tookUnproven(_ dialect: Dialect, calls: Int)
     /// Calls met a person or a group that has no more room.
@@ -56,6 +58,8 @@ package final class Engine: Sendable {
     private let queue = Monitor(Queue())
     private let sightings: [Sightings]
     private let healthy = Atomic(true)
+    /// The moment that the journal has come to, in milliseconds.
+    private let journalMoment: Atomic<Int64>
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
 
@@ -80,6 +84,7 @@ package final class Engine: Sendable {
         self.monotonic = monotonic
         self.observer = observer
         self.deliver = deliver
+        journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
         let thread = WorkerThread(name: "onym-writer") { [self] in run() }
         self.thread.withLock { $0 = thread }
@@ -87,6 +92,20 @@ package final class Engine: Sendable {
 
     /// Whether the store takes commits.
     package var isHealthy: Bool { healthy.load(ordering: .relaxed) }
+
+    // MARK: - Time
+
+    /// By how much the clock may differ from what is expected before that is worth saying.
+    package static let clockSlackMilliseconds: Int64 = 10_000
+
+    /// By how much the clock is behind the journal, whose time never goes back; 0 where that is next to nothing. It was ahead once,
+    /// or is behind now. Until it has caught up the journal has all calls at one moment.
+    package var clockBehindMilliseconds: Int64 {
+        let last = journalMoment.load(ordering: .relaxed)
+        guard last != .min else { return 0 }
+        let behind = last - clock().milliseconds
+        return behind > Engine.clockSlackMilliseconds ? behind : 0
+    }
 
     // MARK: - Room
 
@@ -175,6 +194,7 @@ package final class Engine: Sendable {
         var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
         let writer = Writer(store: store) { generator.next() }
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
+        var watch = ClockWatch(clock(), monotonic())
         // Many people are folded in a little at a time, with room for batches in between.
         var (isFolding, stepAt) = (false, clock())
         var (pass, isLettingGo) = (RetentionPass(limits.retention, monotonic: monotonic), false)
@@ -196,6 +216,14 @@ package final class Engine: Sendable {
                 if batch.contains(where: { $0.job.command.erases }) { isSweeping = true }
             }
             let now = clock()
+            if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
+            if let jump = watch.look(now, monotonic()) {
+                observer.clockJumped(byMilliseconds: jump)
+                // What is done every so often is not put off by a clock that was ahead.
+                foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
+                compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
+                stepAt = min(stepAt, now)
+            }
             if now >= foldAt {
                 isFolding = true
                 isLettingGo = true
@@ -321,6 +349,22 @@ package final class Engine: Sendable {
     private static let foldPauseMilliseconds = 10
     private static let heldPauseMilliseconds: Int64 = 1000
     private static let recoveryMilliseconds = 50...2000
+}
+
+/// Compares the clock on the wall, which is set, with one that only counts.
+private struct ClockWatch {
+    private var wall: Instant
+    private var counted: UInt64
+
+    init(_ wall: Instant, _ counted: UInt64) { (self.wall, self.counted) = (wall, counted) }
+
+    /// By how many milliseconds the clock was set since it was last looked at; nil where it was not.
+    mutating func look(_ wall: Instant, _ counted: UInt64) -> Int64? {
+        let went = Int64((counted &- self.counted) / 1_000_000)
+        let jump = wall.milliseconds - self.wall.milliseconds - went
+        (self.wall, self.counted) = (wall, counted)
+        return abs(jump) > Engine.clockSlackMilliseconds ? jump : nil
+    }
 }
 
 /// Numbers that spread well and cost next to nothing (SplitMix64). Nobody's safety depends on them.

@@ -217,14 +217,18 @@ package final class Writer {
         return workspace.dependencies(of: job.command, stamp, in: job.call.project, result)
     }
 
-    /// Time never goes back from one call to the next, whatever the clock does; ids of people only grow.
+    /// In the journal time never goes back from one call to the next, whatever the clock does, and ids of people only grow. A
+    /// clock that was ahead once must not make that the time by which codes and grants expire: that is the clock's.
     private func stamp(at moment: Instant, _ chance: UInt64) -> Stamp {
-        let at = max(moment, lastStamp ?? moment)
-        lastStamp = at
-        var person = PersonID(at: at, chance: chance)
+        let ordered = max(moment, lastStamp ?? moment)
+        lastStamp = ordered
+        var person = PersonID(at: ordered, chance: chance)
         if let lastPerson, person <= lastPerson { person = lastPerson.next }
-        return Stamp(at: at, person: person)
+        return Stamp(at: moment, journalledAt: ordered, person: person)
     }
+
+    /// The moment that the journal has come to.
+    var journalMoment: Instant? { Writer.later(lastStamp, store.lastMoment) }
 
     /// Takes note of when people were seen: later decisions know at once, and ``fold(limit:)`` keeps it.
     package func note(_ seen: [PersonID: Instant]) {

@@ -15,8 +15,11 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let holds = Histogram(smallest: 500, buckets: 20)
     private let connections = Counters(count: Connection.allCases.count)
     private let faults = Counters(count: 1)
+    private let clockJumps = Counters(count: 1)
     private let unproven = Counters(count: Dialect.allCases.count)
-    private let logger: Logger
+    private let faultLog: RepeatedLog
+    private let recoveryLog: RepeatedLog
+    private let clockLog: RepeatedLog
 
     private enum Connection: Int, CaseIterable { case opened, closed, refused }
 
@@ -33,13 +36,18 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     }()
 
     /// - Parameter surfaces: in the order in which the server has them, so that routes are counted under their names.
-    package init(surfaces: [Surface], loops: Int, logger: Logger) {
+    package init(
+        surfaces: [Surface], loops: Int, logger: Logger,
+        monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
+    ) {
+        faultLog = RepeatedLog(logger, monotonic: monotonic)
+        recoveryLog = RepeatedLog(logger, monotonic: monotonic)
+        clockLog = RepeatedLog(logger, monotonic: monotonic)
         routes =
             surfaces.flatMap { surface in surface.routes.map { "\($0.method.name) \($0.path)" } } + ["none"]
         let routeCount = routes.count
         requests = (0..<loops).map { _ in Counters(count: routeCount * RequestMetrics.statuses.count) }
         latencies = (0..<loops).map { _ in (0..<routeCount).map { _ in Histogram(smallest: 16_000, buckets: 20) } }
-        self.logger = logger
     }
 
     // MARK: - ServerObserver
@@ -64,11 +72,17 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     package func faulted(_ fault: StoreFault) {
         faults.add(at: 0)
-        logger.log(.error, "The store failed.", [("fault", .text(fault.description))])
+        faultLog.log(.error, "The store failed.", [("fault", .text(fault.description))])
     }
 
     package func recovered() {
-        logger.log(.info, "The store is open again.")
+        recoveryLog.log(.info, "The store is open again.")
+    }
+
+    package func clockJumped(byMilliseconds milliseconds: Int64) {
+        clockJumps.add(at: 0)
+        clockLog.log(
+            .warning, "The clock was set.", [("by_seconds", .integer(Int(milliseconds / 1000)))])
     }
 
     package func tookUnproven(_ dialect: Dialect, calls: Int) {
@@ -86,7 +100,10 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     // MARK: - Telling
 
-    package func write(store: StoreCounts, queueDepth: Int, memoryBytes: Int?, to text: inout MetricsText) {
+    package func write(
+        store: StoreCounts, queueDepth: Int, clockBehindMilliseconds: Int64, memoryBytes: Int?,
+        to text: inout MetricsText
+    ) {
         text.begin("onym_http_requests_total", .counter, help: "Requests answered, by route and status.")
         for (route, name) in routes.enumerated() {
             for (place, status) in RequestMetrics.statuses.enumerated() {
@@ -120,6 +137,11 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
             help: "How long the writer kept readers out of the index, each time.")
         text.histogram("onym_index_hold_seconds", Histogram.sum([holds]), unit: 1e9)
         text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
+        text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
+        text.gauge(
+            "onym_clock_behind_seconds",
+            help: "By how much the clock is behind the journal, whose time never goes back.",
+            clockBehindMilliseconds / 1000)
         text.begin(
             "onym_unproven_calls_total", .counter,
             help: "Calls that were taken though they showed no token for the known user they named, by dialect.")

@@ -14,9 +14,13 @@ enum DoctorCommand: ProgramCommand {
         let findings: [Finding]
         do throws(StoreFault) {
             if let database = context.database {
-                findings = try PostgresDoctor(database, progress: progress).examine()
+                let doctor = try PostgresDoctor(database, progress: progress)
+                doctor.now = SystemClock.now()
+                findings = try doctor.examine()
             } else {
-                findings = try Doctor(context.dataFolder.store, progress: progress).examine()
+                let doctor = try Doctor(context.dataFolder.store, progress: progress)
+                doctor.now = SystemClock.now()
+                findings = try doctor.examine()
             }
         } catch {
             throw CommandFault(error)

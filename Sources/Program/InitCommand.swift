@@ -41,11 +41,13 @@ enum InitCommand: ProgramCommand {
             throw .failed("There is a store in \(folder.path) already; nothing was changed.")
         }
         try folder.make()
-        let secrets = IDSyncSecrets(master: try folder.makeMasterKey(setting: masterKey).bytes)
+        let key = try folder.makeMasterKey(setting: masterKey)
+        let secrets = IDSyncSecrets(master: key.bytes)
         let plan = ProjectPlan(name: name, secrets: secrets, now: SystemClock.now())
         do throws(StoreFault) {
             try SQLiteStore.make(folder.store, hashKey: Hash128(random: SecureRandom.bytes(16))) {
                 store throws(StoreFault) in
+                _ = try store.agree(on: key.mark, as: MasterKey.markName)
                 try plan.fill(store)
             }
         } catch {

@@ -16,13 +16,28 @@ struct OpenedStore {
     init(in folder: DataFolder, masterKey: String?, _ terminal: Terminal) throws(CommandFault) {
         let store = try folder.openStore(terminal)
         do throws(CommandFault) {
-            master = try folder.masterKey(setting: masterKey).bytes
+            let key = try folder.masterKey(setting: masterKey)
+            try OpenedStore.check(key, in: folder, "\(folder.store.path)") { () throws(StoreFault) in
+                try store.agree(on: key.mark, as: MasterKey.markName)
+            }
+            master = key.bytes
         } catch {
             store.close()
             throw error
         }
         self.store = store
         closing = { store.close() }
+    }
+
+    /// Refuses a master key that is not the store's: the secrets and tokens that were given out are derived from that. A store from
+    /// before it was kept keeps the first one that it is opened with.
+    private static func check(
+        _ key: MasterKey, in folder: DataFolder, _ place: String, _ agree: () throws(StoreFault) -> [UInt8]
+    ) throws(CommandFault) {
+        if try attempt(agree) == key.mark { return }
+        throw .failed(
+            "The store in \(place) was made with another master key. Give all its servers the same: "
+                + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }
 
     /// Opens the store in a database. What only one process keeps is in the data folder all the same.
@@ -38,13 +53,8 @@ struct OpenedStore {
             let key =
                 isNew ? try folder.makeMasterKey(setting: masterKey) : try folder.masterKey(setting: masterKey)
             // Secrets are derived from it: one process with another key would give out what the others do not take.
-            let agreed = try OpenedStore.attempt { () throws(StoreFault) in
+            try OpenedStore.check(key, in: folder, "the database") { () throws(StoreFault) in
                 try store.agree(on: key.mark, as: MasterKey.markName)
-            }
-            guard agreed == key.mark else {
-                throw .failed(
-                    "The store in the database was made with another master key. Give all its servers the same: "
-                        + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
             }
             master = key.bytes
         } catch {

@@ -276,7 +276,9 @@ final class Inspection: Sendable {
 
     var sources: Native.Sources {
         Native.Sources(
-            unreadiness: { [self] in unreadiness() }, metrics: { [self] in metrics() },
+            unreadiness: { [self] in unreadiness() },
+            clockBehindSeconds: { [self] in (parts.withLock { $0?.engine }?.clockBehindMilliseconds ?? 0) / 1000 },
+            metrics: { [self] in metrics() },
             metricsContentType: MetricsText.contentType, openAPI: { [self] in openAPI },
             compact: { [self] in parts.withLock { $0?.engine }?.requestCompaction() },
             compaction: { [self] in
@@ -316,7 +318,8 @@ final class Inspection: Sendable {
         guard let parts = parts.withLock({ $0 }), let metrics = parts.metrics else { return [] }
         var text = MetricsText()
         metrics.write(
-            store: parts.store.counts, queueDepth: parts.engine.queueDepth, memoryBytes: ProcessMemory.residentBytes(),
+            store: parts.store.counts, queueDepth: parts.engine.queueDepth,
+            clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, memoryBytes: ProcessMemory.residentBytes(),
             to: &text)
         return text.bytes
     }

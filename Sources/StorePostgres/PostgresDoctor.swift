@@ -8,6 +8,8 @@ package final class PostgresDoctor {
     private let connection: Connection
     private let progress: (String) -> Void
     private var findings: [Finding] = []
+    /// The present moment; the journal has nothing from after it. Nil where nobody knows.
+    package var now: Instant?
 
     private static let describedAtMost = 5
 
@@ -30,12 +32,21 @@ package final class PostgresDoctor {
             progress(what)
             for check in checks { try look(check) }
         }
+        try lookAtClock()
         try lookAtKinds()
         try lookAtHashes(KeyedHash(key: hashKey))
         try lookAtHolders()
         try lookForCircles()
         _ = try ask(Session.rollback.text)
         return findings
+    }
+
+    private func lookAtClock() throws(StoreFault) {
+        let last = try ask("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1")
+        guard let now, last.count > 0 else { return }
+        if let fault = Finding(journalEndingAt: Instant(milliseconds: last.integer(0, 0)), now: now) {
+            findings.append(fault)
+        }
     }
 
     /// A question that has no answers in a healthy store, and what to say of each: `#0` stands for its first column.

@@ -9,6 +9,8 @@ package final class Doctor {
     let connection: Connection
     let progress: (String) -> Void
     private var findings: [Finding] = []
+    /// The present moment; the journal has nothing from after it. Nil where nobody knows.
+    package var now: Instant?
     /// How often each invariant was found broken; only the first few are described.
     private var broken: [String: Int] = [:]
 
@@ -77,6 +79,9 @@ package final class Doctor {
             }
             (expected, lastAt) = (sequence + 1, at)
             return sequence
+        }
+        if let now, let fault = Finding(journalEndingAt: Instant(milliseconds: lastAt), now: now) {
+            findings.append(fault)
         }
         lastSequence = expected - 1
     }

@@ -38,6 +38,10 @@ final class RowWriter {
     private let rollback: Statement
     private let sighting: Statement
     private let probe: Statement
+    private let trial: Statement
+    private let trialEnd: Statement
+    /// What a trial writes.
+    private static let trialBytes = 1 << 20
     private let people: RowInserter
     private let links: RowInserter
     private let linkEnds: RowInserter
@@ -68,6 +72,9 @@ final class RowWriter {
         commit = try connection.prepare("COMMIT")
         rollback = try connection.prepare("ROLLBACK")
         sighting = try connection.prepare("UPDATE people SET last_seen = max(last_seen, ?) WHERE id = ?")
+        trial = try connection.prepare(
+            "INSERT OR REPLACE INTO settings (name, value) VALUES ('trial', zeroblob(\(RowWriter.trialBytes)))")
+        trialEnd = try connection.prepare("DELETE FROM settings WHERE name = 'trial'")
         probe = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('recovered', x'00') ON CONFLICT (name) DO UPDATE SET value = x'00'"
         )
@@ -452,8 +459,11 @@ final class RowWriter {
         return try rowExists.step()
     }
 
-    /// Changes something that means nothing, to see whether the store can be written.
+    /// Writes as much as a batch does, and takes it out again, to see whether the store can be written: on a full disk there is
+    /// often room for a page or two.
     func probeWriting() throws(SQLiteFault) {
         try transaction { () throws(SQLiteFault) in try probe.run() }
+        try transaction { () throws(SQLiteFault) in try trial.run() }
+        try transaction { () throws(SQLiteFault) in try trialEnd.run() }
     }
 }

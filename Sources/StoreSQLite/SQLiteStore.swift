@@ -442,6 +442,22 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     // MARK: - Settings
 
+    /// What is kept under a name: the value that was given first. Before the store is served.
+    package func agree(on value: [UInt8], as name: String) throws(StoreFault) -> [UInt8] {
+        let session = try openSession()
+        return try file.attempt { () throws(SQLiteFault) in
+            let find = try session.connection.prepare("SELECT value FROM settings WHERE name = ?")
+            find.bind(1, text: name)
+            if try find.step(), let kept = find.blob(0) { return kept }
+            find.reset()
+            let keep = try session.connection.prepare("INSERT INTO settings (name, value) VALUES (?, ?)")
+            keep.bind(1, text: name)
+            keep.bind(2, blob: value)
+            try keep.run()
+            return value
+        }
+    }
+
     private static func keep(_ key: Hash128, _ connection: Connection) throws(SQLiteFault) {
         let setting = try connection.prepare("INSERT INTO settings (name, value) VALUES ('hash_key', ?)")
         setting.bind(1, blob: key.bytes)

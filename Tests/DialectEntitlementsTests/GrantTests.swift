@@ -13,6 +13,26 @@ struct GrantTests {
         try client.call("POST", "/v3/users/\(user)/entitlements", json, key: client.secretKey)
     }
 
+    @Test("a clock that was ahead once has no say in what is past", arguments: StoreKind.allCases)
+    func clockAhead(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind)
+        try client.makeUser("A")
+        client.clock.advance(days: 5)
+        try client.makeUser("B")
+        client.clock.advance(days: -5)
+        let answer = try grant(client, "A", #"{"id":"X","expires":\#(client.clock.seconds + 3600)}"#)
+        #expect(
+            answer.status == 200 && answer.body.contains(#""active":true,"started":\#(client.clock.seconds)"#),
+            "\(answer)")
+        let ready = try client.http.call("GET", "/readyz")
+        #expect(ready.status == 200 && ready.body.contains("The clock is 432000 s behind the journal"), "\(ready)")
+        let metrics = try client.call("GET", "/metrics", key: client.server.credentials.adminKey).body
+        #expect(metrics.contains("onym_clock_behind_seconds 432000"))
+        // It heals when the clock does.
+        client.clock.advance(days: 6)
+        #expect(try client.http.call("GET", "/readyz").body == #"{"status":"ready"}"#)
+    }
+
     @Test("granting twice keeps the first, and revoking what is not there is fine", arguments: StoreKind.allCases)
     func grants(_ kind: StoreKind) throws {
         let client = try AccessClient(kind)

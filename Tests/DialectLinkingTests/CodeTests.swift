@@ -77,6 +77,19 @@ struct CodeTests {
         refused(try client.redeem(short))
     }
 
+    @Test("a clock that was ahead once makes no code last longer", arguments: stores)
+    func clockAhead(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let days: Int64 = 5 * 86_400_000
+        client.clock.advance(milliseconds: days)
+        #expect(try client.user("e1").status == 201)
+        client.clock.advance(milliseconds: -days)
+        let (late, good) = (try client.code("e2"), try client.code("e3"))
+        #expect(try client.redeem(good).status == 201, "the clock's ten minutes have begun")
+        client.clock.advance(milliseconds: 601_000)
+        refused(try client.redeem(late))
+    }
+
     @Test("C10 and C11: a code is good once; whose answer was lost may ask again", arguments: stores)
     func once(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)

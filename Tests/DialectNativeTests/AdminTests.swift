@@ -223,4 +223,23 @@ struct AdminTests {
         #expect(stats.number("people") == 1 && stats.number("identities") == 2 && stats.number("keys") == 9, "\(stats)")
         #expect(stats.number("projects") == 1 && stats.number("apps") == 4 && stats.number("last_seq") == 2)
     }
+
+    @Test("an administrator of one project among several is told of that one alone", arguments: StoreKind.allCases)
+    func severalProjects(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try client.identify(#"{"customerid":"a"}"#)
+        #expect(try client.get("/metrics").status == 200)
+        let other = try #require(try client.post("/onym/v1/projects", #"{"name":"Other"}"#).text("admin_key"))
+        for key in [client.server.credentials.adminKey, other] {
+            let fields = [("Authorization", "Bearer \(key)")]
+            let stats = JSONAnswer(try client.server.client.call("GET", "/onym/v1/stats", fields: fields))
+            #expect(stats.status == 200 && stats.number("projects") == 1, "\(stats)")
+            #expect(stats.number("keys") == 9, "\(stats)")
+            for figure in ["people", "identities", "links", "rows", "merges", "last_seq"] {
+                #expect(stats[figure] == nil, "\(stats)")
+            }
+            let metrics = JSONAnswer(try client.server.client.call("GET", "/metrics", fields: fields))
+            #expect(metrics.status == 403 && metrics.code == "operators_only", "\(metrics)")
+        }
+    }
 }

@@ -110,6 +110,16 @@ struct ServeTests {
                 try store.identify("{\"customerid\":\"\(known.key)\"}", client).mpid == known.value, "reading goes on")
         }
 
+        // Room for a page or two is none for calls: it stays unready, and does not say so with each call.
+        try limitFiles("262144")
+        let (start, refusedBefore) = (ContinuousClock.now, load.refused)
+        #expect(Patience.until { load.refused >= refusedBefore + 20 })
+        #expect(try client.call("GET", "/readyz").status == 503)
+        #expect(!server.errors.contains("The store is open again."))
+        let seconds = Int((ContinuousClock.now - start).components.seconds)
+        let lines = server.errors.components(separatedBy: "The store failed.").count - 1
+        #expect(lines <= 2 * (seconds + 10), "\(lines) lines")
+
         try limitFiles("unlimited")
         #expect(try Patience.until { try client.call("GET", "/readyz").status == 200 })
         #expect(try store.identify(#"{"customerid":"after"}"#, client).status == 200)

@@ -40,8 +40,10 @@ struct EngineTests {
             func committed(calls: Int, nanoseconds: UInt64) { batches.change { $0.append(calls) } }
             func faulted(_ fault: StoreFault) { faults.change { $0 += 1 } }
             func recovered() { recoveries.change { $0 += 1 } }
+            let jumps = Monitor<[Int64]>([])
             func tookUnproven(_ dialect: Dialect, calls: Int) {}
             func metFull(_ full: Full, calls: Int) {}
+            func clockJumped(byMilliseconds milliseconds: Int64) { jumps.change { $0.append(milliseconds) } }
         }
 
         func job(_ number: Int, lane: Int, _ names: [IdentityType: String]) -> Job {
@@ -249,6 +251,30 @@ struct EngineTests {
             return fixture.store.foldedPeople.withLock { $0.count >= 2 }
         }
         #expect(fixture.store.foldedPeople.withLock { $0 } == [first, second])
+    }
+}
+
+extension EngineTests {
+    @Test("a clock that is set is told of, and time in the journal does not go back with it")
+    func clockIsSet() throws {
+        let fixture = Fixture()
+        // The engine has looked at the clock before it answers anything.
+        #expect(fixture.engine.submit([fixture.job(0, lane: 0, [.customerID: "0"])], lane: 0))
+        _ = try #require(fixture.wait(for: 1))
+        fixture.clock.advance(milliseconds: 5 * 86_400_000)
+        #expect(fixture.engine.submit([fixture.job(1, lane: 0, [.customerID: "a"])], lane: 0))
+        _ = try #require(fixture.wait(for: 2))
+        let told = fixture.observer.jumps.wait(milliseconds: Patience.milliseconds) { $0.isEmpty ? nil : $0 }
+        #expect(try #require(told) == [5 * 86_400_000])
+        let last = try #require(fixture.store.lastMoment)
+        #expect(fixture.engine.clockBehindMilliseconds == 0)
+        fixture.clock.advance(milliseconds: -5 * 86_400_000)
+        #expect(fixture.engine.submit([fixture.job(2, lane: 0, [.customerID: "b"])], lane: 0))
+        _ = try #require(fixture.wait(for: 3))
+        #expect(try #require(fixture.store.lastMoment) == last)
+        #expect(Patience.until { fixture.engine.clockBehindMilliseconds == 5 * 86_400_000 })
+        fixture.clock.advance(milliseconds: 5 * 86_400_000)
+        #expect(fixture.engine.clockBehindMilliseconds == 0, "it heals when the clock does")
     }
 }
 

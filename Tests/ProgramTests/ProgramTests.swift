@@ -3,6 +3,7 @@ import Domain
 import Engine
 import Foundation
 import Program
+import SQLite
 import StoreSQLite
 import TestKit
 import Testing
@@ -104,6 +105,23 @@ struct ProgramTests {
         let secrets = IDSyncSecrets(master: [UInt8](repeating: 0xAB, count: 32))
         let key = try #require(idsync["key"])
         #expect(idsync["secret"] == secrets.secret(for: key))
+    }
+
+    @Test("is served with no other master key than it was made with")
+    func otherMasterKey() throws {
+        #expect(run("init", "--data", data).code == 0)
+        let other = ["ONYM_MASTER_KEY": String(repeating: "ab", count: 32)]
+        for _ in 0..<2 {
+            let served = run("serve", "--data", data, "--listen", "127.0.0.1:0", environment: other)
+            #expect(served.code == 1 && served.errors.contains("another master key"), "\(served.errors)")
+            #expect(run("stats", "--data", data, environment: other).code == 1)
+        }
+        #expect(run("stats", "--data", data).code == 0)
+        // A store from before the mark was kept keeps that of the first key that it is opened with.
+        let file = try Connection(path: data + "/onym.db", mode: .readWrite)
+        try file.execute("DELETE FROM settings WHERE name = 'master_key_mark'")
+        #expect(run("stats", "--data", data).code == 0)
+        #expect(run("stats", "--data", data, environment: other).code == 1)
     }
 
     @Test("takes no settings and no master key that it cannot rely on")

@@ -219,6 +219,9 @@ struct StoreContractTests {
         if kind == .sqlite {
             fixture.sqlite?.close()
             #expect(try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }.examine().isEmpty)
+            let doctor = try Doctor(StoreFile(folder: fixture.folder.path)) { _ in }
+            doctor.now = fixture.clock.now
+            #expect(try doctor.examine().map(\.code) == ["clock"], "the journal is an hour ahead")
         }
     }
 
