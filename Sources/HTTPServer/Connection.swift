@@ -34,8 +34,23 @@ final class Connection: StreamOwner {
     /// The part of an answer's body that has not come yet.
     private struct Rest {
         var length: Int
-        let askForMore: @Sendable () -> Void
+        let source: Source
         var isAskedFor = false
+
+        enum Source {
+            /// Whoever has it is asked for each piece.
+            case pieces(askForMore: @Sendable () -> Void)
+            /// All of it is there, and may be many connections' at once.
+            case body([UInt8])
+        }
+
+        /// What it keeps in memory.
+        var keptBytes: Int {
+            switch source {
+            case .pieces: 0
+            case .body(let body): body.count
+            }
+        }
     }
 
     let id: ConnectionID
@@ -55,6 +70,8 @@ final class Connection: StreamOwner {
     /// The ordinal of the first that waits.
     private var firstOrdinal: UInt64 = 0
     private var output: [UInt8] = []
+    /// The bytes of answers that are there and wait behind others.
+    private var answeredBytes = 0
 
     /// Whether the client's bytes are left with the system.
     private var isPaused = false
@@ -244,14 +261,35 @@ final class Connection: StreamOwner {
 
     /// Puts an answer behind those that are still waited for.
     private func answer(_ response: Response, _ context: AnswerContext) {
-        if waiting.isEmpty {
+        if waiting.isEmpty, !isLong(response, context) {
             firstOrdinal += 1
             write(response, context, to: &output)
         } else {
-            var bytes: [UInt8] = []
-            write(response, context, to: &bytes)
-            waiting.append(Waiting(framing: context.framing, context: context, bytes: bytes))
+            waiting.append(Waiting(framing: context.framing, context: context))
+            put(response, at: waiting.count - 1)
         }
+    }
+
+    /// Whether an answer's body is sent in pieces.
+    private func isLong(_ response: Response, _ context: AnswerContext) -> Bool {
+        response.body.count > loop.limits.pieceBytes && !context.framing.omitsBody && response.status.isSuccess
+    }
+
+    /// Puts an answer at its place among those that wait, and takes into the output what is in its turn.
+    private func put(_ response: Response, at index: Int) {
+        let context = waiting[index].context
+        var bytes: [UInt8] = []
+        if isLong(response, context) {
+            var head = response
+            head.body = []
+            write(head, context, length: response.body.count, to: &bytes)
+            waiting[index].rest = Rest(length: response.body.count, source: .body(response.body))
+        } else {
+            write(response, context, to: &bytes)
+        }
+        waiting[index].bytes = bytes
+        answeredBytes += bytes.count
+        if index == 0 { goOn() }
     }
 
     /// Puts bytes that are no answer (a `100 Continue`) behind those that are still waited for.
@@ -260,6 +298,7 @@ final class Connection: StreamOwner {
             output.append(contentsOf: bytes)
         } else {
             waiting.append(Waiting(framing: ResponseFraming(), context: AnswerContext(), bytes: bytes))
+            answeredBytes += bytes.count
         }
     }
 
@@ -283,15 +322,13 @@ final class Connection: StreamOwner {
         guard stage != .closed, ordinal >= firstOrdinal, ordinal - firstOrdinal < UInt64(waiting.count) else { return }
         let index = Int(ordinal - firstOrdinal)
         precondition(waiting[index].bytes == nil, "A request was answered twice.")
-        if index == 0 {
+        if index == 0, !isLong(response, waiting[0].context) {
             let context = waiting.removeFirst().context
             firstOrdinal += 1
             write(response, context, to: &output)
             goOn()
         } else {
-            var bytes: [UInt8] = []
-            write(response, waiting[index].context, to: &bytes)
-            waiting[index].bytes = bytes
+            put(response, at: index)
         }
         if !isProcessing { loop.settleLater(self) }
     }
@@ -300,6 +337,7 @@ final class Connection: StreamOwner {
     private func goOn() {
         while let bytes = waiting.first?.bytes {
             output.append(contentsOf: bytes)
+            answeredBytes -= bytes.count
             if waiting[0].rest != nil {
                 waiting[0].bytes = nil
                 return
@@ -319,7 +357,10 @@ final class Connection: StreamOwner {
         var bytes: [UInt8] = []
         write(head, context, length: length, to: &bytes)
         waiting[index].bytes = bytes
-        if length > 0, !context.framing.omitsBody { waiting[index].rest = Rest(length: length, askForMore: askForMore) }
+        answeredBytes += bytes.count
+        if length > 0, !context.framing.omitsBody {
+            waiting[index].rest = Rest(length: length, source: .pieces(askForMore: askForMore))
+        }
         if index == 0 { goOn() }
         if !isProcessing { loop.settleLater(self) }
     }
@@ -344,8 +385,14 @@ final class Connection: StreamOwner {
         guard stage != .closed, let rest = waiting.first?.rest, waiting[0].bytes == nil, !rest.isAskedFor,
             stream.queuedBytes + output.count <= loop.limits.outputBytes / 2
         else { return }
-        waiting[0].rest?.isAskedFor = true
-        rest.askForMore()
+        switch rest.source {
+        case .pieces(let askForMore):
+            waiting[0].rest?.isAskedFor = true
+            askForMore()
+        case .body(let body):
+            let start = body.count - rest.length
+            send(Array(body[start..<min(start + loop.limits.pieceBytes, body.count)]), of: firstOrdinal)
+        }
     }
 
     /// Refuses the message that is being read, and reads no more.
@@ -364,8 +411,18 @@ final class Connection: StreamOwner {
 
     /// Whether as much is under way as may be: then nothing more is read.
     private var isFull: Bool {
-        isSinkWaiting || waiting.count >= loop.limits.pipelinedRequests
-            || stream.queuedBytes + output.count > loop.limits.outputBytes
+        isSinkWaiting || hasOutputWaiting || waiting.count >= loop.limits.pipelinedRequests
+    }
+
+    /// Whether the client has to take something before more is done for it.
+    private var hasOutputWaiting: Bool {
+        stream.queuedBytes > 0 || waiting.first?.rest != nil || output.count + answeredBytes > loop.limits.outputBytes
+    }
+
+    /// What this connection keeps in memory for its client to take, and since when it has taken nothing.
+    var backlog: (bytes: Int, stalledAt: UInt64) {
+        let bodies = waiting.reduce(0) { $0 + ($1.rest?.keptBytes ?? 0) }
+        return (stream.queuedBytes + output.count + answeredBytes + bodies, stalled?.at ?? .max)
     }
 
     func resumeBody() {
@@ -382,6 +439,7 @@ final class Connection: StreamOwner {
             if stage == .open, !isFull { processInput() }
         } while !output.isEmpty
         askForMore()
+        if hasPeerEnded, stage == .open, !isFull { endInput() }
         if stage == .open { pauseOrResume() }
         updateDeadline()
     }
@@ -438,13 +496,19 @@ final class Connection: StreamOwner {
         hasPeerEnded = true
         if stage != .closed { presence.set(.silent) }
         switch stage {
-        case .open:
-            incoming?.sink?.abandon()
-            incoming = nil
-            finish()
+        // What came before is read first, when there is room for its answers.
+        case .open where isFull && !isSinkWaiting: break
+        case .open: endInput()
         case .lingering where stream.queuedBytes == 0: close()
         case .finishing, .lingering, .closed: break
         }
+    }
+
+    /// Nothing more comes: half a request is let go.
+    private func endInput() {
+        incoming?.sink?.abandon()
+        incoming = nil
+        finish()
     }
 
     /// The server wants to stop: idle connections close, others after what is in flight.
@@ -468,7 +532,7 @@ final class Connection: StreamOwner {
         presence.set(.gone)
         incoming?.sink?.abandon()
         incoming = nil
-        waiting = []
+        (waiting, answeredBytes) = ([], 0)
         stream.close()
     }
 

@@ -18,8 +18,14 @@ package struct ServerLimits: Equatable, Sendable {
     package var drainMilliseconds: UInt64 = 10_000
     /// Requests of one connection that may wait for their answers; more are not read.
     package var pipelinedRequests = 64
-    /// Answers of one connection, in bytes, that may wait for the client to take them; then no more is read from it.
-    package var outputBytes = 1 << 20
+    /// Answers of one connection, in bytes, that are put together before they are sent. What the client does not take waits, and no
+    /// more is read from it until it has.
+    package var outputBytes = 128 << 10
+    /// A body that is longer is sent in pieces of this many bytes, each when the one before has gone: of it a connection has no copy.
+    package var pieceBytes = 32 << 10
+    /// Output of all connections, in bytes, that may wait for clients to take it; then those are closed that have taken nothing for
+    /// longest.
+    package var allOutputBytes = 256 << 20
     /// The most that is read and dropped of a body that nobody wants.
     package var unwantedBodyBytes = 1 << 20
 

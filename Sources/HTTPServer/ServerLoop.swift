@@ -115,10 +115,31 @@ final class ServerLoop: @unchecked Sendable {
         updateDate()
         let now = events.now
         for connection in connections { connection?.tick(now) }
+        shed()
         if now >= drainDeadline {
             for connection in connections { connection?.close() }
         }
         endRound()
+    }
+
+    /// Closes connections where too much output waits in all, those first that have taken nothing for longest.
+    private func shed() {
+        var backlogs: [(bytes: Int, stalledAt: UInt64, connection: Connection)] = []
+        var total = 0
+        for connection in connections {
+            guard let connection else { continue }
+            let backlog = connection.backlog
+            if backlog.bytes > 0 { backlogs.append((backlog.bytes, backlog.stalledAt, connection)) }
+            total += backlog.bytes
+        }
+        // Each loop has its share.
+        let limit = limits.allOutputBytes / max(1, configuration.loops)
+        guard total > limit else { return }
+        for (bytes, _, connection) in backlogs.sorted(by: { ($0.stalledAt, $1.bytes) < ($1.stalledAt, $0.bytes) }) {
+            if total <= limit { break }
+            connection.close()
+            total -= bytes
+        }
     }
 
     private func updateDate() {

@@ -481,17 +481,41 @@ struct ServerTests {
 
     @Test("sends all that is due before it closes, however slowly it is taken")
     func closesBehindBacklog() throws {
-        let fixture = try ServerFixture(loops: 1) { $0.outputBytes = 64 << 20 }
+        let fixture = try ServerFixture(loops: 1)
         let slow = try Wire(port: fixture.port)
         try slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.isEmpty ? nil : true } == true)
         try slow.send(
             "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.count == 3 ? true : nil } == true)
+        slow.finishSending()
         #expect(try slow.readAnswer().body.utf8.count == 8 << 20)
         #expect(try slow.readAnswer().body == "hello")
         #expect(try slow.readAnswer().body == "hello")
         #expect(slow.isClosedByPeer)
+    }
+
+    @Test("reads no request of a connection while its output waits, and all of them when that is taken")
+    func unreadOutput() throws {
+        let fixture = try ServerFixture(loops: 1)
+        let wire = try Wire(port: fixture.port)
+        try wire.send(String(repeating: "GET /large HTTP/1.1\r\nHost: a\r\n\r\n", count: 20))
+        #expect(fixture.observer.answers.wait(milliseconds: patience) { $0.isEmpty ? nil : true } == true)
+        // Whoever comes later is served, and by then nothing more was read of the one before.
+        for _ in 0..<5 { #expect(try HTTPClient(port: fixture.port).call("GET", "/hello").status == 200) }
+        #expect(fixture.observer.answers.withLock { $0.count } <= 2 + 5)
+        for _ in 0..<20 { #expect(try wire.readAnswer().body.utf8.count == 8 << 20) }
+    }
+
+    @Test("closes those that take nothing, the slowest first, where too much output waits in all")
+    func allOutput() throws {
+        let fixture = try ServerFixture(loops: 1) { $0.allOutputBytes = 40 << 20 }
+        let wires = try (0..<12).map { _ in try Wire(port: fixture.port) }
+        for wire in wires { try wire.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n") }
+        #expect(Patience.until { fixture.server.openConnections <= 5 })
+        let client = HTTPClient(port: fixture.port)
+        #expect(try client.call("GET", "/large").body.utf8.count == 8 << 20, "whoever takes what it asks for is served")
+        #expect(fixture.server.openConnections >= 4)
+        withExtendedLifetime(wires) {}
     }
 
     @Test("reads no request behind one that said it would be the last, even while that one waits")
