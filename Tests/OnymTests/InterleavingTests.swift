@@ -531,9 +531,9 @@ private final class FakeServer {
 
 @Suite("Random programs of an app")
 struct InterleavingTests {
-    /// `make check` runs 2,000 of them, `make soak` a million.
+    /// `make check` runs 2,000 of them in release, `make soak` a million.
     private static var seeds: [UInt64] {
-        let seeds = Soak.seeds(2000)
+        let seeds = Soak.histories(2000)
         return Soak.factor > 1 ? Array(1...UInt64(50_000 * Soak.factor)) : seeds
     }
 
