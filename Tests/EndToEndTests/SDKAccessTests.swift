@@ -72,7 +72,8 @@ struct SDKAccessTests {
             case "leaves": device.access.logout()
             case "restores":
                 // An app's key may name no strategy that gives away more than the project's.
-                try scene.administrator("/onym/v1/strategy", "PUT", #"{"restore":{"production":"transfer"}}"#)
+                try scene.administrator(
+                    "/onym/v1/strategy", "PUT", #"{"restore":{"production":"transfer","sandbox":"transfer"}}"#)
                 let restored = try await device.access.restore([try #require(receipts[words[2]])], strategy: "transfer")
                 #expect(restored.map(\.outcome) == ["moved"], "\(step)")
             default:
