@@ -219,6 +219,8 @@ final class GroupIndex: @unchecked Sendable {
         var whole: Pending?
         /// What all have, once somebody has asked.
         var totals: GroupTotals?
+        /// Whether an undo has split it: its members are of other groups now.
+        var isSplit = false
 
         init(root: PersonID, count: Int, _ part: Part) {
             self.root = root
@@ -331,6 +333,7 @@ final class GroupIndex: @unchecked Sendable {
             members: pendingMembers(of: merge.from), merges: pendingMerges(of: merge.from),
             root: pendingGroup(of: merge.from).root)
         let sides = whole.split(by: merge)
+        pending(of: merge.from)?.isSplit = true
         pendingUndos[id] = sides
         for side in [sides.from, sides.into] {
             let pending = Pending(root: side.root, count: side.members.count, .listed(side))
@@ -406,7 +409,7 @@ final class GroupIndex: @unchecked Sendable {
         var tops: [ObjectIdentifier: Pending] = [:]
         for var pending in Array(pendingByPerson.values) + Array(pendingByGroup.values) {
             while let whole = pending.whole { pending = whole }
-            tops[ObjectIdentifier(pending)] = pending
+            if !pending.isSplit { tops[ObjectIdentifier(pending)] = pending }
         }
         return Array(tops.values)
     }
