@@ -143,8 +143,8 @@ package final class ListedGroup: GroupSource {
     package let merges: [Merge]
     package let root: PersonID
 
-    /// The group of a person by some merges, of which those of other groups are passed over. The root is the person that the last
-    /// merge of the group was made into, or that the merges before it left.
+    /// Finds the group of a person among some merges; merges of other groups are ignored. The root is the person that the last
+    /// merge of the group was made into.
     package init(of person: PersonID, _ all: some Sequence<Merge>) {
         let all = all.sorted { $0.id < $1.id }
         var forest = MergeForest()

@@ -135,7 +135,7 @@ package struct Profile: Sendable {
     /// Those of a page, or all.
     package let members: [PersonSummary]
     package let memberCount: Int
-    /// The member after which the next page begins; nil where there is none.
+    /// The member after which the next page begins; nil on the last page.
     package let next: PersonID?
     package let merges: [Merge]
     package let identities: [(holder: PersonID, identity: HeldIdentity)]

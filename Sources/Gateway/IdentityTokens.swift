@@ -40,7 +40,7 @@ package struct IdentityTokens: Sendable {
         var proven: [IdentityKey] = []
         var fault: IdentityTokenFault?
         if let field = request.field(IdentityTokens.field), !field.isEmpty {
-            // A space within a token is no part of one: what has it is refused.
+            // A token has no space in it: a value with a space is refused.
             let texts = field.split(separator: ",").map { IdentityTokens.trimmed($0) }
             for text in texts.prefix(IdentityTokens.tokensAtMost) {
                 do throws(IdentityTokenFault) {

@@ -38,7 +38,7 @@ final class Connection: StreamOwner {
         var isAskedFor = false
 
         enum Source {
-            /// Whoever has it is asked for each piece.
+            /// The owner of the body is asked for each piece.
             case pieces(askForMore: @Sendable () -> Void)
             /// All of it is there, and may be many connections' at once.
             case body([UInt8])

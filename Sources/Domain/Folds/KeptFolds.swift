@@ -147,7 +147,7 @@ package struct KeptFolds<V: View> {
             case .documentPut(let key, let person, let body): folds.put(key, person, body)
             case .merged(let merge): folds.join(merge)
             case .mergeUndone(let merge): folds.split(merge)
-            // Whoever is erased is erased with everybody in the group.
+            // An erasure takes the whole group: nothing is left to keep.
             case .personErased: return []
             case .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
                 .strategySet:

@@ -456,7 +456,10 @@ final class GroupIndex: @unchecked Sendable {
             switch change {
             case .merged(let merge): load(merge)
             case .mergeUndone(let merge): commitUndo(merge.id)
-            default: break
+            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .personErased, .projectMade, .appMade,
+                .keyMade,
+                .appRevoked, .keyRevoked, .strategySet:
+                break
             }
         }
     }
