@@ -84,9 +84,9 @@ enum BenchStore {
     private static func makeWriter(_ store: any Store, isFirst: Bool = true) throws -> Writer {
         let writer = Writer(store: store, chance: { .random(in: .min ... .max) })
         guard isFirst else { return writer }
-        let setUp = Command.setUp(
-            SetUp(project: Project(id: project, name: "Bench", madeAt: now()), apps: [], keys: []))
-        _ = try writer.process([Job(call: Call(project: project, key: nil), command: setUp)], at: now())[0].get()
+        let setUp =
+            SetUp(project: Project(id: project, name: "Bench", madeAt: now()), apps: [], keys: [])
+        _ = try writer.process([Job(call: Call(project: project, key: nil), act: setUp)], at: now())[0].get()
         return writer
     }
 
@@ -164,7 +164,7 @@ enum BenchStore {
             let anonymous = Identity(.claimAnonymousID, "owl_anon_\(number)", in: project, hash: hash)
             let user = Identity(.claimUserID, "user-\(number)", in: project, hash: hash)
             return Job(
-                call: Call(project: project, key: nil), command: .claim(Claim(anonymous: anonymous, user: user)))
+                call: Call(project: project, key: nil), act: Claim(anonymous: anonymous, user: user))
         }
         let identities = [
             Identity(.customerID, "customer-\(number)", in: project, hash: hash),
@@ -173,6 +173,6 @@ enum BenchStore {
         ]
         return Job(
             call: Call(project: project, key: nil),
-            command: .identify(Identify(identities: identities, previous: nil)))
+            act: Identify(identities: identities, previous: nil))
     }
 }

@@ -121,7 +121,7 @@ package final class Dispatcher: Sendable {
     /// What has come of a round: chains run beside each other, the changes of each one after the other.
     private final class Progress: Sendable {
         struct Results {
-            var done: [TellWebhook.Result]
+            var done: [NoteDeliveries.Result]
             var chainsLeft: Int
         }
 
@@ -181,7 +181,7 @@ package final class Dispatcher: Sendable {
     }
 
     private func end(_ round: Round, _ progress: Progress) {
-        let done: [TellWebhook.Result]? = progress.results.withLock { results in
+        let done: [NoteDeliveries.Result]? = progress.results.withLock { results in
             results.chainsLeft -= 1
             return results.chainsLeft == 0 ? results.done : nil
         }
@@ -189,10 +189,9 @@ package final class Dispatcher: Sendable {
     }
 
     /// Has the store keep what came of a round; until it has, the webhook is told nothing more.
-    private func note(_ round: Round, _ results: [TellWebhook.Result]) {
-        let command = Command.tellWebhook(
-            TellWebhook(.note(webhook: round.webhook.id, readTo: round.plan.readTo, results)))
-        let job = Job(call: Call(project: round.project, key: nil), command: command) { [self] _ in
+    private func note(_ round: Round, _ results: [NoteDeliveries.Result]) {
+        let note = NoteDeliveries(webhook: round.webhook.id, readTo: round.plan.readTo, results)
+        let job = Job(call: Call(project: round.project, key: nil), act: note) { [self] _ in
             // Where the store has failed the round is made again: it is told twice rather than not at all.
             free(round.webhook.id)
         }

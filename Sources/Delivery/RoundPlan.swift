@@ -10,14 +10,14 @@ struct RoundPlan: Sendable {
         /// Whether the store has it among those that wait.
         let isWaiting: Bool
 
-        func result(_ outcome: TellWebhook.Result.Outcome) -> TellWebhook.Result {
-            TellWebhook.Result(change, people: people, outcome)
+        func result(_ outcome: NoteDeliveries.Result.Outcome) -> NoteDeliveries.Result {
+            NoteDeliveries.Result(change, people: people, outcome)
         }
     }
 
     private(set) var chains: [[Item]] = []
     /// New changes that have to wait.
-    private(set) var held: [TellWebhook.Result] = []
+    private(set) var held: [NoteDeliveries.Result] = []
     /// The call up to which the feed is read with this.
     private(set) var readTo: JournalSequence
 
@@ -61,7 +61,7 @@ struct RoundPlan: Sendable {
             let events = call?.events ?? []
             guard let call, call.sequence == delivery.change.call, events.indices.contains(delivery.change.index) else {
                 // The person was erased meanwhile, and this is no longer told.
-                held.append(TellWebhook.Result(delivery.change, people: delivery.people, .delivered))
+                held.append(NoteDeliveries.Result(delivery.change, people: delivery.people, .delivered))
                 continue
             }
             add(

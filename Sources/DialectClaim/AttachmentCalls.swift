@@ -45,14 +45,13 @@ enum AttachmentCalls {
                     .init(.contentTooLarge, "The user or the project has too much.", schema: faultSchema),
                     .init(.unsupportedMediaType, "Programs are not taken.", schema: faultSchema),
                 ] + ClaimFault.answers),
-            action: .collect(
+            action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
                     let reserve = try AttachmentForm.read(request, caller, tools, links.quotas)
                     let url = links.upload(request)
-                    return CollectedCommand(.attach(.reserve(reserve))) { reply in
-                        let attachment = attachment(reply)
-                        return IdentityCalls.json(.created) { json in
+                    return PreparedCall(reserve) { attachment, _ in
+                        IdentityCalls.json(.created) { json in
                             json.key("attachment_id")
                             json.string(ClaimID.text(.attachment, attachment.id.rawValue))
                             json.key("upload_url")
@@ -62,13 +61,6 @@ enum AttachmentCalls {
                         }
                     }
                 }))
-    }
-
-    private static func attachment(_ reply: Reply) -> Attachment {
-        guard case .attachment(let attachment) = reply else {
-            preconditionFailure("A call was about an attachment, and something else was answered.")
-        }
-        return attachment
     }
 
     // MARK: - Sending
@@ -97,29 +89,32 @@ enum AttachmentCalls {
                     let (project, now, requestID) = (caller.project, caller.now, request.id)
                     let url = links.download(request, at: now)
                     guard let number = ClaimID.number(.attachment, request.parameters[0]) else {
-                        throw Rejection(AttachmentFault.unknown.response(requestID))
+                        throw Rejection(Refusal.noSuchAttachment.response(requestID))
                     }
                     let id = AttachmentID(rawValue: number)
                     return ContentUpload(
                         check: { snapshot throws(StoreFault) in
                             guard let attachment = try snapshot.attachment(id), attachment.project == project else {
-                                return .answer(AttachmentFault.unknown.response(requestID))
+                                return .answer(Refusal.noSuchAttachment.response(requestID))
                             }
                             if let fault = attachment.fault(at: now, app.id) {
                                 return .answer(fault.response(requestID))
                             }
                             let event = ClaimEvent.recognition(
                                 attachment.description.clientEventID.utf8.span, app, in: project, snapshot.hash)
-                            var first: Command?
+                            var first: NoteEventOfAttachments?
                             // An event that came before it could not tell whose it is; one that comes later will.
                             if try snapshot.isNobodys(attachment), let person = try snapshot.person(ofRecentRow: event)
                             {
-                                first = .attach(.tell(event, of: person))
+                                first = NoteEventOfAttachments(event, of: person)
                             }
                             return .take(atMost: attachment.description.byteCount, first: first)
                         },
-                        command: { .attach(.store(id, app: app.id, byteCount: $0, digest: $1.bytes)) },
-                        encode: { reply in uploaded(attachment(reply), url) })
+                        call: { byteCount, digest in
+                            PreparedCall(
+                                StoreAttachment(id, app: app.id, byteCount: byteCount, digest: digest.bytes)
+                            ) { attachment, _ in uploaded(attachment, url) }
+                        })
                 }))
     }
 
@@ -371,13 +366,13 @@ enum AttachmentCalls {
                 .init(.ok, "It is gone.", schema: .object([.init("deleted", .boolean(), required: true)])),
                 .init(.notFound, "There is none with this id.", schema: faultSchema),
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            DeleteAttachment.self, body: ClaimDialect.body,
             decode: { request, _, _ throws(Rejection) in
                 guard let id = ClaimID.number(.attachment, request.parameters[0]) else {
-                    throw Rejection(AttachmentFault.unknown.response(request.id))
+                    throw Rejection(Refusal.noSuchAttachment.response(request.id))
                 }
-                return DecodedCommand(.attach(.delete(AttachmentID(rawValue: id))))
+                return Decoded(DeleteAttachment(AttachmentID(rawValue: id)))
             },
             encode: { _, _, _ in
                 IdentityCalls.json { json in
@@ -387,8 +382,8 @@ enum AttachmentCalls {
             }))
 }
 
-extension AttachmentFault {
-    func response(_ id: RequestID) -> Response { ClaimFault.response(to: .refused(.attachment(self)), id) }
+extension Refusal {
+    func response(_ id: RequestID) -> Response { ClaimFault.response(to: .refused(self), id) }
 }
 
 /// What a client says of a file before it sends it.

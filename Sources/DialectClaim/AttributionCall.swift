@@ -63,7 +63,7 @@ enum AttributionCall {
         let properties = attribution.properties
         if properties.isEmpty { return .answer(response) }
         let change = SetProperties(user: user, values: properties, isLimited: false)
-        return .command(DecodedCommand(.setProperties(change))) { _, _, _ in response }
+        return .call(PreparedCall(change) { _, _ in response })
     }
 
     private static func response(to fault: AttributionFault, _ id: RequestID) -> Response {

@@ -145,6 +145,20 @@ struct ClaimFault: Error, Equatable {
         return Response(status, contentType: ClaimFault.contentType, body: json.bytes)
     }
 
+    /// The sentence for a refusal; where the vendor has one of its own, that one.
+    static func words(for refusal: Refusal) -> String {
+        switch refusal {
+        case .claimedByAnother: "anonymous_id is already claimed by another user"
+        case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
+        case .noSuchFeedback: "Feedback not found"
+        case .noSuchQuestionnaire: "Questionnaire not found"
+        case .notEligible(.inactive): "Questionnaire is inactive"
+        case .notEligible(.globallyDismissed): "Questionnaires were dismissed"
+        case .notEligible(.alreadyResponded): "Already responded"
+        default: refusal.message
+        }
+    }
+
     /// What is refused in every dialect, as this one says it.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
         switch problem {
@@ -155,30 +169,22 @@ struct ClaimFault: Error, Equatable {
             if let field = problem.retryAfter { response.fields.append(field) }
             return response
         case .http(let refusal): return response(to: refusal, problem)
-        case .refused(.notEligible(let reason)):
+        case .refused(let refusal) where Questionnaire.Ineligibility(rawValue: refusal.code) != nil:
             return IdentityCalls.json(problem.status) { json in
                 json.key("error")
-                json.string(problem.message)
+                json.string(words(for: refusal))
                 json.key("reason")
-                json.string(reason.rawValue)
+                json.string(refusal.code)
             }
-        case .refused(.attachment(let fault)):
-            return AttachmentCalls.fault(problem.status, problem.code, problem.message) { json in
-                switch fault {
-                case .userQuota(let bytes, let used):
-                    json.key("user_quota_bytes")
-                    json.integer(bytes)
-                    json.key("user_used_bytes")
-                    json.integer(used)
-                case .projectQuota(let bytes, let used):
-                    json.key("quota_bytes")
-                    json.integer(bytes)
-                    json.key("used_bytes")
-                    json.integer(used)
-                case .unknown, .otherApp, .storedAlready, .gone: break
+        case .refused(let refusal) where refusal.isOfAttachment:
+            return AttachmentCalls.fault(problem.status, refusal.code, refusal.message) { json in
+                for figure in refusal.figures {
+                    json.key(figure.name)
+                    json.integer(figure.value)
                 }
             }
-        case .refused, .foreignOrigin, .badIdempotencyKey, .unavailable:
+        case .refused(let refusal): return ClaimFault(words(for: refusal), status: refusal.status).response
+        case .foreignOrigin, .badIdempotencyKey, .unavailable:
             var response = ClaimFault(problem.message, status: problem.status).response
             if let field = problem.retryAfter { response.fields.append(field) }
             return response

@@ -32,20 +32,17 @@ enum FeedbackCalls {
                         .init("id", .string(), required: true), .init("created_at", .string(), required: true),
                     ]))
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            SendFeedback.self, body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(ClaimFault) {
-                    return DecodedCommand(.sendFeedback(try feedback(request, caller, tools)))
+                    return Decoded(try feedback(request, caller, tools))
                 } catch {
                     throw error.rejection()
                 }
             },
-            encode: { reply, _, _ in
-                guard case .feedbackSent(let sent) = reply else {
-                    preconditionFailure("Feedback was sent, and something else was answered.")
-                }
-                return IdentityCalls.json(.created) { json in
+            encode: { sent, _, _ in
+                IdentityCalls.json(.created) { json in
                     json.key("id")
                     json.string(ClaimID.text(.feedback, sent.id.rawValue))
                     json.key("created_at")
@@ -119,13 +116,13 @@ enum FeedbackCalls {
                 .init(.ok, "It is hidden.", schema: .object([.init("deleted", .boolean(), required: true)])),
                 .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            DeleteFeedback.self, body: ClaimDialect.body,
             decode: { request, _, _ throws(Rejection) in
                 guard let id = ClaimID.number(.feedback, request.parameters[0]) else {
-                    throw ClaimFault(Refusal.noSuchFeedback.message, status: .notFound).rejection()
+                    throw ClaimFault(ClaimFault.words(for: .noSuchFeedback), status: .notFound).rejection()
                 }
-                return DecodedCommand(.deleteFeedback(DeleteFeedback(FeedbackID(rawValue: id))))
+                return Decoded(DeleteFeedback(FeedbackID(rawValue: id)))
             },
             encode: { _, _, _ in
                 IdentityCalls.json { json in

@@ -28,20 +28,17 @@ enum IdentityCalls {
                     ])),
                 .init(.conflict, "Another user has claimed it.", schema: ClaimFault.schema),
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            Claim.self, body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(ClaimFault) {
-                    return DecodedCommand(.claim(try claim(request, caller, tools)))
+                    return Decoded(try claim(request, caller, tools))
                 } catch {
                     throw error.rejection()
                 }
             },
-            encode: { reply, _, _ in
-                guard case .claimed(let claimed) = reply else {
-                    preconditionFailure("A claim was made, and something else was answered.")
-                }
-                return json { json in
+            encode: { claimed, _, _ in
+                json { json in
                     json.key("claimed")
                     json.bool(true)
                     json.key("events_reassigned_count")
@@ -87,19 +84,17 @@ enum IdentityCalls {
                         .init("updated", .boolean(), required: true), .init("properties", .object([]), required: true),
                     ]))
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            SetProperties.self, body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(ClaimFault) {
-                    return DecodedCommand(.setProperties(try properties(request, caller, tools)))
+                    return Decoded(try properties(request, caller, tools))
                 } catch {
                     throw error.rejection()
                 }
             },
             encode: { reply, _, _ in
-                guard case .propertiesSet(let properties) = reply else {
-                    preconditionFailure("Properties were set, and something else was answered.")
-                }
+                let properties = reply.properties
                 return json { json in
                     json.key("updated")
                     json.bool(true)

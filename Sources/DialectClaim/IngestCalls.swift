@@ -52,13 +52,13 @@ enum IngestCalls {
                                     ]))),
                         ]))
                 ] + ClaimFault.answers),
-            action: .collect(
+            action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(ClaimFault) {
                         let upload = try EventUpload.read(request, caller, tools, kind)
                         let rejected = upload.rejected
-                        return CollectedCommand(.collect(Collect(upload.parts, revises: kind == .importing))) { reply in
+                        return PreparedCall(Collect(upload.parts, revises: kind == .importing)) { reply, _ in
                             answer(reply, rejected, kind)
                         }
                     } catch {
@@ -67,11 +67,10 @@ enum IngestCalls {
                 }))
     }
 
-    private static func answer(_ reply: Reply, _ rejected: [(index: Int, message: String)], _ kind: Kind) -> Response {
-        guard case .collected(let collected) = reply else {
-            preconditionFailure("Events were sent, and something else was answered.")
-        }
-        return IdentityCalls.json { json in
+    private static func answer(
+        _ collected: Collected, _ rejected: [(index: Int, message: String)], _ kind: Kind
+    ) -> Response {
+        IdentityCalls.json { json in
             json.key("accepted")
             json.integer(collected.accepted)
             if kind == .importing {

@@ -40,7 +40,7 @@ enum QuestionnaireCalls {
             }
             return { snapshot throws(StoreFault) in
                 guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
-                    return ClaimFault(Refusal.noSuchQuestionnaire.message, status: .notFound).response
+                    return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
                 }
                 let person = user.flatMap { snapshot.holders(of: $0.key).first }
                 // What a known user has answered is shown by no anonymous id either.
@@ -137,20 +137,17 @@ enum QuestionnaireCalls {
                 .init(.ok, "More answers are kept.", schema: receipt), notFound,
                 .init(.conflict, "The user is not asked.", schema: ClaimFault.schema),
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            AnswerQuestionnaire.self, body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(ClaimFault) {
-                    return DecodedCommand(.answerQuestionnaire(try answers(request, caller, tools)))
+                    return Decoded(try answers(request, caller, tools))
                 } catch {
                     throw error.rejection()
                 }
             },
-            encode: { reply, _, _ in
-                guard case .answered(let answered) = reply else {
-                    preconditionFailure("Questions were answered, and something else came of it.")
-                }
-                return IdentityCalls.json(answered.isFirst ? .created : .ok) { json in
+            encode: { answered, _, _ in
+                IdentityCalls.json(answered.isFirst ? .created : .ok) { json in
                     json.key("id")
                     json.string(ClaimID.text(.response, answered.id.rawValue))
                     json.key("created_at")
@@ -208,19 +205,17 @@ enum QuestionnaireCalls {
                     .ok, "The user is asked nothing.",
                     schema: .object([.init("dismissed_at", .string(), required: true)]))
             ] + ClaimFault.answers),
-        action: .command(
-            body: ClaimDialect.body,
+        action: .act(
+            SetProperties.self, body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(ClaimFault) {
-                    return DecodedCommand(.setProperties(try dismissal(request, caller, tools)))
+                    return Decoded(try dismissal(request, caller, tools))
                 } catch {
                     throw error.rejection()
                 }
             },
             encode: { reply, _, _ in
-                guard case .propertiesSet(let properties) = reply else {
-                    preconditionFailure("Questionnaires were dismissed, and something else was answered.")
-                }
+                let properties = reply.properties
                 return IdentityCalls.json { json in
                     json.key("dismissed_at")
                     json.text(properties[Questionnaire.dismissalProperty])
@@ -274,7 +269,7 @@ enum QuestionnaireCalls {
             }
             return { snapshot throws(StoreFault) in
                 guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
-                    return ClaimFault(Refusal.noSuchQuestionnaire.message, status: .notFound).response
+                    return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
                 }
                 let list = try read(questionnaire, filter.resolved(snapshot), at: caller.now, snapshot)
                 return IdentityCalls.json { json in

@@ -45,8 +45,8 @@ enum EntitlementCalls {
                         } catch {
                             return Entitlements.refuse(error, to: user)
                         }
-                        let command = AccessCommand(.grant(wanted), in: caller.world)
-                        return .command(DecodedCommand(.access(command))) { reply, _, _ in answer(reply) }
+                        let command = wanted
+                        return .call(PreparedCall(command) { reply, _ in answer(reply) })
                     })),
             SurfaceRoute(
                 .delete, "/v3/users/:id/entitlements/:entitlement", scope: .accessWrite,
@@ -55,12 +55,11 @@ enum EntitlementCalls {
                     description: "What a purchase gives stays. Where nothing was given nothing changes.",
                     responses: [.init(.ok, "It is taken back.", schema: .object([]))]
                         + Entitlements.answers([.notFound])),
-                action: .command(
-                    body: .optional,
+                action: .act(
+                    RevokeAccess.self, body: .optional,
                     decode: { request, caller, tools throws(Rejection) in
                         let user = try Entitlements.user(request, caller, tools)
-                        return DecodedCommand(
-                            .access(AccessCommand(.revoke(user, entitlement: request.parameters[1]), in: caller.world)))
+                        return Decoded(RevokeAccess(request.parameters[1], of: user))
                     },
                     encode: { _, _, _ in Entitlements.object { _ in } })),
         ]
@@ -80,7 +79,7 @@ enum EntitlementCalls {
             principals = try AccessPrincipals(session, snapshot)
         } catch {
             switch error {
-            case .refused(let refusal): return Entitlements.response(to: .refused(.access(refusal)))
+            case .refused(let refusal): return Entitlements.response(to: .refused(refusal))
             case .store(let fault): throw fault
             }
         }
@@ -190,8 +189,8 @@ enum EntitlementCalls {
 
     // MARK: - Granting
 
-    private static func answer(_ reply: Reply) -> Response {
-        guard case .granted(let grant) = Entitlements.access(reply) else {
+    private static func answer(_ reply: AccessReply) -> Response {
+        guard case .granted(let grant) = reply.plain else {
             preconditionFailure("Access was granted, and something else was answered.")
         }
         return Entitlements.object { json in

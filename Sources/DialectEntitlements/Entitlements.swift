@@ -157,7 +157,7 @@ package enum Entitlements {
     static func refuse(_ rejection: Rejection, to user: Identity) -> Step {
         .read { snapshot throws(StoreFault) in
             let isThere = try snapshot.accessUser(user) != nil
-            return .answer(isThere ? rejection.response : response(to: .refused(.access(.noSuchUser))))
+            return .answer(isThere ? rejection.response : response(to: .refused(.noSuchUser)))
         }
     }
 
@@ -174,36 +174,55 @@ package enum Entitlements {
             switch problem {
             // The vendor tells a key that is not enough like one that is none.
             case .forbidden: unauthorized
-            case .refused(.access(let refusal)): answer(refusal)
-            case .refused(.unproven): error(problem.status, "request", "identity_token_required", problem.message)
+            case .refused(let refusal) where refusal.tokenFault != nil:
+                error(problem.status, "request", "identity_token_required", problem.message)
+            case .refused(let refusal): answer(refusal)
             case .unavailable: error(problem.status, "internal", "storage_error", problem.message)
             case .http(.internalFault): error(problem.status, "internal", "unknown_error", problem.message)
             case .http(.overloaded): error(problem.status, "internal", "network_error", problem.message)
             case .http(.notFound), .http(.methodNotAllowed), .rateLimited:
                 error(problem.status, "request", "invalid_request", problem.message)
-            case .refused, .foreignOrigin, .badIdempotencyKey, .http:
+            case .foreignOrigin, .badIdempotencyKey, .http:
                 error(problem.status, "request", "invalid_data", problem.message)
             }
         if let field = problem.retryAfter { response.fields.append(field) }
         return response
     }
 
-    private static func answer(_ refusal: AccessRefusal) -> Response {
+    private static func answer(_ refusal: Refusal) -> Response {
         let (type, code): (StaticString, StaticString) =
             switch refusal {
             case .userExists, .identityRepeated, .userHasIdentity, .identityTaken: ("resource", "already_exists")
             case .noSuchUser, .noSuchTransfer, .noSuchProduct, .noSuchDefinition: ("resource", "not_found")
             case .identityOfNobody: ("request", "relation_not_found")
             case .noSuchEntitlement, .grantInThePast: ("request", "invalid_entitlement_data")
-            case .badReceipt: ("logical", "purchase_fraud")
+            case _ where refusal.isBadReceipt: ("logical", "purchase_fraud")
             case .storeUnavailable: ("internal", "network_error")
             case .strategyNotAllowed: ("request", "strategy_not_allowed")
-            case .malformedPrice, .unknownCurrency, .malformedStoreData, .sessionMismatch, .tooManyPurchases,
-                .tooManyGrants, .transferOutdated, .undefinedEntitlement, .entitlementInUse, .tooManyDefinitions,
-                .storeIDTaken:
-                ("request", "invalid_data")
+            default: ("request", "invalid_data")
             }
-        return error(refusal.status, type, code, refusal.message)
+        return error(refusal.status, type, code, words(for: refusal))
+    }
+
+    /// The sentence for a refusal; where clients compare it, to the letter (spec/entitlements.md 1).
+    static func words(for refusal: Refusal) -> String {
+        switch refusal {
+        case .userExists: "User with given uid already exists"
+        case .noSuchUser: "User not found"
+        case .identityOfNobody: "user not found"
+        case .identityRepeated: "user already has identity"
+        case .userHasIdentity: "user already converted"
+        case .identityTaken: "identity already exists: it's linked to another user"
+        case .noSuchEntitlement: "Invalid entitlement uid, no such entitlement found"
+        case .grantInThePast:
+            "Invalid expires at value has been provided, should be in unix timestamp format in seconds in future"
+        case .malformedPrice: "failed to parse price"
+        case .unknownCurrency: "failed to recognize currency"
+        case .storeUnavailable: "The store cannot be asked at the moment; try again later"
+        case .tooManyGrants: "A user can be granted no more entitlements"
+        case _ where refusal.isBadReceipt: "Couldn't validate purchase with store request, potential fraud"
+        default: refusal.message
+        }
     }
 
     static let errorSchema = Schema.object([
@@ -221,14 +240,6 @@ package enum Entitlements {
             + statuses).map {
                 .init($0, String(describing: $0.reason), schema: errorSchema)
             }
-    }
-
-    /// The reply about access that a command was answered with.
-    static func access(_ reply: Reply) -> AccessReply {
-        guard case .access(let access) = reply.plain else {
-            preconditionFailure("A call about access was answered with something else.")
-        }
-        return access
     }
 }
 

@@ -16,14 +16,13 @@ enum IdentityCalls {
                 description: "Without user_id a user is made.",
                 request: .object([.init("user_id", .string())]),
                 responses: [.init(.created, "They are one.", schema: schema)] + Entitlements.answers()),
-            action: .command(
-                body: .optional,
+            action: .act(
+                LinkAccessIdentity.self, body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    DecodedCommand(
-                        .access(AccessCommand(.identify(try link(request, caller, tools)), in: caller.world)))
+                    Decoded(try link(request, caller, tools))
                 },
                 encode: { reply, _, _ in
-                    guard case .identified(let identity, let user) = Entitlements.access(reply) else {
+                    guard case .identified(let identity, let user) = reply.plain else {
                         preconditionFailure("An identity was linked, and something else was answered.")
                     }
                     return answer(.created, identity, user)

@@ -37,10 +37,10 @@ enum LegacyCalls {
                         .init("anon_id", .string(), required: true), .init("identity_id", .string(), required: true),
                     ]),
                     responses: [.init(.ok, "The user to go on as.", schema: envelope)] + answers),
-                action: .command(
-                    body: BufferedBody(), decode: identify,
+                action: .act(
+                    LinkAccessIdentity.self, body: BufferedBody(), decode: identify,
                     encode: { reply, _, _ in
-                        guard case .identified(_, let user) = Entitlements.access(reply) else {
+                        guard case .identified(_, let user) = reply.plain else {
                             preconditionFailure("An identity was linked, and something else was answered.")
                         }
                         return success { json in
@@ -88,7 +88,7 @@ enum LegacyCalls {
 
     private static func identify(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
-    ) throws(Rejection) -> DecodedCommand {
+    ) throws(Rejection) -> Decoded<LinkAccessIdentity> {
         let body = try LegacyBody(request, tools)
         guard let name = body.identity, let id = body.anonymousID else {
             throw Rejection(failure(.badRequest, unknownUser, "anon_id and identity_id are required"))
@@ -97,17 +97,17 @@ enum LegacyCalls {
         let user = try self.identity(id, caller.world.userType, caller, tools)
         let link = LinkAccessIdentity(
             identity, user: user, newUser: IdentityCalls.newUser(caller, tools), install: nil, findsOwner: true)
-        return DecodedCommand(.access(AccessCommand(.identify(link), in: caller.world)))
+        return Decoded(link)
     }
 
     private static func start(
         _ body: LegacyBody, _ caller: Caller, _ tools: LoopTools, _ stores: StoreValidators
     ) throws(Rejection) -> Step {
         let user = try user(body, caller, tools)
-        let make = AccessCommand(.makeUser(user, isForTrying: caller.world == .sandbox), in: caller.world)
-        return .decide(DecodedCommand(.access(make))) { result, tools in
+        let make = MakeAccessUser(user, isForTrying: caller.world == .sandbox)
+        return .decide(make) { result, tools in
             // A user that is there already is what is wanted, too.
-            if case .failure(let refusal) = result, refusal != .access(.userExists) {
+            if case .failure(let refusal) = result, refusal != .userExists {
                 return .answer(answer(to: .refused(refusal)))
             }
             guard let claim = body.claims.first, claim.receipt != nil else { return report(user, caller, tools) }
@@ -116,7 +116,7 @@ enum LegacyCalls {
                 // for is refused all the same, for the journal.
                 if case .failure(.unavailable) = receipt { return report(user, caller) }
                 let record = RecordPurchase(AccessSession(user), receipt.mapError(\.refusal))
-                return .decide(DecodedCommand(.access(AccessCommand(.purchase(record), in: caller.world)))) { _, _ in
+                return .decide(record) { _, _ in
                     report(user, caller)
                 }
             }
@@ -135,9 +135,9 @@ enum LegacyCalls {
         }
     }
 
-    private static func record(_ receipt: Result<Receipt, AccessRefusal>, _ user: Identity, _ caller: Caller) -> Step {
+    private static func record(_ receipt: Result<Receipt, Refusal>, _ user: Identity, _ caller: Caller) -> Step {
         let record = RecordPurchase(AccessSession(user), receipt)
-        return go(on: .purchase(record), user, caller)
+        return go(on: record, user, caller)
     }
 
     private static func restore(
@@ -147,13 +147,13 @@ enum LegacyCalls {
         let checking = RestoreCall.Checking(stores: stores, place: StorePlace(caller, tools)) { items in
             let restore = RestorePurchases(
                 AccessSession(user), items, strategy: nil, isDryRun: false, in: caller.world)
-            return go(on: .restore(restore), user, caller)
+            return go(on: restore, user, caller)
         }
         return checking.check(body.claims[...], [], tools)
     }
 
-    private static func go(on action: AccessCommand.Action, _ user: Identity, _ caller: Caller) -> Step {
-        .decide(DecodedCommand(.access(AccessCommand(action, in: caller.world)))) { result, _ in
+    private static func go(on act: any Act, _ user: Identity, _ caller: Caller) -> Step {
+        .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
             return report(user, caller)
         }
@@ -228,9 +228,11 @@ enum LegacyCalls {
         var response =
             switch problem {
             case .forbidden: badToken
-            case .refused(.access(.noSuchUser)), .refused(.access(.identityOfNobody)):
+            case .refused(.noSuchUser), .refused(.identityOfNobody):
                 failure(.badRequest, unknownUser, "The user with this uid is not known; call init first")
-            case .refused(.access(.badReceipt)): failure(problem.status, fraud, problem.message)
+            case .refused(let refusal) where refusal.isBadReceipt:
+                failure(problem.status, fraud, Entitlements.words(for: refusal))
+            case .refused(let refusal): failure(problem.status, general, Entitlements.words(for: refusal))
             default: failure(problem.status, general, problem.message)
             }
         if let field = problem.retryAfter { response.fields.append(field) }
@@ -250,7 +252,7 @@ enum LegacyCalls {
             principals = try AccessPrincipals(AccessSession(user), snapshot)
         } catch {
             switch error {
-            case .refused(let refusal): return answer(to: .refused(.access(refusal)))
+            case .refused(let refusal): return answer(to: .refused(refusal))
             case .store(let fault): throw fault
             }
         }

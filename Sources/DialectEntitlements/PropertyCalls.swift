@@ -38,8 +38,8 @@ enum PropertyCalls {
                         return Entitlements.refuse(error, to: user)
                     }
                     let faults = wanted.faults
-                    let command = AccessCommand(.setProperties(user, wanted.properties), in: caller.world)
-                    return .command(DecodedCommand(.access(command))) { reply, _, _ in answer(reply, faults) }
+                    let command = SetAccessProperties(wanted.properties, of: user)
+                    return .call(PreparedCall(command) { reply, _ in answer(reply, faults) })
                 })),
         SurfaceRoute(
             .get, "/v3/users/:id/properties", scope: .accessRead,
@@ -50,7 +50,7 @@ enum PropertyCalls {
                 let user = try Entitlements.user(request, caller, tools)
                 return { snapshot throws(StoreFault) in
                     guard let person = snapshot.holder(of: user) else {
-                        return Entitlements.response(to: .refused(.access(.noSuchUser)))
+                        return Entitlements.response(to: .refused(.noSuchUser))
                     }
                     if let user = try snapshot.accessUser(person),
                         let refusal = Entitlements.refusal(reading: user, by: caller, snapshot)
@@ -81,8 +81,8 @@ enum PropertyCalls {
     /// A property that is none, and why.
     private typealias Fault = (key: String, reason: String)
 
-    private static func answer(_ reply: Reply, _ faults: [Fault]) -> Response {
-        guard case .propertiesSet(let saved, let tooMany) = Entitlements.access(reply) else {
+    private static func answer(_ reply: AccessReply, _ faults: [Fault]) -> Response {
+        guard case .propertiesSet(let saved, let tooMany) = reply.plain else {
             preconditionFailure("Properties were set, and something else was answered.")
         }
         return Entitlements.object { json in

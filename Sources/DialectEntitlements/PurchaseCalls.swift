@@ -63,15 +63,16 @@ enum PurchaseCalls {
 
     /// Who asks for somebody who is not there is told that first, whatever else is wrong.
     private static func record(
-        _ receipt: Result<Receipt, AccessRefusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
+        _ receipt: Result<Receipt, Refusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
     ) -> Step {
-        let command = AccessCommand(.purchase(RecordPurchase(session, receipt)), in: world)
-        return .command(DecodedCommand(.access(command))) { reply, _, _ in
-            guard case .purchased(let user, let isNew) = Entitlements.access(reply) else {
-                preconditionFailure("A purchase was told of, and something else was answered.")
-            }
-            return body.echo(user, isNew ? .created : .ok)
-        }
+        let command = RecordPurchase(session, receipt)
+        return .call(
+            PreparedCall(command) { reply, _ in
+                guard case .purchased(let user, let isNew) = reply.plain else {
+                    preconditionFailure("A purchase was told of, and something else was answered.")
+                }
+                return body.echo(user, isNew ? .created : .ok)
+            })
     }
 
     private static let schema = Schema.object([
@@ -118,7 +119,7 @@ struct PurchaseBody: Sendable {
     ]
 
     /// What is wrong with it, in the order in which clients are told.
-    var refusal: AccessRefusal? {
+    var refusal: Refusal? {
         guard let price, PurchaseBody.isPrice(price) else { return .malformedPrice }
         guard let currency, Currency.isCode(currency.uppercased()) else { return .unknownCurrency }
         return storeDataCount == 1 ? nil : .malformedStoreData

@@ -68,7 +68,7 @@ enum RestoreCall {
             case .done(.success(let receipt)): self.check(rest, known + [.success(receipt)], tools)
             case .done(.failure(.bad(let fault))): self.check(rest, known + [.failure(fault)], tools)
             case .done(.failure(.unavailable)):
-                .answer(Entitlements.response(to: .refused(.access(.storeUnavailable))))
+                .answer(Entitlements.response(to: .refused(.storeUnavailable)))
             case .ask(let call, let then):
                 .ask(call) { result, tools in take(then(result, tools), rest, known, tools) }
             }
@@ -76,12 +76,13 @@ enum RestoreCall {
     }
 
     private static func restore(_ restore: RestorePurchases, in world: AccessWorld, tellsOwners: Bool) -> Step {
-        .command(DecodedCommand(.access(AccessCommand(.restore(restore), in: world)))) { reply, _, _ in
-            guard case .restored(let restored) = Entitlements.access(reply) else {
-                preconditionFailure("Purchases were restored, and something else was answered.")
-            }
-            return answer(restored, tellsOwners: tellsOwners)
-        }
+        .call(
+            PreparedCall(restore) { reply, _ in
+                guard case .restored(let restored) = reply.plain else {
+                    preconditionFailure("Purchases were restored, and something else was answered.")
+                }
+                return answer(restored, tellsOwners: tellsOwners)
+            })
     }
 
     private static func answer(_ restored: Restored, tellsOwners: Bool) -> Response {

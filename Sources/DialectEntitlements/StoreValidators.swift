@@ -52,7 +52,7 @@ enum StoreProblem: Error, Equatable {
     /// It cannot be asked now.
     case unavailable
 
-    var refusal: AccessRefusal {
+    var refusal: Refusal {
         switch self {
         case .bad(let fault): .badReceipt(fault)
         case .unavailable: .storeUnavailable

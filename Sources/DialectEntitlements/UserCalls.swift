@@ -13,16 +13,15 @@ enum UserCalls {
                 id: "create_user", summary: "Makes a user with an id that the client has chosen.",
                 request: .object([.init("environment", .string(oneOf: ["prod", "sandbox"]))]),
                 responses: [.init(.created, "The user.", schema: schema)] + Entitlements.answers()),
-            action: .command(
-                body: .optional,
+            action: .act(
+                MakeAccessUser.self, body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let user = try Entitlements.user(request, caller, tools)
                     let isForTrying = try environment(request, tools) ?? (caller.world == .sandbox)
-                    return DecodedCommand(
-                        .access(AccessCommand(.makeUser(user, isForTrying: isForTrying), in: caller.world)))
+                    return Decoded(MakeAccessUser(user, isForTrying: isForTrying))
                 },
                 encode: { reply, _, _ in
-                    guard case .user(let user, let tellsMilliseconds) = Entitlements.access(reply) else {
+                    guard case .user(let user, let tellsMilliseconds) = reply.plain else {
                         preconditionFailure("A user was made, and something else was answered.")
                     }
                     return answer(.created, user, tellsMilliseconds)
@@ -36,7 +35,7 @@ enum UserCalls {
                 let user = try Entitlements.user(request, caller, tools)
                 return { snapshot throws(StoreFault) in
                     guard let user = try snapshot.accessUser(user) else {
-                        return Entitlements.response(to: .refused(.access(.noSuchUser)))
+                        return Entitlements.response(to: .refused(.noSuchUser))
                     }
                     if let refusal = Entitlements.refusal(reading: user, by: caller, snapshot) {
                         return Entitlements.response(to: .refused(refusal))

@@ -14,8 +14,8 @@ enum AliasCall {
             "/identity/:api_key/alias", "/:api_key/alias",
         ],
         ignoresCase: true, scope: .identityWrite, keyPlace: .path(isOpen: false), operation: operation,
-        action: .command(
-            body: .plainTextToo,
+        action: .act(
+            MakeAlias.self, body: .plainTextToo,
             decode: { request, caller, tools throws(Rejection) in
                 do throws(JSONFault) {
                     return try tools.json.read(request.body) { root throws(JSONFault) in
@@ -32,10 +32,10 @@ enum AliasCall {
 
     private static func decode(
         _ root: JSONValue, _ caller: Caller, _ tools: LoopTools, _ id: RequestID
-    ) throws(JSONFault) -> DecodedCommand {
+    ) throws(JSONFault) -> Decoded<MakeAlias> {
         let (project, hash) = (caller.project, tools.hash)
         var replayKey: ReplayKey?
-        var command: Command?
+        var call: MakeAlias?
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
             case "request_id":
@@ -55,12 +55,12 @@ enum AliasCall {
                 default: throw JSONFault(.wrong("must be \"production\" or \"development\""), at: "environment")
                 }
             case "data":
-                command = .makeAlias(try alias(value, project, hash, id))
+                call = try alias(value, project, hash, id)
             default: break
             }
         }
-        guard let command else { throw JSONFault(.wrong("is required: an object"), at: "data") }
-        return DecodedCommand(command, replayKey: replayKey)
+        guard let call else { throw JSONFault(.wrong("is required: an object"), at: "data") }
+        return Decoded(call, replayKey: replayKey)
     }
 
     private static func alias(
@@ -103,10 +103,7 @@ enum AliasCall {
             end: Instant(milliseconds: end), device: isOfDevice ? device : nil, requestID: id.text)
     }
 
-    private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
-        guard case .aliased(let aliased) = reply else {
-            preconditionFailure("An alias was asked for, and something else was answered.")
-        }
+    private static func encode(_ aliased: Aliased, _ call: MakeAlias, _ id: RequestID) -> Response {
         let value =
             switch aliased {
             case .made(let alias): "\(alias.rawValue)"

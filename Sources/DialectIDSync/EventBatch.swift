@@ -56,9 +56,8 @@ struct EventBatch: Sendable {
 
     private var isIdentified: Bool { person != nil || !identities.isEmpty || !devices.isEmpty }
 
-    var command: Command {
-        .ingest(
-            Ingest(person: person, identities: identities, devices: devices, attributes: attributes, rows: rows))
+    var act: Ingest {
+        Ingest(person: person, identities: identities, devices: devices, attributes: attributes, rows: rows)
     }
 
     // MARK: - What the upload says

@@ -63,14 +63,14 @@ enum EventCalls {
                 request: id == "sendBulkEvents" ? .array(.object([])) : .object([]),
                 responses: [.init(.accepted, "All of it is kept. There is no body.")] + IDSyncFault.answers
                     + [IDSyncFault.mismatch]),
-            action: .commands(
+            action: .calls(
                 body: .plainTextToo,
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(JSONFault) {
                         let batches = try tools.json.read(request.body) { root throws(JSONFault) in
                             try read(root, caller, tools)
                         }
-                        return batches.map { DecodedCommand($0.command, replayKey: $0.replayKey) }
+                        return batches.map { ($0.act, $0.replayKey) }
                     } catch {
                         throw Rejection(IDSyncFault(error).response(request.id))
                     }
@@ -78,9 +78,8 @@ enum EventCalls {
                 encode: { results, id in
                     for (place, result) in results.enumerated() {
                         guard case .failure(let refusal) = result else { continue }
-                        switch refusal {
-                        case .idempotencyMismatch, .unproven: return IDSyncFault.response(to: .refused(refusal), id)
-                        default: break
+                        if refusal == .idempotencyMismatch || refusal.tokenFault != nil {
+                            return IDSyncFault.response(to: .refused(refusal), id)
                         }
                         let whose = results.count > 1 ? "Batch \(place): " : ""
                         return IDSyncFault(.validation, whose + refusal.message).response(id)

@@ -63,14 +63,11 @@ struct IDSyncFault: Error, Equatable {
 
     /// What is refused in every dialect, as this one says it. 401 and 403 have no body here, but where a token is wanted.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
-        if case .refused(.unproven) = problem {
+        if case .refused(let refusal) = problem, refusal.tokenFault != nil {
             return IDSyncFault(.identityTokenRequired, problem.message, status: problem.status).response(id)
         }
         if problem.status == .forbidden { return Response(.forbidden) }
-        switch problem {
-        case .refused(.invalidAlias), .refused(.tooManyAliases): return AliasCall.fault(problem.message)
-        default: break
-        }
+        if ["invalid_alias", "too_many_aliases"].contains(problem.code) { return AliasCall.fault(problem.message) }
         let code: Code =
             switch problem.status {
             case _ where problem == .refused(.noLoginIdentity): .lookup

@@ -15,12 +15,12 @@ enum IdentityCalls {
             The identities are looked up by the project's strategy; those that the person lacks are added. Answers the \
             person's MPID. Sending the same request_id and body again answers the same.
             """
-        ) { .identify(Identify(.start, identities: $0.identities, previous: $0.previous, inspection: $1)) },
+        ) { Identify(.start, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "login",
             "Finds the person that a user becomes who logs in, or makes one.",
             "Like identify. Under a strategy that makes a person of each new user, the identities have to name one."
-        ) { .identify(Identify(.login, identities: $0.identities, previous: $0.previous, inspection: $1)) },
+        ) { Identify(.login, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "logout",
             "Finds or makes the person that is left when a user logs out.",
@@ -28,24 +28,24 @@ enum IdentityCalls {
             The identities are those of whoever is left: mostly the device's. By the project's strategy this is somebody \
             new, or the anonymous person that the device was before.
             """
-        ) { .identify(Identify(.logout, identities: $0.identities, previous: $0.previous, inspection: $1)) },
+        ) { Identify(.logout, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "search",
             "Finds the person that some identities mean, and changes nothing.",
             "Nobody is made: 404 says that nobody is there."
-        ) { .search(Search(identities: $0.identities, inspection: $1)) },
+        ) { Search(identities: $0.identities, inspection: $1) },
     ]
 
-    private static func route(
+    private static func route<A: Act>(
         _ name: String, _ summary: String, _ description: String,
-        command: @escaping @Sendable (IdentityRequest, Inspection) -> Command
-    ) -> SurfaceRoute {
+        act: @escaping @Sendable (IdentityRequest, Inspection) -> A
+    ) -> SurfaceRoute where A.Answer == Identified {
         SurfaceRoute(
             .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
             // Search too: it tells less than identify does, and pages search with the key that they carry.
             scope: .identityWrite,
             operation: operation(name, summary, description),
-            action: .command(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let inspection = Inspection(request)
@@ -61,12 +61,14 @@ enum IdentityCalls {
                         let read = try decode(request, caller, tools)
                         // Whoever only looks repeats nothing.
                         let replayKey = inspection.contains(.readOnly) ? nil : read.frame.replayKey
-                        return DecodedCommand(command(read, inspection), replayKey: replayKey)
+                        let identities = read.identities
+                        return PreparedCall(act(read, inspection), replayKey: replayKey) { identified, _ in
+                            answer(identified, identities, inspection)
+                        }
                     } catch {
                         throw Rejection(error.response(request.id))
                     }
-                },
-                encode: encode))
+                }))
     }
 
     private static func decode(
@@ -84,11 +86,9 @@ enum IdentityCalls {
         return read
     }
 
-    private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
-        guard let identified = reply.identified else {
-            preconditionFailure("A person was asked for, and something else was answered.")
-        }
-        let identities = command.identities
+    private static func answer(
+        _ identified: Identified, _ identities: [Identity], _ inspection: Inspection
+    ) -> Response {
         var json = JSONWriter()
         json.object { json in
             json.key("context")
@@ -107,21 +107,21 @@ enum IdentityCalls {
             json.decimalString(identified.person.rawValue)
             json.key("is_logged_in")
             json.bool(identified.isKnown)
-            if case .inspected(let inspected) = reply {
-                write(inspected, command.inspection, identities, &json)
+            if let explanation = identified.explanation {
+                write(explanation, of: identified.person, inspection, identities, &json)
             }
         }
         return Response(.ok, contentType: IDSyncFault.contentType, fields: maxAge, body: json.bytes)
     }
 
     private static func write(
-        _ inspected: Inspected, _ inspection: Inspection, _ identities: [Identity], _ json: inout JSONWriter
+        _ explanation: Explanation, of person: PersonID, _ inspection: Inspection, _ identities: [Identity],
+        _ json: inout JSONWriter
     ) {
-        let explanation = inspected.explanation
         if inspection.contains(.matches) {
             json.key("lookup_identities")
             json.object { json in
-                for step in explanation.steps where step.candidates.contains(inspected.identified.person) {
+                for step in explanation.steps where step.candidates.contains(person) {
                     guard let identity = identities.first(where: { $0.type == step.type }) else { continue }
                     json.key(identity.type.name)
                     json.string(identity.value)

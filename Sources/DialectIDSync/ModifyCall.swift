@@ -9,8 +9,8 @@ enum ModifyCall {
     static let route = SurfaceRoute(
         .post, "/v1/:mpid/modify", otherPaths: IDSync.identityPrefixes.map { "\($0)/:mpid/modify" },
         scope: .identityWrite, operation: operation,
-        action: .command(
-            body: BufferedBody(),
+        action: .act(
+            Modify.self, body: BufferedBody(),
             decode: { request, caller, tools throws(Rejection) in
                 do throws(IDSyncFault) {
                     return try decode(request, caller, tools)
@@ -25,7 +25,7 @@ enum ModifyCall {
 
     private static func decode(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
-    ) throws(IDSyncFault) -> DecodedCommand {
+    ) throws(IDSyncFault) -> Decoded<Modify> {
         guard let id = Int64(decimal: request.parameters[0]) else {
             throw IDSyncFault(.validation, "The MPID in the path must be a 64-bit integer.")
         }
@@ -39,8 +39,7 @@ enum ModifyCall {
                 guard let items else {
                     throw JSONFault(.wrong("is required: an array of changes"), at: "identity_changes")
                 }
-                return DecodedCommand(
-                    .modify(Modify(person: PersonID(rawValue: id), items: items)), replayKey: frame.replayKey)
+                return Decoded(Modify(person: PersonID(rawValue: id), items: items), replayKey: frame.replayKey)
             }
         } catch {
             throw IDSyncFault(error)
@@ -88,10 +87,7 @@ enum ModifyCall {
         return items
     }
 
-    private static func encode(_ reply: Reply, _ command: Command, _ id: RequestID) -> Response {
-        guard case .modified(let modified) = reply else {
-            preconditionFailure("A change was asked for, and something else was answered.")
-        }
+    private static func encode(_ modified: Modified, _ modify: Modify, _ id: RequestID) -> Response {
         var json = JSONWriter()
         json.object { json in
             json.key("change_results")

@@ -91,8 +91,8 @@ enum DeviceCalls {
             let command = MakeInstall(app: app.id, device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now
             // Whose call it is nobody can tell yet: each makes an install of its own.
-            return CollectedCommand(.linking(.makeInstall(command)), isRemembered: false) { reply in
-                guard case .linking(.installMade(let session, let status)) = reply.plain else { wrongReply() }
+            return PreparedCall(command, isRemembered: false) { reply, _ in
+                guard case .installMade(let session, let status) = reply.plain else { wrongReply() }
                 return Envelope.json(.created) { json in
                     InstallAnswer.write(session, status, tools.tokens, at: now, &json)
                     InstallAnswer.write(status, &json)
@@ -130,8 +130,8 @@ enum DeviceCalls {
                 device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now
             // By code and install key a repetition is known anyway, and by nothing else.
-            return CollectedCommand(.linking(.redeem(command)), isRemembered: false) { reply in
-                guard case .linking(.redeemed(let session, let status, let isRestored)) = reply.plain else {
+            return PreparedCall(command, isRemembered: false) { reply, _ in
+                guard case .redeemed(let session, let status, let isRestored) = reply.plain else {
                     wrongReply()
                 }
                 return Envelope.json(isRestored ? .ok : .created) { json in
@@ -171,14 +171,14 @@ enum DeviceCalls {
             let now = caller.now
             let id = request.id
             let command = RefreshTokens(install, generation: token.generation)
-            return CollectedCommand(.linking(.refresh(command)), isRemembered: false) { reply in
+            return PreparedCall(command, isRemembered: false) { reply, _ in
                 switch reply.plain {
-                case .linking(.refreshed(let session, let status)):
+                case .refreshed(let session, let status):
                     return Envelope.json { json in
                         InstallAnswer.write(session, status, tools.tokens, at: now, &json)
                         InstallAnswer.write(status, &json)
                     }
-                case .linking(.refused(let fault)): return LinkingError(fault).response(id)
+                case .refused(let fault): return LinkingError(fault).response(id)
                 default: wrongReply()
                 }
             }
@@ -223,15 +223,15 @@ enum DeviceCalls {
                         (.forbidden, "The install is gone, or this is no install's token."),
                         (.notFound, "It has no user yet."),
                     ])),
-            action: .collect(
+            action: .call(
                 body: .optional,
                 decode: { request, caller, _ throws(Rejection) in
                     let id = request.id
                     guard let install = caller.install else {
                         throw Rejection(Envelope.refuse(.forbidden(.install), id))
                     }
-                    return CollectedCommand(.linking(.check(CheckInstall(install)))) { reply in
-                        guard case .linking(.status(let status)) = reply.plain else { wrongReply() }
+                    return PreparedCall(CheckInstall(install)) { reply, _ in
+                        guard case .status(let status) = reply.plain else { wrongReply() }
                         return answer(status, id)
                     }
                 }))
@@ -241,7 +241,7 @@ enum DeviceCalls {
         "/sdk/link-legacy-install", scope: .install, "linking_hard_link",
         "Gives an install a user of its own, without an external id.", request: [], body: .optional, .ok, userAnswer
     ) { _, caller, _ throws(LinkingError) in
-        CollectedCommand(.linking(.linkHard(LinkHard(try install(caller)))), encode: answerUser)
+        PreparedCall(LinkHard(try install(caller)), encode: answerUser)
     }
 
     private static let linkLate = call(
@@ -254,14 +254,14 @@ enum DeviceCalls {
         let text = try LinkingBody(request, loop, ["authentication_code"]).text("authentication_code")
         let code = AuthenticationCode(unchecked: text)
         let command = LinkLate(try install(caller), digest: code.digest, seal: code.seal, hash: loop.hash)
-        return CollectedCommand(.linking(.linkLate(command)), isRemembered: false, encode: answerUser)
+        return PreparedCall(command, isRemembered: false, encode: answerUser)
     }
 
     private static let reset = call(
         "/sdk/reset", scope: .install, "linking_reset", "Ends an install: its device has forgotten the user.",
         request: [], body: .optional, .noContent, []
     ) { _, caller, _ throws(LinkingError) in
-        CollectedCommand(.linking(.reset(ResetInstall(try install(caller))))) { _ in Response(.noContent) }
+        PreparedCall(ResetInstall(try install(caller))) { _, _ in Response(.noContent) }
     }
 
     static func install(_ caller: Caller) throws(LinkingError) -> LinkingCaller {
@@ -273,8 +273,8 @@ enum DeviceCalls {
         .init("user_id", .string(), required: true), .init("person_id", .string("The same."), required: true),
     ]
 
-    private static let answerUser: @Sendable (Reply) -> Response = { reply in
-        guard case .linking(.linked(let user)) = reply.plain else { wrongReply() }
+    private static let answerUser: @Sendable (LinkingReply, RequestID) -> Response = { reply, _ in
+        guard case .linked(let user) = reply.plain else { wrongReply() }
         return Envelope.json { json in
             json.key("user_id")
             json.string(user.linkingText)
@@ -292,7 +292,7 @@ enum DeviceCalls {
         _ path: String, scope: Scope?, _ id: String, _ summary: String, description: String? = nil,
         request: [Schema.Property], body: BufferedBody = BufferedBody(), _ status: Status, _ answer: [Schema.Property],
         others: [Operation.Answer] = [],
-        decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(LinkingError) -> CollectedCommand
+        decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(LinkingError) -> PreparedCall
     ) -> SurfaceRoute {
         SurfaceRoute(
             .post, path, scope: scope,
@@ -304,7 +304,7 @@ enum DeviceCalls {
                         (.forbidden, "It is not allowed, or the install is gone."),
                         (.conflict, "The user or the external id is linked already."),
                     ])),
-            action: .collect(
+            action: .call(
                 body: body,
                 decode: { request, caller, loop throws(Rejection) in
                     do throws(LinkingError) {

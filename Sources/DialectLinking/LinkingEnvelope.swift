@@ -17,7 +17,7 @@ struct LinkingError: Error {
         self.message = message
     }
 
-    init(_ fault: LinkingFault) { self.init(fault.status, fault.rawValue, fault.message) }
+    init(_ refusal: Refusal) { self.init(refusal.status, refusal.code, refusal.message) }
 
     static func badRequest(_ message: String) -> LinkingError { LinkingError(.badRequest, "BAD_REQUEST", message) }
 
@@ -87,7 +87,7 @@ enum Envelope {
     static func refuse(_ problem: Problem, _ id: RequestID) -> Response {
         var response: Response
         switch problem {
-        case .refused(.linking(let fault)): response = LinkingError(fault).response(id)
+        case .refused(let refusal) where refusal.isOfLinking: response = LinkingError(refusal).response(id)
         case .forbidden(let scope):
             let message =
                 scope == .install

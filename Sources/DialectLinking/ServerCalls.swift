@@ -36,7 +36,7 @@ enum ServerCalls {
                             .init("expires_at", .string("ISO 8601."), required: true), .init("preview", .object([])),
                         ]))
                 ] + Envelope.errors([(.forbidden, "The key may not link.")])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(LinkingError) {
@@ -49,7 +49,7 @@ enum ServerCalls {
 
     private static func code(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ tokens: LinkingTokens
-    ) throws(LinkingError) -> CollectedCommand {
+    ) throws(LinkingError) -> PreparedCall {
         let body = try LinkingBody(request, tools, ["external_id", "dpop_jkt", "device_class"])
         let external = try body.externalID(caller, tools)
         if let thumbprint = body.texts["dpop_jkt"], !JSONWebKey.isThumbprint(thumbprint) {
@@ -69,8 +69,8 @@ enum ServerCalls {
         let command = IssueCode(
             app: app, key: caller.key?.id, external: external, digest: code.digest, seal: code.seal,
             thumbprint: body.texts["dpop_jkt"], preview: preview)
-        return CollectedCommand(.linking(.issueCode(command)), isRemembered: false) { reply in
-            guard case .linking(.codeIssued(let expiresAt, let preview)) = reply.plain else {
+        return PreparedCall(command, isRemembered: false) { reply, _ in
+            guard case .codeIssued(let expiresAt, let preview) = reply.plain else {
                 preconditionFailure("A code was asked for, and something else was answered.")
             }
             return Envelope.json { json in
@@ -133,7 +133,7 @@ enum ServerCalls {
                     (.forbidden, "The key may not link, or the install cannot be linked like this."),
                     (.notFound, "There is no such install."), (.conflict, "More than one install is active."),
                 ])),
-        action: .collect(
+        action: .call(
             body: BufferedBody(),
             decode: { request, caller, tools throws(Rejection) in
                 do throws(LinkingError) {
@@ -142,8 +142,8 @@ enum ServerCalls {
                     let install = InstallID(text: request.parameters[0]) ?? InstallID(rawValue: 0)
                     let command = LinkInstall(
                         install, app: try caller.app(), to: external, in: caller.project, hash: tools.hash)
-                    return CollectedCommand(.linking(.link(command))) { reply in
-                        guard case .linking(.linked(let person)) = reply.plain else {
+                    return PreparedCall(command) { reply, _ in
+                        guard case .linked(let person) = reply.plain else {
                             preconditionFailure("A link was asked for, and something else was answered.")
                         }
                         return Envelope.json { json in
@@ -170,11 +170,11 @@ enum ServerCalls {
                     (.forbidden, "The key may not delete users, or the user is another's."),
                     (.notFound, "There is no such user."),
                 ])),
-        action: .collect(
+        action: .call(
             body: .optional,
             decode: { request, caller, _ throws(Rejection) in
                 let person = PersonID(linkingText: request.parameters[0]) ?? PersonID(rawValue: 0)
-                return CollectedCommand(.linking(.deleteUser(DeleteUser(person, by: caller.install)))) { _ in
+                return PreparedCall(DeleteUser(person, by: caller.install)) { _, _ in
                     Response(.ok)
                 }
             }))

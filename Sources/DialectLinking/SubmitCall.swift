@@ -35,8 +35,8 @@ enum SubmitCall {
     ) { request, caller, loop throws(LinkingError) in
         let install = try DeviceCalls.install(caller)
         let rows = try rows(request, install, caller.project, loop)
-        return CollectedCommand(.linking(.submit(SubmitRows(install, rows: rows)))) { reply in
-            guard case .linking(.submitted(let submitted, let status)) = reply.plain else { DeviceCalls.wrongReply() }
+        return PreparedCall(SubmitRows(install, rows: rows)) { reply, _ in
+            guard case .submitted(let submitted, let status) = reply.plain else { DeviceCalls.wrongReply() }
             return Envelope.json { json in
                 json.key("accepted")
                 json.integer(submitted.accepted)

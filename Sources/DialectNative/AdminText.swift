@@ -101,19 +101,16 @@ enum AdminText {
                     id: "\(noun.rawValue)_revoke\(suffix)", summary: summary,
                     responses: [.init(.ok, "What is not taken any more from now on.", schema: revoked)]
                         + Native.problems([.notFound, .unprocessableContent])),
-                action: .command(
-                    body: .optional,
+                action: .act(
+                    Administer.self, body: .optional,
                     decode: { request, caller, _ throws(Rejection) in
                         guard let subject = subject(try id(request, noun), caller) else {
                             throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))
                         }
-                        return DecodedCommand(.administer(Administer(subject)))
+                        return Decoded(Administer(subject))
                     },
-                    encode: { reply, _, _ in
-                        guard case .administered(let done) = reply else {
-                            preconditionFailure("Something was to be revoked, and something else was done.")
-                        }
-                        return Native.json(.ok) { json in
+                    encode: { done, _, _ in
+                        Native.json(.ok) { json in
                             json.key("revoked_at")
                             json.moment(done.at)
                             json.key("apps")

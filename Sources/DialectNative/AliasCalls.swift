@@ -30,18 +30,16 @@ enum AliasCalls {
                     .init(.ok, "It is out of force.", schema: .object([.init("undone", .string(), required: true)]))
                 ]
                     + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                UndoAlias.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
                     guard let id = Int64(decimal: request.parameters[0]) else {
                         throw Rejection(Native.problem(.refused(.noSuchAlias), request.id))
                     }
-                    return DecodedCommand(.undoAlias(UndoAlias(AliasID(rawValue: id))))
+                    return Decoded(UndoAlias(AliasID(rawValue: id)))
                 },
                 encode: { reply, _, _ in
-                    guard case .aliasUndone(let alias) = reply else {
-                        preconditionFailure("An alias was to be undone, and something else was answered.")
-                    }
+                    let alias = reply.alias
                     return Native.json(.ok) { json in
                         json.key("undone")
                         json.decimalString(alias.rawValue)

@@ -53,7 +53,7 @@ enum AppCalls {
                     ], others: false),
                 responses: [.init(.created, "The app.", schema: schema)]
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     var (name, dialect, platform): (String?, Dialect?, App.Platform) = (nil, nil, .any)
@@ -85,8 +85,8 @@ enum AppCalls {
                         id: AppID(rawValue: 0), project: caller.project, dialect: dialect, name: name,
                         platform: platform, bundleID: bundleID, publicID: secret?.text, secretHash: secret?.hash,
                         webOrigins: origins, madeAt: caller.now)
-                    return CollectedCommand(.administer(Administer(.makeApp(app)))) { reply in
-                        guard case .administered(let done) = reply, let id = done.apps.first else {
+                    return PreparedCall(Administer(.makeApp(app))) { done, _ in
+                        guard let id = done.apps.first else {
                             preconditionFailure("An app was to be made, and something else was done.")
                         }
                         let isNew = done.hash == secret?.hash

@@ -106,13 +106,13 @@ enum CatalogCalls {
         _ read: @escaping @Sendable (borrowing Request, LoopTools) throws(Rejection) -> CatalogEdit,
         answer: @escaping @Sendable (Catalog, String) -> ((inout JSONWriter) -> Void)?
     ) -> SurfaceRoute.Action {
-        .collect(
+        .call(
             body: BufferedBody(),
             decode: { request, _, tools throws(Rejection) in
                 let edit = try read(request, tools)
                 let id = request.parameters.first ?? ""
-                return CollectedCommand(.access(AccessCommand(.edit(edit), in: .production))) { reply in
-                    guard case .access(.edited(let catalog)) = reply, let body = answer(catalog, id) else {
+                return PreparedCall(edit) { reply, _ in
+                    guard case .edited(let catalog) = reply, let body = answer(catalog, id) else {
                         preconditionFailure("A definition was changed, and something else was answered.")
                     }
                     return self.answer(body)
@@ -130,11 +130,11 @@ enum CatalogCalls {
                 id: operation, summary: summary,
                 responses: [.init(.ok, "It is gone.", schema: .object([.init("removed", .string(), required: true)]))]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: .optional,
                 decode: { request, _, _ in
                     let id = request.parameters[0]
-                    return CollectedCommand(.access(AccessCommand(.edit(edit(id)), in: .production))) { _ in
+                    return PreparedCall(edit(id)) { _, _ in
                         Native.json(.ok) { json in
                             json.key("removed")
                             json.string(id)

@@ -91,22 +91,17 @@ enum DefinitionCalls {
                 id: id, summary: summary, request: request,
                 responses: [.init(.ok, "What it is now.", schema: .object([]))]
                     + Native.problems([.badRequest, .unprocessableContent])),
-            action: .command(
-                body: body,
+            action: .act(
+                Define.self, body: body,
                 decode: { request, _, tools throws(Rejection) in
                     do throws(JSONFault) {
                         let slug = try slug(request.parameters[0])
-                        return DecodedCommand(.define(Define(slug: slug, try read(slug, request, tools))))
+                        return Decoded(Define(slug: slug, try read(slug, request, tools)))
                     } catch {
                         throw Rejection(Native.problem(error, request.id))
                     }
                 },
-                encode: { _, command, _ in
-                    guard case .define(let define) = command else {
-                        preconditionFailure("Something else was asked than to define something.")
-                    }
-                    return answer(define)
-                }))
+                encode: { _, define, _ in answer(define) }))
     }
 
     private static func answer(_ define: Define) -> Response {

@@ -58,7 +58,7 @@ enum DeliveryCalls {
             responses: [
                 .init(.ok, "It waits again.", schema: .object([.init("replayed", .string(), required: true)]))
             ] + Native.problems([.notFound, .unprocessableContent])),
-        action: .collect(
+        action: .call(
             body: .optional,
             decode: { request, _, _ throws(Rejection) in
                 let text = request.parameters[0]
@@ -67,7 +67,7 @@ enum DeliveryCalls {
                     let call = Int64(decimal: parts[2]), let index = Int64(decimal: parts[3])
                 else { throw Rejection(Native.problem(.refused(.noSuch(.delivery)), request.id)) }
                 let change = ChangeReference(call: JournalSequence(rawValue: call), index: Int(index))
-                return CollectedCommand(.tellWebhook(TellWebhook(.replay(webhook: webhook, change)))) { _ in
+                return PreparedCall(ReplayDelivery(webhook: webhook, change)) { _, _ in
                     Native.json(.ok) { json in
                         json.key("replayed")
                         json.string(text)

@@ -36,12 +36,10 @@ enum EraseCalls {
                                 return .answer(Native.problem(.refused(.noSuchPerson), id))
                             }
                             if isDry { return .answer(preview(profile, snapshot, project)) }
-                            return .command(DecodedCommand(.erase(ErasePerson(person)))) { reply, _, _ in
-                                guard case .erased(let erased) = reply else {
-                                    preconditionFailure("Somebody was to be erased, and something else was answered.")
-                                }
-                                return Native.json(.ok) { write(erased, isDry: false, &$0) }
-                            }
+                            return .call(
+                                PreparedCall(ErasePerson(person)) { erased, _ in
+                                    Native.json(.ok) { write(erased, isDry: false, &$0) }
+                                })
                         }
                     }
                 })),
@@ -54,20 +52,17 @@ enum EraseCalls {
                     .init(
                         .ok, "It is gone.", schema: .object([.init("released", .string(), required: true)]))
                 ] + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                ReleaseTombstone.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
                     guard let hash = Hexadecimal.decode(request.parameters[0].utf8.span).flatMap({ Hash128($0.span) })
                     else {
                         throw Rejection(Native.problem(.refused(.noSuchTombstone), request.id))
                     }
-                    return DecodedCommand(.releaseTombstone(ReleaseTombstone(hash)))
+                    return Decoded(ReleaseTombstone(hash))
                 },
-                encode: { _, command, _ in
-                    guard case .releaseTombstone(let release) = command else {
-                        preconditionFailure("A tombstone was to be released, and something else was done.")
-                    }
-                    return Native.json(.ok) { json in
+                encode: { _, release, _ in
+                    Native.json(.ok) { json in
                         json.key("released")
                         json.string(Hexadecimal.encode(release.hash.bytes))
                     }

@@ -23,8 +23,8 @@ enum IdentityCalls {
                     let name = PersonName(request.parameters[0], caller, tools)
                     let (type, value, reason) = try wanted(request, tools)
                     let identity = Identity(type, value, in: caller.project, hash: tools.hash)
-                    return change(name, caller, request.id, identity) { person in
-                        .attachIdentity(AttachIdentity(identity, to: person, reason: reason))
+                    return change(name, request.id, identity, held: true) {
+                        AttachIdentity(identity, to: $0, reason: reason)
                     }
                 })),
         SurfaceRoute(
@@ -41,8 +41,8 @@ enum IdentityCalls {
                     let type = try type(request.parameters[1], request.id)
                     let identity = Identity(type, request.parameters[2], in: caller.project, hash: tools.hash)
                     let reason = try MergeCalls.reason(request, tools)
-                    return change(name, caller, request.id, identity) { person in
-                        .detachIdentity(DetachIdentity(identity, from: person, reason: reason))
+                    return change(name, request.id, identity, held: false) {
+                        DetachIdentity(identity, from: $0, reason: reason)
                     }
                 })),
         SurfaceRoute(
@@ -54,8 +54,8 @@ enum IdentityCalls {
                 responses: [
                     .init(.ok, "It is.", schema: .object([.init("released_from", .integer(), required: true)]))
                 ] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                ReleaseDevice.self, body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let type = try type(request.parameters[0], request.id)
                     guard type.isDevice else {
@@ -66,15 +66,12 @@ enum IdentityCalls {
                     }
                     let device = Identity(type, request.parameters[1], in: caller.project, hash: tools.hash)
                     let reason = try MergeCalls.reason(request, tools)
-                    return DecodedCommand(.releaseDevice(ReleaseDevice(device, reason: reason)))
+                    return Decoded(ReleaseDevice(device, reason: reason))
                 },
-                encode: { reply, _, _ in
-                    guard case .deviceReleased(let count) = reply else {
-                        preconditionFailure("A device was to be released, and something else was answered.")
-                    }
-                    return Native.json(.ok) { json in
+                encode: { released, _, _ in
+                    Native.json(.ok) { json in
                         json.key("released_from")
-                        json.integer(count)
+                        json.integer(released.holders)
                     }
                 })),
         SurfaceRoute(
@@ -109,31 +106,29 @@ enum IdentityCalls {
                         let part = try SameUserIDPart(
                             except: strategy.blockedValues, in: project, before: list.cursor.map(Int64.init),
                             limit: list.limit, snapshot)
-                        return .command(DecodedCommand(.joinSameUserIDs(JoinSameUserIDs(part.pairs)))) { reply, _, _ in
-                            guard case .joined(let count) = reply else {
-                                preconditionFailure("People were to be joined, and something else was answered.")
-                            }
-                            return Native.json(.ok) { json in
-                                json.key("joined")
-                                json.integer(count)
-                                json.key("next_cursor")
-                                json.decimalString(part.next)
-                            }
-                        }
+                        return .call(
+                            PreparedCall(JoinSameUserIDs(part.pairs)) { joined, _ in
+                                Native.json(.ok) { json in
+                                    json.key("joined")
+                                    json.integer(joined.merges)
+                                    json.key("next_cursor")
+                                    json.decimalString(part.next)
+                                }
+                            })
                     }
                 })),
     ]
 
-    /// Finds the person, and has the command decided.
-    private static func change(
-        _ name: PersonName, _ caller: Caller, _ id: RequestID, _ identity: Identity,
-        _ command: @escaping @Sendable (PersonID) -> Command
+    /// Finds the person, and gives or takes the identity.
+    private static func change<A: Act>(
+        _ name: PersonName, _ id: RequestID, _ identity: Identity, held: Bool,
+        _ act: @escaping @Sendable (PersonID) -> A
     ) -> Step {
         .read { snapshot throws(StoreFault) in
             switch name.find(in: snapshot) {
             case .failure(let problem): return .answer(problem.response(id))
             case .success(let person):
-                return .command(DecodedCommand(command(person))) { _, command, _ in
+                let call = PreparedCall(act(person)) { _, _ in
                     Native.json(.ok) { json in
                         json.key("person")
                         json.decimalString(person.rawValue)
@@ -142,9 +137,10 @@ enum IdentityCalls {
                         json.key("value")
                         json.string(identity.value)
                         json.key("held")
-                        if case .attachIdentity = command { json.bool(true) } else { json.bool(false) }
+                        json.bool(held)
                     }
                 }
+                return .call(call)
             }
         }
     }

@@ -61,7 +61,7 @@ enum KeyCalls {
                     ], others: false),
                 responses: [.init(.created, "The key.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let wanted = try wanted(request, caller, tools)
@@ -70,8 +70,8 @@ enum KeyCalls {
                         id: KeyID(rawValue: 0), project: caller.project, app: wanted.app, kind: wanted.kind,
                         name: wanted.name, hash: made.hash, scopes: wanted.scopes, madeAt: caller.now,
                         expiresAt: wanted.expiresAt)
-                    return CollectedCommand(.administer(Administer(.makeKey(key)))) { reply in
-                        guard case .administered(let done) = reply, let id = done.keys.first else {
+                    return PreparedCall(Administer(.makeKey(key))) { done, _ in
+                        guard let id = done.keys.first else {
                             preconditionFailure("A key was to be made, and something else was done.")
                         }
                         return Native.json(.created) { json in

@@ -27,7 +27,7 @@ enum LinkingCalls {
                 request: settingsSchema,
                 responses: [.init(.ok, "What holds now.", schema: settingsSchema)]
                     + Native.problems([.badRequest, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let apps = tools.directory.linkingApps(of: caller.project)
@@ -37,8 +37,8 @@ enum LinkingCalls {
                     } catch {
                         throw Rejection(Native.problem(error, request.id))
                     }
-                    return CollectedCommand(.linking(.edit(edit))) { reply in
-                        guard case .linking(.settings(let settings)) = reply.plain else {
+                    return PreparedCall(edit) { reply, _ in
+                        guard case .settings(let settings) = reply.plain else {
                             preconditionFailure("Settings were changed, and something else was answered.")
                         }
                         return answer(settings, apps)
@@ -53,7 +53,7 @@ enum LinkingCalls {
                 let (id, name) = (request.id, request.parameters[0])
                 return { snapshot throws(StoreFault) in
                     guard let install = try snapshot.install(name, in: caller.project) else {
-                        return Native.problem(.refused(.linking(.installNotFound)), id)
+                        return Native.problem(.refused(.installNotFound), id)
                     }
                     return Native.json(.ok) { write(install, &$0) }
                 }
@@ -71,7 +71,7 @@ enum LinkingCalls {
                             .init("disabled", .boolean(), required: true),
                         ]))
                 ] + Native.problems([.badRequest, .notFound, .forbidden, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     var isDisabled: Bool?
@@ -93,8 +93,8 @@ enum LinkingCalls {
                     let install = InstallID(text: request.parameters[0]) ?? InstallID(rawValue: 0)
                     let command = DisableInstall(
                         install, isDisabled: isDisabled ?? false, in: caller.project, hash: tools.hash)
-                    return CollectedCommand(.linking(.disable(command))) { reply in
-                        guard case .linking(.status(let status)) = reply.plain else {
+                    return PreparedCall(command) { reply, _ in
+                        guard case .status(let status) = reply.plain else {
                             preconditionFailure("An install was turned off, and something else was answered.")
                         }
                         return Native.json(.ok) { json in

@@ -21,7 +21,7 @@ enum LinkingKeyCalls {
                             .init("app_id", .string(), required: true), .init("app_secret", .string(), required: true),
                         ]))
                 ] + Native.problems([.badRequest, .conflict])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, _, tools throws(Rejection) in
                     let (id, secret) = (SecureRandom.text(24, from: digits), SecureRandom.text(64, from: digits))
@@ -43,7 +43,7 @@ enum LinkingKeyCalls {
                     }
                     let command = MakeLinkingApp(
                         name: name, publicID: id, secretHash: SHA256.digest(of: Array(secret.utf8)).keyHash)
-                    return CollectedCommand(.linking(.makeApp(command)), isRemembered: false) { _ in
+                    return PreparedCall(command, isRemembered: false) { _, _ in
                         Native.json(.created) { json in
                             json.key("app_id")
                             json.string(id)
@@ -91,7 +91,7 @@ enum LinkingKeyCalls {
                             .init("id", .string(), required: true), .init("key", .string(), required: true),
                         ]))
                 ] + Native.problems([.badRequest, .conflict])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     let text =
@@ -103,8 +103,8 @@ enum LinkingKeyCalls {
                     } catch {
                         throw Rejection(Native.problem(error, request.id))
                     }
-                    return CollectedCommand(.linking(.makeKey(command)), isRemembered: false) { reply in
-                        guard case .linking(.keyMade(let id)) = reply.plain else {
+                    return PreparedCall(command, isRemembered: false) { reply, _ in
+                        guard case .keyMade(let id) = reply.plain else {
                             preconditionFailure("A key was asked for, and something else was answered.")
                         }
                         return Native.json(.created) { json in
@@ -124,16 +124,16 @@ enum LinkingKeyCalls {
                 responses: [
                     .init(.ok, "It is revoked.", schema: .object([.init("revoked", .string(), required: true)]))
                 ] + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                RevokeLinkingKey.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
                     guard let id = Int64(decimal: request.parameters[0]) else {
-                        throw Rejection(Native.problem(.refused(.linking(.keyNotFound)), request.id))
+                        throw Rejection(Native.problem(.refused(.keyNotFound), request.id))
                     }
-                    return DecodedCommand(.linking(.revokeKey(RevokeLinkingKey(KeyID(rawValue: id)))))
+                    return Decoded(RevokeLinkingKey(KeyID(rawValue: id)))
                 },
                 encode: { reply, _, _ in
-                    guard case .linking(.keyRevoked(let id)) = reply.plain else {
+                    guard case .keyRevoked(let id) = reply.plain else {
                         preconditionFailure("A key was revoked, and something else was answered.")
                     }
                     return Native.json(.ok) { json in

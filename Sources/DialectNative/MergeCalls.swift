@@ -37,7 +37,7 @@ enum MergeCalls {
                                 known.from == merge.from && known.into == merge.into && known.rule == merge.rule
                             }
                             guard let made else {
-                                return .command(DecodedCommand(.mergePeople(wanted))) { _, _, _ in problem }
+                                return .call(PreparedCall(wanted) { _, _ in problem })
                             }
                             merge = made
                         }
@@ -45,12 +45,10 @@ enum MergeCalls {
                         if isDry {
                             return .answer(Native.json(.ok) { write(merge, id: nil, preview, [], &$0) })
                         }
-                        return .command(DecodedCommand(.mergePeople(wanted))) { reply, _, _ in
-                            guard case .merged(let merge) = reply else {
-                                preconditionFailure("A merge was asked for, and something else was answered.")
-                            }
-                            return Native.json(.ok) { write(merge, id: merge.id, preview, [], &$0) }
-                        }
+                        return .call(
+                            PreparedCall(wanted) { merge, _ in
+                                Native.json(.ok) { write(merge, id: merge.id, preview, [], &$0) }
+                            })
                     }
                 })),
         SurfaceRoute(
@@ -86,13 +84,14 @@ enum MergeCalls {
                         if isDry {
                             return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
                         }
-                        return .command(DecodedCommand(.undoMerge(undo))) { _, _, _ in
-                            Native.json(.ok) { json in
-                                write(merge, id: merge.id, preview, dependent, &json)
-                                json.key("undone")
-                                json.bool(true)
-                            }
-                        }
+                        return .call(
+                            PreparedCall(undo) { _, _ in
+                                Native.json(.ok) { json in
+                                    write(merge, id: merge.id, preview, dependent, &json)
+                                    json.key("undone")
+                                    json.bool(true)
+                                }
+                            })
                     }
                 })),
     ]
@@ -116,7 +115,7 @@ enum MergeCalls {
             return .noSuchPerson
         }
         if snapshot.group(of: wanted.from).members.contains(wanted.into) { return .oneAlready }
-        return try snapshot.reasonToKeepApart(wanted.from, wanted.into).map(Refusal.linking)
+        return try snapshot.reasonToKeepApart(wanted.from, wanted.into)
     }
 
     private static func wanted(

@@ -61,7 +61,7 @@ enum ProjectCalls {
                                 ]), required: true)
                         ]))
                 ] + Native.problems([.badRequest, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
                     var name: String?
@@ -72,8 +72,8 @@ enum ProjectCalls {
                     }
                     guard let name else { throw AdminText.wrong("name is required.", request.id) }
                     let made = mint.project(name, caller.now)
-                    return CollectedCommand(.administer(Administer(.makeProject(made.setUp)))) { reply in
-                        guard case .administered(let done) = reply, let id = done.projects.first else {
+                    return PreparedCall(Administer(.makeProject(made.setUp))) { done, _ in
+                        guard let id = done.projects.first else {
                             preconditionFailure("A project was to be made, and something else was done.")
                         }
                         if done.hash == made.setUp.keys.first?.hash {

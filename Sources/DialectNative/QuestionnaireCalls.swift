@@ -51,8 +51,8 @@ enum QuestionnaireCalls {
                     """,
                 request: schema(isWhole: false),
                 responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
-            action: .command(
-                body: BufferedBody(),
+            action: .act(
+                SetQuestionnaire.self, body: BufferedBody(),
                 decode: { request, _, tools throws(Rejection) in
                     let slug = request.parameters[0]
                     guard Questionnaire.isName(slug, allowing: "-") else {
@@ -63,7 +63,7 @@ enum QuestionnaireCalls {
                     }
                     do throws(JSONFault) {
                         let text = try tools.json.read(request.body, QuestionnaireDocument.read)
-                        return DecodedCommand(.setQuestionnaire(.put(slug: slug, text)))
+                        return Decoded(SetQuestionnaire.put(slug: slug, text))
                     } catch {
                         throw Rejection(Native.problem(error, request.id))
                     }
@@ -74,19 +74,16 @@ enum QuestionnaireCalls {
             operation: Operation(
                 id: "questionnaire_deactivate", summary: "Asks nobody any more. What was answered stays.",
                 responses: [document] + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                SetQuestionnaire.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
-                    DecodedCommand(.setQuestionnaire(.deactivate(slug: request.parameters[0])))
+                    Decoded(SetQuestionnaire.deactivate(slug: request.parameters[0]))
                 },
                 encode: { reply, _, _ in answer(reply) })),
     ]
 
-    private static func answer(_ reply: Reply) -> Response {
-        guard case .questionnaireSet(let questionnaire) = reply else {
-            preconditionFailure("A questionnaire was set, and something else was answered.")
-        }
-        return Native.json(.ok) { write(questionnaire, &$0) }
+    private static func answer(_ questionnaire: Questionnaire) -> Response {
+        Native.json(.ok) { write(questionnaire, &$0) }
     }
 
     private static func write(_ questionnaire: Questionnaire, _ json: inout JSONWriter) {

@@ -53,15 +53,12 @@ enum SigningKeyCalls {
                     ], others: false),
                 responses: [.init(.created, "The key.", schema: schema)]
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, _, tools throws(Rejection) in
                     let wanted = try wanted(request, tools)
-                    return CollectedCommand(.signingKeys(EditSigningKeys(wanted))) { reply in
-                        guard case .signingKeyMade(let key) = reply else {
-                            preconditionFailure("A signing key was to be made, and something else was done.")
-                        }
-                        return Native.json(.created) { json in
+                    return PreparedCall(wanted) { key, _ in
+                        Native.json(.created) { json in
                             write(key, &json)
                             guard key.algorithm == .hs256 else { return }
                             json.key("secret")
@@ -73,7 +70,7 @@ enum SigningKeyCalls {
 
     private static func wanted(
         _ request: borrowing Request, _ tools: LoopTools
-    ) throws(Rejection) -> EditSigningKeys.Subject {
+    ) throws(Rejection) -> MakeSigningKey {
         var (name, keyID, ownKeyID, algorithm): (String?, String?, String?, SigningKey.Algorithm?)
         var keys: [PublicKey] = []
         try AdminText.read(request, tools) { member, value throws(JSONFault) in
@@ -106,7 +103,7 @@ enum SigningKeyCalls {
                 throw AdminText.wrong(
                     "pem or jwk is required: the public half of the key that you sign with.", request.id)
             }
-            return .make(name: name ?? "", keyID: keyID, .hs256, publicKey: [])
+            return MakeSigningKey(name: name ?? "", keyID: keyID, .hs256, publicKey: [])
         }
         guard key.isKey else { throw AdminText.wrong("The key is no point of its curve.", request.id) }
         let (own, bytes): (SigningKey.Algorithm, [UInt8]) =
@@ -117,7 +114,7 @@ enum SigningKeyCalls {
         guard algorithm ?? own == own else {
             throw AdminText.wrong("algorithm: this key signs by \(own.name).", request.id)
         }
-        return .make(name: name ?? "", keyID: keyID, own, publicKey: bytes)
+        return MakeSigningKey(name: name ?? "", keyID: keyID, own, publicKey: bytes)
     }
 
     private static func keyID(_ value: JSONValue, at path: String) throws(JSONFault) -> String {
@@ -135,17 +132,12 @@ enum SigningKeyCalls {
                 id: "signing_key_retire\(suffix)", summary: "Has no token be taken that a key has signed, from now on.",
                 responses: [.init(.ok, "The key.", schema: schema)]
                     + Native.problems([.notFound, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                RetireSigningKey.self, body: .optional,
                 decode: { request, _, _ throws(Rejection) in
-                    DecodedCommand(.signingKeys(EditSigningKeys(.retire(try AdminText.id(request, .signingKey)))))
+                    Decoded(RetireSigningKey(try AdminText.id(request, .signingKey)))
                 },
-                encode: { reply, _, _ in
-                    guard case .signingKeyRetired(let key) = reply else {
-                        preconditionFailure("A signing key was to be retired, and something else was done.")
-                    }
-                    return Native.json(.ok) { write(key, &$0) }
-                }))
+                encode: { key, _, _ in Native.json(.ok) { write(key, &$0) } }))
     }
 
     private static func write(_ key: SigningKey, _ json: inout JSONWriter) {

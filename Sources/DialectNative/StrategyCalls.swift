@@ -96,21 +96,16 @@ enum StrategyCalls {
     private static func command(
         _ read: @escaping @Sendable (JSONValue) throws(JSONFault) -> SetStrategy
     ) -> SurfaceRoute.Action {
-        .command(
-            body: BufferedBody(),
+        .act(
+            SetStrategy.self, body: BufferedBody(),
             decode: { request, _, tools throws(Rejection) in
                 do throws(JSONFault) {
-                    return DecodedCommand(.setStrategy(try tools.json.read(request.body, read)))
+                    return Decoded(try tools.json.read(request.body, read))
                 } catch {
                     throw Rejection(Native.problem(error, request.id))
                 }
             },
-            encode: { reply, _, _ in
-                guard case .strategySet(let version, let strategy) = reply else {
-                    preconditionFailure("A strategy was set, and something else was answered.")
-                }
-                return answer(strategy, version: version)
-            })
+            encode: { set, _, _ in answer(set.strategy, version: set.version) })
     }
 
     private static func rollbackVersion(_ root: JSONValue) throws(JSONFault) -> Int {

@@ -15,19 +15,18 @@ enum TransferCalls {
                 query: [.init("dry_run", .boolean("Whether to say only what would be."))],
                 responses: [.init(.ok, "What is back where.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
-            action: .command(
-                body: .optional,
+            action: .act(
+                UndoTransfer.self, body: .optional,
                 decode: { request, caller, _ throws(Rejection) in
                     let name = request.parameters[0]
                     guard name.hasPrefix("t_"), let id = Int64(decimal: name.dropFirst(2)) else {
-                        throw Rejection(Native.problem(.refused(.access(.noSuchTransfer)), request.id))
+                        throw Rejection(Native.problem(.refused(.noSuchTransfer), request.id))
                     }
                     let isDryRun = try request.isDryRun()
-                    let action = AccessCommand.Action.undoTransfer(TransferID(rawValue: id), isDryRun: isDryRun)
-                    return DecodedCommand(.access(AccessCommand(action, in: caller.world)))
+                    return Decoded(UndoTransfer(TransferID(rawValue: id), isDryRun: isDryRun))
                 },
                 encode: { reply, _, _ in
-                    guard case .access(.transferUndone(let undone)) = reply else {
+                    guard case .transferUndone(let undone) = reply else {
                         preconditionFailure("A transfer was to be undone, and something else was answered.")
                     }
                     return answer(undone)

@@ -58,7 +58,7 @@ enum WebhookCalls {
                     ], others: false),
                 responses: [.init(.created, "The webhook, and its secret.", schema: schema)]
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
-            action: .collect(
+            action: .call(
                 body: BufferedBody(),
                 decode: { request, _, tools throws(Rejection) in
                     var (url, kinds, after): (String?, [ChangeEvent.Kind], Int64?) = (nil, [], nil)
@@ -82,16 +82,13 @@ enum WebhookCalls {
                         throw AdminText.wrong("after must be the seq of a change, or 0.", request.id)
                     }
                     let wanted = kinds
-                    let tell = TellWebhook(
-                        .make(url: url, kinds: kinds, after: after.map(JournalSequence.init) ?? last))
-                    return CollectedCommand(.tellWebhook(tell)) { reply in
-                        guard case .webhookMade(let id, let at) = reply else {
-                            preconditionFailure("A webhook was to be made, and something else was done.")
-                        }
-                        return Native.json(.created) { json in
-                            write(Webhook(id: id, url: url, kinds: wanted, madeAt: at), &json)
+                    let make = MakeWebhook(
+                        url: url, kinds: kinds, after: after.map(JournalSequence.init) ?? last)
+                    return PreparedCall(make) { made, _ in
+                        Native.json(.created) { json in
+                            write(Webhook(id: made.id, url: url, kinds: wanted, madeAt: made.at), &json)
                             json.key("secret")
-                            json.string(sources.mint.webhookSecret(id))
+                            json.string(sources.mint.webhookSecret(made.id))
                         }
                     }
                 }))
@@ -116,18 +113,15 @@ enum WebhookCalls {
             id: "webhook_remove", summary: "Tells an address nothing more; what waits for it is dropped.",
             responses: [.init(.ok, "It is gone.", schema: .object([.init("removed", .string(), required: true)]))]
                 + Native.problems([.notFound, .unprocessableContent])),
-        action: .command(
-            body: .optional,
+        action: .act(
+            RemoveWebhook.self, body: .optional,
             decode: { request, _, _ throws(Rejection) in
-                DecodedCommand(.tellWebhook(TellWebhook(.remove(try AdminText.id(request, .webhook)))))
+                Decoded(RemoveWebhook(try AdminText.id(request, .webhook)))
             },
-            encode: { reply, _, _ in
-                guard case .webhookRemoved(let id) = reply else {
-                    preconditionFailure("A webhook was to be removed, and something else was done.")
-                }
-                return Native.json(.ok) { json in
+            encode: { removed, _, _ in
+                Native.json(.ok) { json in
                     json.key("removed")
-                    json.decimalString(id)
+                    json.decimalString(removed.id)
                 }
             }))
 

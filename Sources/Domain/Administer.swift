@@ -1,5 +1,5 @@
 /// A call that makes projects, apps and keys, or ends them.
-package struct Administer: Sendable {
+package struct Administer: Act {
     package enum Subject: Sendable {
         /// A project with its apps and keys, which are numbered among themselves.
         case makeProject(SetUp)
@@ -28,7 +28,7 @@ package struct Administer: Sendable {
 /// What came of it. Secrets are not in it: only who has just made one can show it.
 package struct Administered: Equatable, Sendable {
     /// Which of the calls it was.
-    package let kind: JournalEntry.Kind
+    package let kind: ActKind
     package let at: Instant
     package var projects: [ProjectID] = []
     package var apps: [AppID] = []
@@ -36,15 +36,22 @@ package struct Administered: Equatable, Sendable {
     /// Of the key or the secret that was made: whoever has another one in hand repeats a call that was answered before.
     package var hash: KeyHash?
 
-    package init(_ kind: JournalEntry.Kind, at moment: Instant) {
+    package init(_ kind: ActKind, at moment: Instant) {
         self.kind = kind
         at = moment
     }
 }
 
 extension Administer {
+    package static var kinds: [ActKind] { [.makeProject, .makeApp, .makeKey, .revoke] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 4096 }
+
     /// - Parameter project: of the caller; what the call names has to be of it, but for projects themselves.
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Administered> {
         let directory = view.directory
         switch subject {
         case .makeProject(let setUp): return try make(setUp, directory, stamp)
@@ -64,7 +71,8 @@ extension Administer {
         }
     }
 
-    private func make(_ setUp: SetUp, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+    private func make(_ setUp: SetUp, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision<Administered>
+    {
         guard directory.projects.count < Administer.projectsAtMost else { throw .tooMany(.project) }
         let id = ProjectID(rawValue: (directory.projects.keys.map(\.rawValue).max() ?? 0) + 1)
         let (apps, keys) = (directory.lastApp, directory.lastKey)
@@ -82,7 +90,7 @@ extension Administer {
         return decision(done, changes)
     }
 
-    private func make(_ app: App, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+    private func make(_ app: App, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision<Administered> {
         let others = directory.apps.values.filter { $0.project == app.project }
         guard others.count < Administer.appsPerProject else { throw .tooMany(.app) }
         let app = app.placed(AppID(rawValue: directory.lastApp + 1), app.project, at: stamp.at)
@@ -92,7 +100,9 @@ extension Administer {
         return decision(done, [.appMade(app)])
     }
 
-    private func make(_ key: AccessKey, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision {
+    private func make(_ key: AccessKey, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision<
+        Administered
+    > {
         let others = directory.keys.values.filter { $0.project == key.project }
         guard others.count < Administer.keysPerProject else { throw .tooMany(.key) }
         if let id = key.app {
@@ -103,7 +113,7 @@ extension Administer {
         }
         if key.kind == .linking {
             let active = others.count { $0.kind == .linking && $0.app == key.app && $0.isValid(at: stamp.at) }
-            guard active < MakeLinkingKey.activeAtMost else { throw .linking(.tooManyKeys) }
+            guard active < MakeLinkingKey.activeAtMost else { throw .tooManyKeys }
         }
         let key = key.placed(KeyID(rawValue: directory.lastKey + 1), key.project, key.app, at: stamp.at)
         var done = Administered(.makeKey, at: stamp.at)
@@ -113,18 +123,20 @@ extension Administer {
     }
 
     /// What is revoked already stays as it is.
-    private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision {
+    private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision<
+        Administered
+    > {
         var done = Administered(.revoke, at: stamp.at)
         done.projects = projects
         done.apps = apps.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
         done.keys = keys.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
         let changes =
             done.apps.map { Change.appRevoked($0, at: stamp.at) } + done.keys.map { .keyRevoked($0, at: stamp.at) }
-        return changes.isEmpty ? Decision(reply: .administered(done)) : decision(done, changes)
+        return changes.isEmpty ? Decision(done) : decision(done, changes)
     }
 
-    private func decision(_ done: Administered, _ changes: [Change]) -> Decision {
-        Decision(reply: .administered(done), outcome: Outcome(kind: done.kind, person: nil, changes: changes))
+    private func decision(_ done: Administered, _ changes: [Change]) -> Decision<Administered> {
+        Decision(done, outcome: Outcome(kind: done.kind, person: nil, changes: changes))
     }
 }
 
@@ -149,8 +161,11 @@ extension AccessKey {
     }
 }
 
-extension Administered {
-    func pack(into packer: inout Packer) {
+extension Administered: Answer {
+    package static let tags: [UInt8] = [ActKind.makeProject, .makeApp, .makeKey, .revoke].map(\.rawValue)
+    package var tag: UInt8 { kind.rawValue }
+
+    package func pack(into packer: inout Packer) {
         packer.add(at)
         packer.add(hash == nil ? 0 : 1 as UInt8)
         if let hash { packer.add(hash.bytes) }
@@ -160,8 +175,10 @@ extension Administered {
         }
     }
 
-    init?(_ kind: JournalEntry.Kind, unpacking unpacker: inout Unpacker) {
-        guard let at = unpacker.instant(), let hasHash = unpacker.byte() else { return nil }
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let kind = ActKind(rawValue: tag), let at = unpacker.instant(), let hasHash = unpacker.byte() else {
+            return nil
+        }
         self.init(kind, at: at)
         if hasHash == 1 {
             guard let hash = unpacker.bytes().flatMap({ KeyHash($0.span) }) else { return nil }
@@ -173,7 +190,7 @@ extension Administered {
         self.keys = keys.map(KeyID.init)
     }
 
-    var events: [ChangeEvent] {
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
         func event(_ kind: ChangeEvent.Kind, _ name: String, _ id: Int64) -> ChangeEvent {
             ChangeEvent(kind, nil, [.init(name, .id(id))])
         }
@@ -197,7 +214,7 @@ extension Unpacker {
 }
 
 /// A note that a key was used. It is made at most once an hour for each.
-package struct NoteKeyUse: Sendable {
+package struct NoteKeyUse: Act {
     package let key: KeyID
     package let at: Instant
 
@@ -215,11 +232,16 @@ package struct NoteKeyUse: Sendable {
         return unpacker.instant()
     }
 
-    func decide() -> Decision {
+    package static var kinds: [ActKind] { [.noteKeyUse] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 4096 }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         var packer = Packer()
         packer.add(at)
         let change = Change.documentPut(NoteKeyUse.document(of: key), PersonID(rawValue: 0), packer.bytes)
-        return Decision(reply: .noted, outcome: Outcome(kind: .noteKeyUse, person: nil, changes: [change]))
+        return Decision(Done(), outcome: Outcome(kind: .noteKeyUse, person: nil, changes: [change]))
     }
 }
 
@@ -258,4 +280,28 @@ extension ScopeSet {
     package func isSubset(of other: ScopeSet) -> Bool {
         Scope.allCases.allSatisfy { !contains($0) || other.contains($0) }
     }
+}
+
+extension Refusal {
+    package static func noSuch(_ noun: Administer.Noun) -> Refusal {
+        Refusal(.notFound, "not_found", "There is no \(noun.rawValue) with this id.")
+    }
+
+    package static func tooMany(_ noun: Administer.Noun) -> Refusal {
+        Refusal(.conflict, "too_many", "There are as many \(noun.rawValue)s as there may be.")
+    }
+
+    /// A key is to belong to an app that speaks another dialect.
+    package static func appOfOtherDialect(_ dialect: Dialect) -> Refusal {
+        Refusal(
+            .invalid, "validation_error", "app: the app speaks \(dialect.rawValue), and a key of this kind does not.")
+    }
+}
+
+extension ActKind {
+    package static let makeProject = ActKind(60, "make_project", changesDirectory: true)
+    package static let makeApp = ActKind(61, "make_app", changesDirectory: true)
+    package static let makeKey = ActKind(62, "make_key", changesDirectory: true)
+    package static let revoke = ActKind(63, "revoke", changesDirectory: true)
+    package static let noteKeyUse = ActKind(64, "note_key_use")
 }

@@ -48,7 +48,7 @@ package struct AliasID: Hashable, Sendable {
 }
 
 /// A call that makes an alias.
-package struct MakeAlias: Sendable {
+package struct MakeAlias: Act {
     package let source: PersonID
     package let destination: PersonID
     package let start: Instant
@@ -91,7 +91,14 @@ package enum Aliased: Equatable, Sendable {
 }
 
 extension MakeAlias {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.alias] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(about: source, people: [destination]) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Aliased> {
         guard view.strategy(of: project).allowsAliases else { throw .aliasesNotAllowed }
         guard source != destination else { throw .invalidAlias(.samePerson) }
         guard view.person(source, in: project) != nil else { throw .invalidAlias(.noSource) }
@@ -103,8 +110,8 @@ extension MakeAlias {
         var ofSource = AliasList(of: source, view)
         var ofDestination = AliasList(of: destination, view)
         if let reason = reasonToIgnore(from: first, ofSource.aliases(view), ofDestination.aliases(view)) {
-            let reply = Reply.aliased(.ignored(reason))
-            return Decision(reply: reply, outcome: Outcome(kind: .alias, person: destination, changes: []))
+            let reply = Aliased.ignored(reason)
+            return Decision(reply, outcome: Outcome(kind: .alias, person: destination, changes: []))
         }
         guard ofSource.ids.count < Alias.aliasesPerPerson, ofDestination.ids.count < Alias.aliasesPerPerson else {
             throw .tooManyAliases
@@ -115,7 +122,7 @@ extension MakeAlias {
         ofSource.ids.append(alias.id)
         ofDestination.ids.append(alias.id)
         return Decision(
-            reply: .aliased(.made(alias.id)),
+            .made(alias.id),
             outcome: Outcome(
                 kind: .alias, person: destination,
                 changes: [alias.put, ofSource.put, ofDestination.put]))
@@ -134,17 +141,24 @@ extension MakeAlias {
 }
 
 /// A call that takes an alias out of force.
-package struct UndoAlias: Sendable {
+package struct UndoAlias: Act {
     package let alias: AliasID
     package init(_ alias: AliasID) { self.alias = alias }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.undoAlias] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AliasUndone> {
         let packed = view.document(alias.documentKey)
         guard var alias = packed.flatMap(Alias.init(packed:)), alias.project == project else { throw .noSuchAlias }
-        guard alias.undoneAt == nil else { return Decision(reply: .aliasUndone(alias.id)) }
+        guard alias.undoneAt == nil else { return Decision(AliasUndone(alias.id)) }
         alias.undoneAt = stamp.at
         return Decision(
-            reply: .aliasUndone(alias.id),
+            AliasUndone(alias.id),
             outcome: Outcome(kind: .undoAlias, person: alias.destination, changes: [alias.put]))
     }
 }
@@ -216,4 +230,79 @@ extension Alias {
             requestID: requestID, undoneAt: isUndone == 1 ? unpacker.instant() : nil)
         guard unpacker.isAtEnd else { return nil }
     }
+}
+
+extension Aliased: Answer {
+    package static let tags: [UInt8] = [ActKind.alias.rawValue]
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        guard case .made(let alias) = self else { return [] }
+        return [ChangeEvent(.aliasCreated, person, [.init("alias", .id(alias.rawValue))])]
+    }
+
+    package func pack(into packer: inout Packer) {
+        switch self {
+        case .made(let alias):
+            packer.add(0 as UInt8)
+            packer.add(UInt64(bitPattern: alias.rawValue))
+        case .ignored(let reason): packer.add(reason.rawValue)
+        }
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let reason = unpacker.byte() else { return nil }
+        if let reason = Reason(rawValue: reason) {
+            self = .ignored(reason)
+        } else {
+            guard let id = unpacker.integer() else { return nil }
+            self = .made(AliasID(rawValue: Int64(bitPattern: id)))
+        }
+    }
+}
+
+/// The answer to ``UndoAlias``.
+package struct AliasUndone: Answer {
+    package let alias: AliasID
+    package init(_ alias: AliasID) { self.alias = alias }
+
+    package static let tags: [UInt8] = [ActKind.undoAlias.rawValue]
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        [ChangeEvent(.aliasUndone, person, [.init("alias", .id(alias.rawValue))])]
+    }
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(bitPattern: alias.rawValue)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer() else { return nil }
+        alias = AliasID(rawValue: Int64(bitPattern: id))
+    }
+}
+
+extension Refusal {
+    package static let noSuchAlias = Refusal(.notFound, "not_found", "There is no alias with this id.")
+    package static let aliasesNotAllowed = Refusal(
+        .forbidden, "aliases_not_allowed", "This project's strategy has no use for aliases.", isJournalled: true)
+    package static let tooManyAliases = Refusal(
+        .invalid, "too_many_aliases", "A person can be part of at most \(Alias.aliasesPerPerson) aliases.",
+        isJournalled: true)
+
+    package static func invalidAlias(_ fault: AliasFault) -> Refusal {
+        let message =
+            switch fault {
+            case .timeRange: "The time range is empty, or ends more than \(Alias.windowDays) days ago."
+            case .samePerson: "The source and the destination are the same."
+            case .noSource: "The source does not exist."
+            case .noDestination: "The destination does not exist."
+            }
+        return Refusal(.invalid, "invalid_alias", message, isJournalled: true)
+    }
+
+    /// What is wrong with an alias.
+    package enum AliasFault: Equatable, Sendable { case timeRange, samePerson, noSource, noDestination }
+}
+
+extension ActKind {
+    package static let alias = ActKind(8, "alias")
+    package static let undoAlias = ActKind(9, "undo_alias")
 }

@@ -121,3 +121,8 @@ extension View {
         return held > limit
     }
 }
+
+extension ActKind {
+    /// A call that was taken although a person or a group had no room for all that it named.
+    package static let leftOut = ActKind(93, "left_out")
+}

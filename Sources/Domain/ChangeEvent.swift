@@ -111,7 +111,7 @@ extension RecordedCall {
                 default: continue
                 }
                 var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
-                if case .reply(.access(.propertiesSet(let saved, _))) = answer {
+                if case .reply(let reply) = answer, case .propertiesSet(let saved, _) = reply.as(AccessReply.self) {
                     data.append(.init("names", .texts(saved.map(\.name))))
                 }
                 events.append(ChangeEvent(.propertiesChanged, person, data))
@@ -127,8 +127,7 @@ extension RecordedCall {
             }
         }
         if kind == .redeemCode { events.append(ChangeEvent(.codeRedeemed, person)) }
-        if case .reply(.linking(.telling(_, let told))) = answer { events += told.map { ChangeEvent($0) } }
-        if case .reply(let reply) = answer { events += RecordedCall.events(reply, person) }
+        if case .reply(let reply) = answer { events += reply.answer.events(person) }
         return events
     }
 
@@ -147,24 +146,5 @@ extension RecordedCall {
             .init("merge", .text("m_\(merge.id.rawValue)")), .init("from", .id(merge.from.rawValue)),
             .init("into", .id(merge.into.rawValue)), .init("rule", .text("\(merge.rule.name)")),
         ]
-    }
-
-    /// What the answer tells beside the facts.
-    private static func events(_ reply: Reply, _ person: PersonID?) -> [ChangeEvent] {
-        switch reply {
-        case .aliased(.made(let alias)): [ChangeEvent(.aliasCreated, person, [.init("alias", .id(alias.rawValue))])]
-        case .aliasUndone(let alias): [ChangeEvent(.aliasUndone, person, [.init("alias", .id(alias.rawValue))])]
-        case .administered(let done): done.events
-        case .linking(.appMade(let app)): [ChangeEvent(.appCreated, nil, [.init("app", .id(app.rawValue))])]
-        case .linking(.keyMade(let key)): [ChangeEvent(.keyCreated, nil, [.init("key", .id(key.rawValue))])]
-        case .linking(.keyRevoked(let key)): [ChangeEvent(.keyRevoked, nil, [.init("key", .id(key.rawValue))])]
-        case .webhookMade(let id, _): [ChangeEvent(.webhookCreated, nil, [.init("webhook", .id(id))])]
-        case .webhookRemoved(let id): [ChangeEvent(.webhookRemoved, nil, [.init("webhook", .id(id))])]
-        case .signingKeyMade(let key): [ChangeEvent(.signingKeyCreated, nil, [.init("signing_key", .id(key.id))])]
-        case .signingKeyRetired(let key): [ChangeEvent(.signingKeyRetired, nil, [.init("signing_key", .id(key.id))])]
-        case .strategySet(let version, _):
-            [ChangeEvent(.strategyChanged, nil, [.init("version", .number(Int64(version)))])]
-        default: []
-        }
     }
 }

@@ -51,37 +51,30 @@ struct WithoutMerge<Base: View>: OverlayView {
     func document(_ key: DocumentKey) -> [UInt8]? { key.kind.isDerived ? nil : base.document(key) }
 }
 
-extension Command {
-    /// Whether what it comes to may depend on who is one with whom.
-    package var looksAtMerges: Bool {
-        switch self {
-        case .identify, .search, .modify, .ingest, .makeAlias, .undoAlias, .collect, .setUp, .setStrategy, .undoMerge,
-            .erase, .releaseTombstone, .administer, .noteKeyUse, .tellWebhook, .signingKeys:
-            false
-        default: true
-        }
-    }
-
-    /// As many members as a group has at most without whose merges a call is decided again.
-    private static var membersTried: Int { 17 }
-
+extension Act {
     /// The merges without which the call would have come to something else: it is decided again without each of those that
     /// it looked at.
     ///
     /// - Parameter groups: the groups that it looked at, by a member of each.
     func dependencies<V: View>(
-        _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision, Refusal>, _ groups: Set<PersonID>
+        _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision<Reply>, Refusal>,
+        _ groups: Set<PersonID>
     ) -> [MergeID] {
         var merges: [MergeID: Merge] = [:]
         for person in groups {
             let group = view.group(of: person)
-            guard group.count <= Command.membersTried else { continue }
+            guard group.count <= GroupTrace.membersTried else { continue }
             for merge in group.merges { merges[merge.id] = merge }
         }
         return merges.values.filter { merge in
             let without = WithoutMerge(base: view, hidden: merge)
-            let other = Result { () throws(Refusal) in try decide(stamp, project: project, in: without) }
+            let other = Result { () throws(Refusal) in try decideBoxed(stamp, in: project, without) }
             return other != result
         }.map(\.id).sorted()
     }
+}
+
+extension GroupTrace {
+    /// As many members as a group has at most without whose merges a call is decided again.
+    fileprivate static var membersTried: Int { 17 }
 }

@@ -2,13 +2,16 @@
 ///
 /// What stays is that there were people with these ids, and for each identity a tombstone: a hash, by which what was
 /// captured before, and comes in late, is known and dropped.
-package struct ErasePerson: Sendable {
+package struct ErasePerson: Act {
     package let person: PersonID
     package init(_ person: PersonID) { self.person = person }
 }
 
 /// What was erased.
-package struct Erased: Equatable, Sendable {
+package struct Erased: Answer {
+    package static let tags: [UInt8] = [ActKind.erase.rawValue]
+    package var orphans: Orphans { .contentsOfPeople }
+
     /// A value that somebody else holds as well, who keeps it.
     package struct Kept: Equatable, Sendable {
         package let type: IdentityType
@@ -38,7 +41,7 @@ package struct Erased: Equatable, Sendable {
 }
 
 extension Erased {
-    func pack(into packer: inout Packer) {
+    package func pack(into packer: inout Packer) {
         packer.add(UInt64(people.count))
         for person in people { packer.add(UInt64(bitPattern: person.rawValue)) }
         packer.add(UInt64(rows.count))
@@ -60,7 +63,7 @@ extension Erased {
         }
     }
 
-    init?(unpacking unpacker: inout Unpacker) {
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         func people() -> [PersonID]? {
             guard let count = unpacker.integer() else { return nil }
             var people: [PersonID] = []
@@ -159,7 +162,14 @@ extension View {
 }
 
 extension ErasePerson {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.erase] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(about: person) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Erased> {
         guard view.person(person, in: project) != nil else { throw .noSuchPerson }
         let members = view.group(of: person).members
         var changes = view.purchasesErased(of: members)
@@ -212,22 +222,27 @@ extension ErasePerson {
         changes += attachments.changes
         let erased = Erased(people: members, rows: rows, documents: documents, tombstones: tombstones, kept: kept)
         return Decision(
-            reply: .erased(erased), outcome: Outcome(kind: .erase, person: person, changes: changes))
+            erased, outcome: Outcome(kind: .erase, person: person, changes: changes))
     }
 }
 
 /// A call that takes a tombstone away: what was captured before the erasure is taken in again.
-package struct ReleaseTombstone: Sendable {
+package struct ReleaseTombstone: Act {
     package let hash: Hash128
     package init(_ hash: Hash128) { self.hash = hash }
 }
 
 extension ReleaseTombstone {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.releaseTombstone] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
         let key = DocumentKey(.tombstone, hash: hash)
         guard let tombstone = view.document(key).flatMap(Tombstone.init(packed:)) else { throw .noSuchTombstone }
         return Decision(
-            reply: .tombstoneReleased,
+            Done(),
             outcome: Outcome(
                 kind: .releaseTombstone, person: tombstone.person, changes: [.documentPut(key, tombstone.person, [])]))
     }
@@ -271,7 +286,18 @@ struct LateRows {
     }
 
     /// The decision where nothing is left.
-    func decision(_ reply: Reply, _ kind: JournalEntry.Kind) -> Decision {
-        Decision(reply: reply, outcome: Outcome(kind: kind, person: nil, changes: changes))
+    func decision<A: Answer>(_ answer: A, _ kind: ActKind) -> Decision<A> {
+        Decision(answer, outcome: Outcome(kind: kind, person: nil, changes: changes))
     }
+}
+
+extension Refusal {
+    package static let noSuchTombstone = Refusal(
+        .notFound, "not_found",
+        "There is no tombstone with this id, or it was released.")
+}
+
+extension ActKind {
+    package static let erase = ActKind(16, "erase")
+    package static let releaseTombstone = ActKind(17, "release_tombstone")
 }

@@ -114,11 +114,3 @@ package struct Inspection: OptionSet, Sendable {
     /// Why it is this person.
     package static let explains = Inspection(rawValue: 4)
 }
-
-/// An answer to somebody who wants to look, or to know why.
-package struct Inspected: Equatable, Sendable {
-    package let identified: Identified
-    /// Whether nothing was changed; then a person that would have been made has the id 0.
-    package let isReadOnly: Bool
-    package let explanation: Explanation
-}

@@ -1,5 +1,5 @@
 /// A call by which an administrator gives a person an identity.
-package struct AttachIdentity: Sendable {
+package struct AttachIdentity: Act {
     package let person: PersonID
     package let identity: Identity
     package let reason: String?
@@ -12,10 +12,14 @@ package struct AttachIdentity: Sendable {
 }
 
 extension AttachIdentity {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.attachIdentity] }
+    package var subjects: Subjects { Subjects(speaksFor: [identity], about: person) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
-        if view.holds(place, identity.key) { return Decision(reply: .identityAttached) }
+        if view.holds(place, identity.key) { return Decision(Done()) }
         let strategy = view.strategy(of: project)
         switch LookUp.reasonToSetAside(identity, strategy, view) {
         case .blocked: throw .blockedIdentity
@@ -39,14 +43,14 @@ extension AttachIdentity {
         var room = Room(of: place, strategy.guards.bounds, view)
         guard room.take(identity.type) else { throw .full(.person, about: person) }
         return Decision(
-            reply: .identityAttached,
+            Done(),
             outcome: Outcome(
                 kind: .attachIdentity, person: person, changes: [.linked(person, identity)], note: reason))
     }
 }
 
 /// A call by which an administrator takes an identity from a person.
-package struct DetachIdentity: Sendable {
+package struct DetachIdentity: Act {
     package let person: PersonID
     package let identity: Identity
     package let reason: String?
@@ -59,12 +63,16 @@ package struct DetachIdentity: Sendable {
 }
 
 extension DetachIdentity {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.detachIdentity] }
+    package var subjects: Subjects { Subjects(about: person) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
         guard view.holds(place, identity.key) else { throw .noSuchIdentity }
         return Decision(
-            reply: .identityDetached,
+            Done(),
             outcome: Outcome(
                 kind: .detachIdentity, person: person,
                 changes: [.unlinked(person, identity.type, identity.key)], note: reason))
@@ -73,7 +81,7 @@ extension DetachIdentity {
 
 /// A call by which an administrator has a device that many people have used be anybody's again: none of them holds it any
 /// more, and whoever uses it next is found by it.
-package struct ReleaseDevice: Sendable {
+package struct ReleaseDevice: Act {
     package let device: Identity
     package let reason: String?
 
@@ -84,14 +92,56 @@ package struct ReleaseDevice: Sendable {
 }
 
 extension ReleaseDevice {
-    func decide<V: View>(_ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.releaseDevice] }
+    package var subjects: Subjects { Subjects(mentions: [device.key]) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<DeviceReleased> {
         var holders: [PersonID] = []
         view.forEachHolder(of: device.key) { holders.append(view.id(of: $0)) }
         guard !holders.isEmpty else { throw .noSuchIdentity }
         return Decision(
-            reply: .deviceReleased(holders.count),
+            DeviceReleased(holders.count),
             outcome: Outcome(
                 kind: .releaseDevice, person: nil,
                 changes: holders.sorted().map { .unlinked($0, device.type, device.key) }, note: reason))
     }
+}
+
+/// The answer to ``ReleaseDevice``.
+package struct DeviceReleased: Answer {
+    /// How many people held the device.
+    package let holders: Int
+    package init(_ holders: Int) { self.holders = holders }
+
+    package static let tags: [UInt8] = [ActKind.releaseDevice.rawValue]
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(holders)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let count = unpacker.integer() else { return nil }
+        holders = Int(count)
+    }
+}
+
+extension Refusal {
+    /// Another person holds the identity, and one person alone may.
+    package static func identityHeld(by holder: PersonID) -> Refusal {
+        Refusal(
+            .conflict, "held_elsewhere",
+            "Person \(holder.rawValue) holds this identity, and one alone may. Detach it there first.")
+    }
+
+    package static let blockedIdentity = Refusal(
+        .invalid, "blocked_identity", "This value is blocked: it would make one person of strangers.")
+    package static let tooManyIdentities = Refusal(
+        .invalid, "too_many_values", "The person holds as many values of this type as the strategy allows.")
+}
+
+extension ActKind {
+    package static let releaseDevice = ActKind(19, "release_device")
+    package static let attachIdentity = ActKind(70, "attach_identity")
+    package static let detachIdentity = ActKind(71, "detach_identity")
 }

@@ -1,6 +1,6 @@
 /// A call that asks who somebody is, and tells what they are called: IDSync's `identify`, `login` and `logout`
 /// (spec/idsync.md 3.2 and 3.3).
-package struct Identify: Sendable {
+package struct Identify: Act {
     /// On what occasion it is asked.
     package enum Occasion: UInt8, Sendable {
         /// An app has started, or has learned something.
@@ -37,16 +37,32 @@ package struct Identified: Equatable, Sendable {
     package let matched: UInt64
     /// Whether the person now holds an identity that logs in.
     package let isKnown: Bool
+    /// Whether the call only asked. A person that would have been made has the id 0 then.
+    package let isReadOnly: Bool
+    /// The grounds of the answer, where the caller wants to see them.
+    package let explanation: Explanation?
 
-    package init(person: PersonID, matched: UInt64, isKnown: Bool) {
+    package init(
+        person: PersonID, matched: UInt64, isKnown: Bool, isReadOnly: Bool = false, explanation: Explanation? = nil
+    ) {
         self.person = person
         self.matched = matched
         self.isKnown = isKnown
+        self.isReadOnly = isReadOnly
+        self.explanation = explanation
     }
 }
 
 extension Identify {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.identify, .login, .logout] }
+    package static var isDecidedInMemory: Bool { true }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
+    package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Identified> {
         guard !inspection.isEmpty else {
             var nobody = NoObserver()
             return try decide(stamp, in: project, view, &nobody)
@@ -57,7 +73,7 @@ extension Identify {
 
     private func decide<V: View, Observer: LookUpObserver>(
         _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
-    ) throws(Refusal) -> Decision {
+    ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
@@ -86,22 +102,22 @@ extension Identify {
     }
 
     /// The decision as somebody gets it who wants to look, or to know why.
-    private func inspected(_ decision: Decision, _ explanation: Explanation) -> Decision {
-        guard let identified = decision.reply.identified else { return decision }
+    private func inspected(_ decision: Decision<Identified>, _ explanation: Explanation) -> Decision<Identified> {
+        let identified = decision.answer
         let isMade = decision.outcome?.changes.contains { if case .personMade = $0 { true } else { false } } ?? false
         let isReadOnly = inspection.contains(.readOnly)
         let person = isReadOnly && isMade ? PersonID(rawValue: 0) : identified.person
         return Decision(
-            reply: .inspected(
-                Inspected(
-                    identified: Identified(person: person, matched: identified.matched, isKnown: identified.isKnown),
-                    isReadOnly: isReadOnly, explanation: explanation.sorted)),
+            Identified(
+                person: person, matched: identified.matched, isKnown: identified.isKnown, isReadOnly: isReadOnly,
+                explanation: explanation.sorted),
             outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnSightings,
             full: isReadOnly ? nil : decision.full)
     }
 
     /// Gives a person that is known by its id what the call names and the person lacks.
-    func attach<V: View>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+    func attach<V: View>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Identified>
+    {
         var lookUp = LookUp(identities: identities, strategy: view.strategy(of: project))
         lookUp.setAside(in: view)
         return attach(to: person, stamp, lookUp, view)
@@ -110,12 +126,12 @@ extension Identify {
     /// Gives a person that was found what the call names and the person lacks.
     private func attach<V: View>(
         to person: V.Person, _ stamp: Stamp, _ lookUp: LookUp, _ view: V
-    ) -> Decision {
+    ) -> Decision<Identified> {
         let strategy = lookUp.strategy
         let (matched, held) = lookUp.match(person, in: view)
         let id = view.id(of: person)
         let isKnown = !held.isDisjoint(with: strategy.login)
-        let unchanged = Decision(reply: reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
+        let unchanged = Decision(reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
         // Most calls name what is there, and nothing else.
         if matched == 1 << UInt64(identities.count) - 1 { return unchanged }
 
@@ -141,21 +157,21 @@ extension Identify {
         // A value that was refused is journalled, also where nothing changes.
         guard attaching.hasLinked || attaching.hasRefused else {
             return attaching.isFull
-                ? Decision(reply: unchanged.reply, restsOnSightings: unchanged.restsOnSightings, full: .person)
+                ? Decision(unchanged.answer, restsOnSightings: unchanged.restsOnSightings, full: .person)
                 : unchanged
         }
         let becomesKnown = !attaching.linked.isDisjoint(with: strategy.login)
         return Decision(
-            reply: reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind),
+            reply(id, matched, isKnown || becomesKnown), outcome: attaching.outcome(occasion.journalKind),
             full: attaching.isFull ? .person : nil)
     }
 
-    private func reply(_ person: PersonID, _ matched: UInt64, _ isKnown: Bool) -> Reply {
-        .identified(Identified(person: person, matched: matched, isKnown: isKnown))
+    private func reply(_ person: PersonID, _ matched: UInt64, _ isKnown: Bool) -> Identified {
+        Identified(person: person, matched: matched, isKnown: isKnown)
     }
 
     /// Makes a person of what the call names.
-    private func make<V: View>(_ stamp: Stamp, _ lookUp: LookUp, _ view: V) -> Decision {
+    private func make<V: View>(_ stamp: Stamp, _ lookUp: LookUp, _ view: V) -> Decision<Identified> {
         var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
         attaching.changes.append(.personMade(stamp.person, at: stamp.at))
         for index in identities.indices {
@@ -167,13 +183,13 @@ extension Identify {
         }
         let isKnown = !attaching.linked.isDisjoint(with: lookUp.strategy.login)
         return Decision(
-            reply: reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind),
+            reply(stamp.person, 0, isKnown), outcome: attaching.outcome(occasion.journalKind),
             full: attaching.isFull ? .person : nil)
     }
 }
 
 extension Identify.Occasion {
-    fileprivate var journalKind: JournalEntry.Kind {
+    fileprivate var journalKind: ActKind {
         switch self {
         case .start: .identify
         case .login: .login
@@ -227,7 +243,38 @@ private struct Attaching<V: View> {
         inputs.append(JournalEntry.Input(identity, fate))
     }
 
-    func outcome(_ kind: JournalEntry.Kind) -> Outcome {
+    func outcome(_ kind: ActKind) -> Outcome {
         Outcome(kind: kind, person: person, inputs: inputs, changes: changes)
     }
+}
+
+extension Identified: Answer {
+    package static let tags: [UInt8] = [ActKind.identify.rawValue]
+
+    package var seen: PersonID? { isReadOnly ? nil : person }
+    package var found: [PersonID] { [person] }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: person.rawValue))
+        packer.add(matched)
+        packer.add(isKnown ? 1 : 0 as UInt8)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let person = unpacker.person(), let matched = unpacker.integer(), let isKnown = unpacker.byte()
+        else { return nil }
+        self.init(person: person, matched: matched, isKnown: isKnown == 1)
+    }
+}
+
+extension Refusal {
+    package static let noLoginIdentity = Refusal(
+        .invalid, "no_login_identity",
+        "A login has to name an identity that logs in; this one names none.", isJournalled: true)
+}
+
+extension ActKind {
+    package static let identify = ActKind(2, "identify")
+    package static let login = ActKind(3, "login")
+    package static let logout = ActKind(4, "logout")
 }

@@ -1,6 +1,6 @@
 /// A call that brings what happened to a person: an upload of events (spec/idsync.md 1.1), with what the person is called
 /// and what is known about it.
-package struct Ingest: Sendable {
+package struct Ingest: Act {
     /// The person that it is about, where the caller knows; else the identities say who that is.
     package let person: PersonID?
     package let identities: [Identity]
@@ -37,15 +37,24 @@ package struct Ingested: Equatable, Sendable {
 }
 
 extension Ingest {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.ingest] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(speaksFor: identities, mentions: devices.map(\.key), about: person) }
+    package var byteCount: Int {
+        rows.reduce(attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) { $0 + 64 + $1.body.count }
+    }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Ingested> {
         if let person, view.isErased(person) {
-            return Decision(reply: .ingested(Ingested(person: person, accepted: 0, repeated: 0)))
+            return Decision(Ingested(person: person, accepted: 0, repeated: 0))
         }
         // Before anybody is made of what comes too late.
         var late = LateRows()
         let rows = late.filter(self.rows, by: identities.map(\.key), view)
         if late.dropped > 0, !rows.contains(where: { $0.kind != .context }) {
-            return late.decision(.ingested(Ingested(person: PersonID(rawValue: 0), accepted: 0, repeated: 0)), .ingest)
+            return late.decision(Ingested(person: PersonID(rawValue: 0), accepted: 0, repeated: 0), .ingest)
         }
         let (person, identified) = try findPerson(stamp, in: project, view)
         var changes = identified?.changes ?? []
@@ -66,10 +75,10 @@ extension Ingest {
         changes += late.changes
         if let document = attributesChanged(of: person, stamp, view) { changes.append(document) }
 
-        let reply = Reply.ingested(Ingested(person: person, accepted: accepted, repeated: repeated))
-        guard !changes.isEmpty else { return Decision(reply: reply) }
+        let reply = Ingested(person: person, accepted: accepted, repeated: repeated)
+        guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
-            reply: reply,
+            reply,
             outcome: Outcome(kind: .ingest, person: person, inputs: identified?.inputs ?? [], changes: changes))
     }
 
@@ -87,7 +96,7 @@ extension Ingest {
         guard !all.isEmpty else { throw .noSuchPerson }
         let identify = Identify(.start, identities: all)
         let decision = try identify.decide(stamp, in: project, view)
-        guard let found = decision.reply.seen else { throw .noSuchPerson }
+        guard let found = decision.answer.seen else { throw .noSuchPerson }
         return (found, decision.outcome)
     }
 
@@ -97,4 +106,27 @@ extension Ingest {
         var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
         return current.apply(attributes, stamp) ? .documentPut(key, person, current.packed) : nil
     }
+}
+
+extension Ingested: Answer {
+    package static let tags: [UInt8] = [ActKind.ingest.rawValue]
+
+    package var seen: PersonID? { person }
+    package var found: [PersonID] { [person] }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: person.rawValue))
+        packer.add(UInt64(accepted))
+        packer.add(UInt64(repeated))
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let person = unpacker.person(), let accepted = unpacker.integer(), let repeated = unpacker.integer()
+        else { return nil }
+        self.init(person: person, accepted: Int(accepted), repeated: Int(repeated))
+    }
+}
+
+extension ActKind {
+    package static let ingest = ActKind(7, "ingest")
 }

@@ -43,7 +43,7 @@ package struct MergeID: Hashable, Comparable, Sendable {
 }
 
 /// A call by which an administrator says that two people are one.
-package struct MergePeople: Sendable {
+package struct MergePeople: Act {
     package let from: PersonID
     package let into: PersonID
     /// Why, in the words of whoever says so.
@@ -55,25 +55,31 @@ package struct MergePeople: Sendable {
         self.reason = reason
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.merge] }
+    package var subjects: Subjects { Subjects(about: from, people: [into]) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Merge> {
         guard view.person(from, in: project) != nil, view.person(into, in: project) != nil else {
             throw .noSuchPerson
         }
         guard !view.areOne(from, into) else { throw .oneAlready }
-        if let fault = view.reasonToKeepApart(from, into) { throw .linking(fault) }
+        if let refusal = view.reasonToKeepApart(from, into) { throw refusal }
         if view.isFull(joining: view.group(of: from), view.group(of: into), view.strategy(of: project).guards.bounds) {
             throw .full(.group, about: into)
         }
         let merge = Merge(
             id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .administrator)
         return Decision(
-            reply: .merged(merge), outcome: Outcome(kind: .merge, person: into, changes: [.merged(merge)], note: reason)
+            merge, outcome: Outcome(kind: .merge, person: into, changes: [.merged(merge)], note: reason)
         )
     }
 }
 
 /// A call that takes a merge back.
-package struct UndoMerge: Sendable {
+package struct UndoMerge: Act {
     package let merge: MergeID
     /// Why, in the words of whoever takes it back.
     package let reason: String?
@@ -83,7 +89,14 @@ package struct UndoMerge: Sendable {
         self.reason = reason
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.undoMerge] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(merges: [merge]) }
+    package var byteCount: Int { 256 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<MergeUndone> {
         guard let merge = view.merge(merge), view.person(merge.from, in: project) != nil else { throw .noSuchMerge }
         // What was joined by itself shall not join itself again.
         let parted: [Change] =
@@ -91,9 +104,54 @@ package struct UndoMerge: Sendable {
         var installs = InstallChanges(at: stamp.at)
         installs.part(merge, view)
         return Decision(
-            reply: .mergeUndone(merge.id),
+            MergeUndone(merge.id),
             outcome: Outcome(
                 kind: .undoMerge, person: merge.into, changes: [.mergeUndone(merge)] + parted + installs.changes,
                 note: reason))
     }
+}
+
+extension Merge: Answer {
+    package static let tags: [UInt8] = [ActKind.merge.rawValue]
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(UInt64(bitPattern: from.rawValue))
+        packer.add(UInt64(bitPattern: into.rawValue))
+        packer.add(rule.rawValue)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer(), let from = unpacker.person(), let into = unpacker.person(),
+            let rule = unpacker.byte().flatMap(Merge.Rule.init)
+        else { return nil }
+        self.init(id: MergeID(rawValue: Int64(bitPattern: id)), from: from, into: into, rule: rule)
+    }
+}
+
+/// The answer to ``UndoMerge``.
+package struct MergeUndone: Answer {
+    package let merge: MergeID
+    package init(_ merge: MergeID) { self.merge = merge }
+
+    package static let tags: [UInt8] = [ActKind.undoMerge.rawValue]
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(bitPattern: merge.rawValue)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer() else { return nil }
+        merge = MergeID(rawValue: Int64(bitPattern: id))
+    }
+}
+
+extension Refusal {
+    package static let noSuchMerge = Refusal(
+        .notFound, "not_found",
+        "There is no merge with this id, or it was undone.")
+    package static let oneAlready = Refusal(.conflict, "one_already", "The two people are one already.")
+}
+
+extension ActKind {
+    package static let merge = ActKind(15, "merge")
+    package static let undoMerge = ActKind(11, "undo_merge")
 }

@@ -1,6 +1,6 @@
 /// A call that changes what a person is called: IDSync's `modify` (spec/idsync.md 1.5 and 3.4). It makes nobody, and it
 /// alone takes a value of a unique type from one person and gives it to another.
-package struct Modify: Sendable {
+package struct Modify: Act {
     /// One change: the old value goes, if the person holds it, and the new one comes.
     package struct Item: Sendable {
         package let type: IdentityType
@@ -58,7 +58,19 @@ package struct Modified: Equatable, Sendable {
 }
 
 extension Modify {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.modify] }
+    package static var isDecidedInMemory: Bool { true }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects {
+        Subjects(limitedBy: identities, speaksFor: items.compactMap(\.new), about: person)
+    }
+    package var byteCount: Int {
+        items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
+    }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Modified> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         let strategy = view.strategy(of: project)
         var modifying = Modifying(person: person, Room(of: place, strategy.guards.bounds, view))
@@ -83,13 +95,13 @@ extension Modify {
                 try modifying.add(new, strategy, view)
             }
         }
-        let reply = Reply.modified(Modified(person: person, touched: modifying.touched))
+        let reply = Modified(person: person, touched: modifying.touched)
         // A value that was refused is journalled, also where nothing changes.
         guard !modifying.changes.isEmpty || modifying.inputs.contains(where: \.isRefused) else {
-            return Decision(reply: reply)
+            return Decision(reply)
         }
         return Decision(
-            reply: reply,
+            reply,
             outcome: Outcome(kind: .modify, person: person, inputs: modifying.inputs, changes: modifying.changes))
     }
 }
@@ -167,4 +179,45 @@ private struct Modifying<V: View> {
         let touch = Modified.Touch(person, type)
         if !touched.contains(touch) { touched.append(touch) }
     }
+}
+
+extension Modified: Answer {
+    package static let tags: [UInt8] = [ActKind.modify.rawValue]
+
+    package var seen: PersonID? { person }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: person.rawValue))
+        packer.add(UInt64(touched.count))
+        for touch in touched {
+            packer.add(UInt64(bitPattern: touch.person.rawValue))
+            packer.add(touch.type.rawValue)
+        }
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let person = unpacker.person(), let count = unpacker.integer() else { return nil }
+        var touched: [Touch] = []
+        for _ in 0..<count {
+            guard let person = unpacker.person(), let type = unpacker.byte().flatMap(IdentityType.init)
+            else { return nil }
+            touched.append(Touch(person, type))
+        }
+        self.init(person: person, touched: touched)
+    }
+}
+
+extension Refusal {
+    /// The type is one that a person never changes.
+    package static func immutableIdentity(_ type: IdentityType) -> Refusal {
+        let message =
+            type.isDialectsOwn
+            ? "The calls of its dialect alone give and take \(type.name), and keep it in step with what else they know."
+            : "The value of \(type.name) never changes by this project's strategy."
+        return Refusal(.invalid, "immutable_identity", message, isJournalled: true)
+    }
+}
+
+extension ActKind {
+    package static let modify = ActKind(6, "modify")
 }

@@ -42,7 +42,7 @@ package struct RecordedCall: Equatable, Sendable {
     /// The key that it was made with; nil for the command line, and for the server itself.
     package let key: KeyID?
     package let requestID: String
-    package let kind: JournalEntry.Kind
+    package let kind: ActKind
     /// The person that it came to, or was about.
     package let person: PersonID?
     package let inputs: [Input]
@@ -54,7 +54,7 @@ package struct RecordedCall: Equatable, Sendable {
 
     package init(
         sequence: JournalSequence, at: Instant, project: ProjectID, key: KeyID?, requestID: String,
-        kind: JournalEntry.Kind, person: PersonID?, inputs: [Input], answer: Answer, note: String? = nil, facts: [Fact]
+        kind: ActKind, person: PersonID?, inputs: [Input], answer: Answer, note: String? = nil, facts: [Fact]
     ) {
         self.sequence = sequence
         self.at = at
@@ -103,7 +103,7 @@ extension RecordedCall.Answer {
             return
         }
         var unpacker = Unpacker(packed)
-        if unpacker.byte() == JournalEntry.Kind.refused.rawValue {
+        if unpacker.byte() == ActKind.refused.rawValue {
             guard let code = unpacker.text() else { return nil }
             self = .refused(code)
             return

@@ -115,12 +115,18 @@ package struct Replay: Equatable, Sendable {
     /// How long a call is remembered, at least.
     package static let memoryMilliseconds: Int64 = 24 * 3600 * 1000
 
-    /// What a call comes to that was made before; nil where it is a call of its own after all.
-    package func decision(for claim: ReplayClaim) throws(Refusal) -> Decision? {
-        if body == claim.body || claim.key.name == .uploadID { return Decision(reply: reply) }
+    /// The answer to a call that was made before; nil where the call is a new one after all.
+    package func reply(for claim: ReplayClaim) throws(Refusal) -> Reply? {
+        if body == claim.body || claim.key.name == .uploadID { return reply }
         switch claim.key.name {
         case .idempotencyKey: throw .idempotencyMismatch
         case .requestID, .uploadID: return nil
         }
     }
+}
+
+extension Refusal {
+    package static let idempotencyMismatch = Refusal(
+        .unprocessable, "idempotency_mismatch",
+        "This Idempotency-Key was used before, with another call; use a new key for a new call.")
 }

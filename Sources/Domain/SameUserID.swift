@@ -121,7 +121,7 @@ struct Joined {
 }
 
 /// A call that joins people who had equal user ids before that was asked for.
-package struct JoinSameUserIDs: Sendable {
+package struct JoinSameUserIDs: Act {
     package struct Pair: Equatable, Sendable {
         package let from: PersonID
         package let into: PersonID
@@ -137,7 +137,11 @@ package struct JoinSameUserIDs: Sendable {
 }
 
 extension JoinSameUserIDs {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+    package static var kinds: [ActKind] { [.joinSameUserIDs] }
+    package var subjects: Subjects { Subjects(people: pairs.flatMap { [$0.from, $0.into] }) }
+    package var byteCount: Int { 64 + pairs.count * 16 }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SameUserIDsJoined> {
         var next = stamp.person
         var merged: [Change] = []
         var joined = Joined([])
@@ -153,9 +157,9 @@ extension JoinSameUserIDs {
             merged.append(.merged(merge))
             joined.add(merge)
         }
-        let reply = Reply.joined(merged.count)
-        guard !merged.isEmpty else { return Decision(reply: reply) }
-        return Decision(reply: reply, outcome: Outcome(kind: .joinSameUserIDs, person: nil, changes: merged))
+        let reply = SameUserIDsJoined(merged.count)
+        guard !merged.isEmpty else { return Decision(reply) }
+        return Decision(reply, outcome: Outcome(kind: .joinSameUserIDs, person: nil, changes: merged))
     }
 }
 
@@ -183,4 +187,24 @@ package struct SameUserIDPart: Sendable {
         self.pairs = pairs
         next = links.count == limit ? links.last?.link : nil
     }
+}
+
+/// The answer to ``JoinSameUserIDs``.
+package struct SameUserIDsJoined: Answer {
+    /// How many merges were made.
+    package let merges: Int
+    package init(_ merges: Int) { self.merges = merges }
+
+    package static let tags: [UInt8] = [ActKind.joinSameUserIDs.rawValue]
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(merges)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let count = unpacker.integer() else { return nil }
+        merges = Int(count)
+    }
+}
+
+extension ActKind {
+    package static let joinSameUserIDs = ActKind(18, "join_same_user_ids")
 }

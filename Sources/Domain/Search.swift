@@ -1,5 +1,5 @@
 /// A call that asks who somebody is and changes nothing: IDSync's `search` (spec/idsync.md 3.3).
-package struct Search: Sendable {
+package struct Search: Act {
     /// What the person is called: at most one value of each type.
     package let identities: [Identity]
     package let inspection: Inspection
@@ -12,7 +12,15 @@ package struct Search: Sendable {
 }
 
 extension Search {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [] }
+    package static var isDecidedInMemory: Bool { true }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
+    package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
         var lookUp = LookUp(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
@@ -30,13 +38,14 @@ extension Search {
             }
             guard isNamed else { throw .nobodyFound }
         }
-        let identified = Identified(
-            person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login))
-        guard !inspection.isEmpty else {
-            return Decision(reply: .found(identified), restsOnSightings: lookUp.restsOnSightings)
-        }
         return Decision(
-            reply: .inspected(Inspected(identified: identified, isReadOnly: true, explanation: explanation.sorted)),
+            Identified(
+                person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login),
+                isReadOnly: true, explanation: inspection.isEmpty ? nil : explanation.sorted),
             restsOnSightings: lookUp.restsOnSightings)
     }
+}
+
+extension Refusal {
+    package static let nobodyFound = Refusal(.notFound, "not_found", "Nobody was found by these identities.")
 }

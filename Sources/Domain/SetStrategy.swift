@@ -1,5 +1,5 @@
 /// Changes the rules by which a project finds people.
-package enum SetStrategy: Equatable, Sendable {
+package enum SetStrategy: Act, Equatable {
     case edit(StrategyEdit)
     /// Has an earlier version hold again, as a version of its own.
     case rollback(to: Int)
@@ -47,18 +47,30 @@ package enum StrategyFault: Equatable, Sendable {
 }
 
 extension SetStrategy {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.setStrategy] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int {
+        switch self {
+        case .edit(let edit): edit.byteCount
+        case .rollback: 64
+        }
+    }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<StrategySet> {
         // Whatever is set says who may be active.
         let former = LinkingSettings(document: view.document(LinkingSettings.key(of: project))).formerPolicy
         let history = view.strategies(of: project).activating(former)
         let current = history.current
         let strategy = try strategy(after: history)
         guard strategy != current.strategy else {
-            return Decision(reply: .strategySet(version: current.number, strategy))
+            return Decision(StrategySet(version: current.number, strategy))
         }
         let version = current.number + 1
         return Decision(
-            reply: .strategySet(version: version, strategy),
+            StrategySet(version: version, strategy),
             outcome: Outcome(
                 kind: .setStrategy, person: nil, changes: [.strategySet(version: version, strategy)]))
     }
@@ -125,4 +137,59 @@ extension Strategy {
         if let type = immutable.types.first(where: \.isDevice) { return .deviceIsImmutable(type) }
         return immutable.types.first { !unique.contains($0) || !login.contains($0) }.map { .immutableAlone($0) }
     }
+}
+
+/// The answer to ``SetStrategy``: the version that holds now, and its rules.
+package struct StrategySet: Answer {
+    package let version: Int
+    package let strategy: Strategy
+
+    package init(version: Int, _ strategy: Strategy) {
+        self.version = version
+        self.strategy = strategy
+    }
+
+    package static let tags: [UInt8] = [ActKind.setStrategy.rawValue]
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        [ChangeEvent(.strategyChanged, nil, [.init("version", .number(Int64(version)))])]
+    }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(version))
+        strategy.pack(into: &packer)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let version = unpacker.integer().flatMap(Int.init(exactly:)),
+            let strategy = Strategy(unpacking: &unpacker)
+        else { return nil }
+        self.init(version: version, strategy)
+    }
+}
+
+extension Refusal {
+    /// The strategy would not work.
+    package static func badStrategy(_ fault: StrategyFault) -> Refusal {
+        Refusal(.invalid, "validation_error", fault.message)
+    }
+
+    package static let noSuchStrategyVersion = Refusal(
+        .notFound, "not_found", "The project has had no strategy of this version.")
+}
+
+extension StrategyFault {
+    /// One sentence for a person, beginning with the field.
+    package var message: String {
+        switch self {
+        case .emptyHierarchy: "hierarchy must name at least one identity type."
+        case .deviceLogsIn(let type): "login must not have \(type.name): a device logs nobody in."
+        case .deviceIsImmutable(let type): "immutable must not have \(type.name): a device changes hands."
+        case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
+        }
+    }
+}
+
+extension ActKind {
+    package static let setStrategy = ActKind(5, "set_strategy", changesDirectory: true)
 }

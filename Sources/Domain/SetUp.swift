@@ -1,5 +1,5 @@
 /// Makes a project with its apps and keys, all at once.
-package struct SetUp: Equatable, Sendable {
+package struct SetUp: Act, Equatable {
     package let project: Project
     package let apps: [App]
     package let keys: [AccessKey]
@@ -10,11 +10,20 @@ package struct SetUp: Equatable, Sendable {
         self.keys = keys
     }
 
-    func decide(_ stamp: Stamp) -> Decision {
+    package static var kinds: [ActKind] { [.setUp] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 * (1 + apps.count + keys.count) }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         Decision(
-            reply: .setUp,
+            Done(),
             outcome: Outcome(
                 kind: .setUp, person: nil,
-                changes: [.projectMade(project)] + apps.map { .appMade($0) } + keys.map { .keyMade($0) }))
+                changes: [.projectMade(self.project)] + apps.map { .appMade($0) } + keys.map { .keyMade($0) }))
     }
+}
+
+extension ActKind {
+    package static let setUp = ActKind(1, "set_up", changesDirectory: true)
 }

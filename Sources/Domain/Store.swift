@@ -22,7 +22,7 @@ package protocol Store: AnyObject, Sendable {
 
     /// Decides a call over the committed facts, if that can be done at once and without the writer: it changes
     /// nothing, and it repeats no call that did. A store that has nothing in memory leaves every call to the writer.
-    func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek
+    func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek
 
     /// Opens a workspace with all that a batch needs, and has the batch decided in it. Nobody else sees the store's facts
     /// until that is done, so it must not take long.
@@ -107,13 +107,13 @@ extension Store {
 /// Where a batch is decided: it sees the committed facts, and what was changed in it before.
 package protocol Workspace: AnyObject {
     /// Decides a call, to which no earlier one is the same.
-    func decide(_ command: Command, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision
+    func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 
     /// Why a call may not be made, by what it names; nil where its caller may speak for all of them.
-    func refusal(of command: Command, by proof: IdentityProof, in project: ProjectID) -> Refusal?
+    func refusal(of act: any Act, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
     /// Why a call may not come to what was decided; nil where it may.
-    func refusal(of decision: Decision, by proof: IdentityProof, in project: ProjectID) -> Refusal?
+    func refusal(of decision: Decision<Reply>, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
     /// The merges that follow from what a call has linked, where equal user ids are one human.
     func merges(
@@ -122,7 +122,7 @@ package protocol Workspace: AnyObject {
 
     /// The merges without which a call would have come to something else than it did.
     func dependencies(
-        of command: Command, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision, Refusal>
+        of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
     ) -> [MergeID]
 
     /// What has to be put besides what a call changes, so that the folds of large groups stay in step (``KeptFolds``).
@@ -146,24 +146,24 @@ package enum Peek: Equatable, Sendable {
     case needsWriter
 
     /// Decides a call that is known to repeat none, over committed facts.
-    package init<V: View>(_ command: Command, _ stamp: Stamp, _ call: Call, in view: V) {
+    package init<V: View>(_ act: any Act, _ stamp: Stamp, _ call: Call, in view: V) {
         let project = call.project
-        guard command.mayPeek else {
+        guard type(of: act).isDecidedInMemory else {
             self = .needsWriter
             return
         }
         do throws(Refusal) {
             // What is not proven is journalled, whether it is taken or not.
             let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
-            if proof?.refusal(of: command, in: project, view) != nil {
+            if proof?.refusal(of: act, in: project, view) != nil {
                 self = .needsWriter
                 return
             }
-            let decision = try command.decide(stamp, project: project, in: view)
+            let decision = try view.decide(act, stamp, in: project)
             let isSettled =
                 decision.outcome == nil && !decision.restsOnSightings && decision.full == nil
                 && proof?.refusal(of: decision, in: project, view) == nil
-            self = isSettled ? .reply(decision.reply) : .needsWriter
+            self = isSettled ? .reply(decision.answer) : .needsWriter
         } catch {
             // What is kept in the journal goes there first.
             self = error.isJournalled ? .needsWriter : .refusal(error)

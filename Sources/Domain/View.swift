@@ -61,6 +61,15 @@ package protocol View: DocumentView {
 
     /// The rules that a project has and had.
     func strategies(of project: ProjectID) -> StrategyHistory
+
+    /// Decides a call over these facts, by code that was compiled for them where there is such code.
+    func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
+}
+
+extension View {
+    package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
+        try act.decideBoxed(stamp, in: project, self)
+    }
 }
 
 extension View {

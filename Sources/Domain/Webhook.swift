@@ -173,18 +173,98 @@ package struct Deliveries: Equatable, Sendable {
     }
 }
 
-/// A call that makes or removes a webhook, or notes how far one has been told.
-package struct TellWebhook: Sendable {
-    package enum Subject: Sendable {
-        /// It is told what happens after a call.
-        case make(url: String, kinds: [ChangeEvent.Kind], after: JournalSequence)
-        case remove(Int64)
-        /// Has something that was parked tried again.
-        case replay(webhook: Int64, ChangeReference)
-        /// What became of some changes, in the order of the feed, which was read up to a call.
-        case note(webhook: Int64, readTo: JournalSequence, [Result])
+/// A call that makes a webhook.
+package struct MakeWebhook: Act {
+    package let url: String
+    package let kinds: [ChangeEvent.Kind]
+    /// The call after which the webhook is told what happens.
+    package let after: JournalSequence
+
+    package init(url: String, kinds: [ChangeEvent.Kind], after: JournalSequence) {
+        self.url = url
+        self.kinds = kinds
+        self.after = after
     }
 
+    package static var kinds: [ActKind] { [.makeWebhook] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 + url.utf8.count }
+
+    /// Makes the webhook; refused where the project has as many as it may.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<WebhookMade> {
+        var webhooks = view.webhooks(of: project)
+        guard webhooks.count < Webhook.perProject else { throw .tooMany(.webhook) }
+        let webhook = Webhook(id: stamp.person.rawValue, url: url, kinds: kinds, madeAt: stamp.at)
+        webhooks.append(webhook)
+        return Decision(
+            WebhookMade(id: webhook.id, at: stamp.at),
+            outcome: Outcome(
+                kind: .makeWebhook, person: nil,
+                changes: [
+                    Webhook.put(webhooks, of: project), Deliveries.put(Deliveries(cursor: after), of: webhook.id),
+                ]))
+    }
+}
+
+/// A call that removes a webhook.
+package struct RemoveWebhook: Act {
+    package let webhook: Int64
+    package init(_ webhook: Int64) { self.webhook = webhook }
+
+    package static var kinds: [ActKind] { [.removeWebhook] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Removes the webhook and what waits for it; refused where the project has no such webhook.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<WebhookRemoved> {
+        var webhooks = view.webhooks(of: project)
+        guard webhooks.contains(where: { $0.id == webhook }) else { throw .noSuch(.webhook) }
+        webhooks.removeAll { $0.id == webhook }
+        return Decision(
+            WebhookRemoved(id: webhook),
+            outcome: Outcome(
+                kind: .removeWebhook, person: nil,
+                changes: [Webhook.put(webhooks, of: project), Deliveries.put(nil, of: webhook)]))
+    }
+}
+
+/// A call that tries a parked delivery again.
+package struct ReplayDelivery: Act {
+    package let webhook: Int64
+    package let change: ChangeReference
+
+    package init(webhook: Int64, _ change: ChangeReference) {
+        self.webhook = webhook
+        self.change = change
+    }
+
+    package static var kinds: [ActKind] { [.replayDelivery] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Puts the delivery back among those that wait; refused where the webhook has no such parked delivery.
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+        guard var state = view.deliveries(of: webhook, in: project),
+            let place = state.parked.firstIndex(where: { $0.change == change })
+        else { throw .noSuch(.delivery) }
+        var delivery = Delivery(change, people: state.parked.remove(at: place).people, nextAt: stamp.at)
+        delivery.attempts = 0
+        state.insert(delivery)
+        return Decision(
+            Done(),
+            outcome: Outcome(kind: .replayDelivery, person: nil, changes: [Deliveries.put(state, of: webhook)]))
+    }
+}
+
+/// A call of the server itself: how far a webhook has been told, and with which results.
+package struct NoteDeliveries: Act {
     package struct Result: Equatable, Sendable {
         package enum Outcome: Equatable, Sendable {
             case delivered
@@ -204,58 +284,98 @@ package struct TellWebhook: Sendable {
         }
     }
 
-    package let subject: Subject
-    package init(_ subject: Subject) { self.subject = subject }
+    package let webhook: Int64
+    /// The last call of the feed that was read.
+    package let readTo: JournalSequence
+    /// What became of some changes, in the order of the feed.
+    package let results: [Result]
+
+    package init(webhook: Int64, readTo: JournalSequence, _ results: [Result]) {
+        self.webhook = webhook
+        self.readTo = readTo
+        self.results = results
+    }
+
+    package static var kinds: [ActKind] { [.noteDeliveries] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 + 256 * results.count }
+
+    /// Notes the results. A webhook that was removed meanwhile has nothing to note.
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+        guard var state = view.deliveries(of: webhook, in: project) else { return Decision(Done()) }
+        for result in results { state.take(result, at: stamp.at) }
+        state.cursor = max(state.cursor, readTo)
+        return Decision(
+            Done(),
+            outcome: Outcome(kind: .noteDeliveries, person: nil, changes: [Deliveries.put(state, of: webhook)]))
+    }
 }
 
-extension TellWebhook {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
-        var webhooks = Webhook.unpack(view.document(Webhook.key(of: project)))
-        func put(_ webhooks: [Webhook]) -> Change {
-            .documentPut(Webhook.key(of: project), PersonID(rawValue: 0), Webhook.pack(webhooks))
-        }
-        func put(_ deliveries: Deliveries?, of webhook: Int64) -> Change {
-            .documentPut(Deliveries.key(of: webhook), PersonID(rawValue: 0), deliveries?.packed ?? [])
-        }
-        func deliveries(of webhook: Int64) -> Deliveries? {
-            guard webhooks.contains(where: { $0.id == webhook }) else { return nil }
-            return view.document(Deliveries.key(of: webhook)).flatMap(Deliveries.init(packed:))
-        }
-        switch subject {
-        case .make(let url, let kinds, let after):
-            guard webhooks.count < Webhook.perProject else { throw .tooMany(.webhook) }
-            let webhook = Webhook(id: stamp.person.rawValue, url: url, kinds: kinds, madeAt: stamp.at)
-            webhooks.append(webhook)
-            return Decision(
-                reply: .webhookMade(webhook.id, at: stamp.at),
-                outcome: Outcome(
-                    kind: .makeWebhook, person: nil,
-                    changes: [put(webhooks), put(Deliveries(cursor: after), of: webhook.id)]))
-        case .remove(let id):
-            guard webhooks.contains(where: { $0.id == id }) else { throw .noSuch(.webhook) }
-            webhooks.removeAll { $0.id == id }
-            return Decision(
-                reply: .webhookRemoved(id),
-                outcome: Outcome(kind: .removeWebhook, person: nil, changes: [put(webhooks), put(nil, of: id)]))
-        case .replay(let webhook, let change):
-            guard var state = deliveries(of: webhook),
-                let place = state.parked.firstIndex(where: { $0.change == change })
-            else { throw .noSuch(.delivery) }
-            var delivery = Delivery(change, people: state.parked.remove(at: place).people, nextAt: stamp.at)
-            delivery.attempts = 0
-            state.insert(delivery)
-            return Decision(
-                reply: .noted,
-                outcome: Outcome(kind: .replayDelivery, person: nil, changes: [put(state, of: webhook)]))
-        case .note(let webhook, let readTo, let results):
-            // One that was removed meanwhile is told nothing more.
-            guard var state = deliveries(of: webhook) else { return Decision(reply: .noted) }
-            for result in results { state.take(result, at: stamp.at) }
-            state.cursor = max(state.cursor, readTo)
-            return Decision(
-                reply: .noted,
-                outcome: Outcome(kind: .noteDeliveries, person: nil, changes: [put(state, of: webhook)]))
-        }
+/// The answer to ``MakeWebhook``.
+package struct WebhookMade: Answer {
+    package let id: Int64
+    package let at: Instant
+
+    init(id: Int64, at moment: Instant) {
+        self.id = id
+        at = moment
+    }
+
+    package static let tags: [UInt8] = [ActKind.makeWebhook.rawValue]
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        [ChangeEvent(.webhookCreated, nil, [.init("webhook", .id(id))])]
+    }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: id))
+        packer.add(at)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer(), let at = unpacker.instant() else { return nil }
+        self.init(id: Int64(bitPattern: id), at: at)
+    }
+}
+
+/// The answer to ``RemoveWebhook``.
+package struct WebhookRemoved: Answer {
+    package let id: Int64
+    init(id: Int64) { self.id = id }
+
+    package static let tags: [UInt8] = [ActKind.removeWebhook.rawValue]
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        [ChangeEvent(.webhookRemoved, nil, [.init("webhook", .id(id))])]
+    }
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(bitPattern: id)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer() else { return nil }
+        self.init(id: Int64(bitPattern: id))
+    }
+}
+
+extension DocumentView {
+    fileprivate func webhooks(of project: ProjectID) -> [Webhook] { Webhook.unpack(document(Webhook.key(of: project))) }
+
+    fileprivate func deliveries(of webhook: Int64, in project: ProjectID) -> Deliveries? {
+        guard webhooks(of: project).contains(where: { $0.id == webhook }) else { return nil }
+        return document(Deliveries.key(of: webhook)).flatMap(Deliveries.init(packed:))
+    }
+}
+
+extension Webhook {
+    fileprivate static func put(_ webhooks: [Webhook], of project: ProjectID) -> Change {
+        .documentPut(key(of: project), PersonID(rawValue: 0), pack(webhooks))
+    }
+}
+
+extension Deliveries {
+    fileprivate static func put(_ deliveries: Deliveries?, of webhook: Int64) -> Change {
+        .documentPut(key(of: webhook), PersonID(rawValue: 0), deliveries?.packed ?? [])
     }
 }
 
@@ -265,7 +385,7 @@ extension Deliveries {
         waiting.insert(delivery, at: place)
     }
 
-    fileprivate mutating func take(_ result: TellWebhook.Result, at moment: Instant) {
+    fileprivate mutating func take(_ result: NoteDeliveries.Result, at moment: Instant) {
         let place = waiting.firstIndex { $0.change == result.change }
         var delivery =
             place.map { waiting.remove(at: $0) }
@@ -300,4 +420,11 @@ extension ChangeEvent {
         }
         return people
     }
+}
+
+extension ActKind {
+    package static let makeWebhook = ActKind(65, "make_webhook")
+    package static let removeWebhook = ActKind(66, "remove_webhook")
+    package static let noteDeliveries = ActKind(67, "note_deliveries")
+    package static let replayDelivery = ActKind(68, "replay_delivery")
 }

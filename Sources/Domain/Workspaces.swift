@@ -7,25 +7,25 @@ package protocol ViewWorkspace: Workspace {
 }
 
 extension ViewWorkspace {
-    package func decide(_ command: Command, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision {
+    package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         trace.groups.removeAll(keepingCapacity: true)
-        return try command.decide(stamp, project: project, in: view)
+        return try view.decide(act, stamp, in: project)
     }
 
-    package func refusal(of command: Command, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
-        proof.refusal(of: command, in: project, view)
+    package func refusal(of act: any Act, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
+        proof.refusal(of: act, in: project, view)
     }
 
-    package func refusal(of decision: Decision, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
+    package func refusal(of decision: Decision<Reply>, by proof: IdentityProof, in project: ProjectID) -> Refusal? {
         proof.refusal(of: decision, in: project, view)
     }
 
     package func dependencies(
-        of command: Command, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision, Refusal>
+        of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
     ) -> [MergeID] {
         // As the decision left it: to decide again is to look again.
         let groups = trace.groups
-        return groups.isEmpty ? [] : command.dependencies(stamp, project: project, in: view, result, groups)
+        return groups.isEmpty ? [] : act.dependencies(stamp, project: project, in: view, result, groups)
     }
 
     package func folds(after changes: [Change], in project: ProjectID) -> [Change] {

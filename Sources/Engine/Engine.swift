@@ -157,8 +157,8 @@ package final class Engine: Sendable {
     // MARK: - For the lanes
 
     /// Answers a call at once if it changes nothing.
-    package func peek(_ call: Call, _ command: Command, lane: Int, at now: Instant) -> Peek {
-        let peek = store.peek(call, command, Stamp(at: now, person: PersonID(rawValue: 0)))
+    package func peek(_ call: Call, _ act: any Act, lane: Int, at now: Instant) -> Peek {
+        let peek = store.peek(call, act, Stamp(at: now, person: PersonID(rawValue: 0)))
         if case .reply(let reply) = peek, let person = reply.seen {
             sightings[lane].people.withLock { people in
                 if people.count < limits.sightings || people[person] != nil {
@@ -171,7 +171,7 @@ package final class Engine: Sendable {
 
     /// Hands jobs to the writer, all of them or, when the queue is full or the engine stops, none.
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
-        let bytes = jobs.reduce(0) { $0 + $1.command.byteCount }
+        let bytes = jobs.reduce(0) { $0 + $1.act.byteCount }
         return queue.change { queue in
             guard !queue.isStopping, queue.jobs.count + jobs.count <= limits.queuedCalls,
                 queue.jobs.isEmpty || queue.bytes + bytes <= limits.queuedBytes
@@ -213,7 +213,7 @@ package final class Engine: Sendable {
             if let batch {
                 if batch.isEmpty { break }
                 process(batch, writer)
-                if batch.contains(where: { $0.job.command.erases }) { isSweeping = true }
+                if writer.hasErased { isSweeping = true }
             }
             let now = clock()
             if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
@@ -270,7 +270,7 @@ package final class Engine: Sendable {
         var end = 0
         var bytes = 0
         while end < queue.jobs.count, end < limits.batchCalls {
-            let more = queue.jobs[end].job.command.byteCount
+            let more = queue.jobs[end].job.act.byteCount
             if bytes + more > limits.batchBytes, end > 0 { break }
             bytes += more
             end += 1

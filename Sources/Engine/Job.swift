@@ -3,13 +3,13 @@ package import Domain
 /// A call on its way to the writer. An object, because it goes through several hands.
 package final class Job: Sendable {
     package let call: Call
-    package let command: Command
+    package let act: any Act
     /// Takes the answer, on the thread of the job's lane.
     package let done: @Sendable (Writer.Answer) -> Void
 
-    package init(call: Call, command: Command, done: @escaping @Sendable (Writer.Answer) -> Void = { _ in }) {
+    package init(call: Call, act: any Act, done: @escaping @Sendable (Writer.Answer) -> Void = { _ in }) {
         self.call = call
-        self.command = command
+        self.act = act
         self.done = done
     }
 }

@@ -20,6 +20,9 @@ package final class Writer {
     /// journal.
     private var daily = DailyCalls()
 
+    /// Whether the last batch erased anybody, so that there is something to sweep.
+    private(set) var hasErased = false
+
     /// People that a batch saw whose commit failed.
     private var seenBeforeFault: [PersonID: Instant] = [:]
 
@@ -58,7 +61,7 @@ package final class Writer {
             let directory = store.directory
             var userIDs: [Int: SameUserID] = [:]
             for (index, job) in jobs.enumerated() {
-                needs.add(job.call, job.command)
+                needs.add(job.call, job.act)
                 guard let names = names(of: job, directory) else { continue }
                 for name in names.names.values {
                     for other in name.others { needs.add(other) }
@@ -72,7 +75,7 @@ package final class Writer {
             let (person, stamp) = (lastPerson, lastStamp)
             try store.decide(needs) { workspace in
                 // It may be that it is not decided for the first time, and that others have written since the last batch.
-                (answers, entries, seen, daily) = ([], [], [:], noted)
+                (answers, entries, seen, daily, hasErased) = ([], [], [:], noted, false)
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
                 for (index, job) in jobs.enumerated() {
@@ -110,17 +113,17 @@ package final class Writer {
         do throws(Refusal) {
             // Before repetitions are known: an answer is for whoever may have it.
             let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
-            var refusal = proof.flatMap { workspace.refusal(of: job.command, by: $0, in: call.project) }
+            var refusal = proof.flatMap { workspace.refusal(of: job.act, by: $0, in: call.project) }
             if let refusal, proof?.mode == .require { throw refusal }
-            if let claim = call.replay, let earlier = try workspace.earlier(claim)?.decision(for: claim) {
+            if let claim = call.replay, let earlier = try workspace.earlier(claim)?.reply(for: claim) {
                 if let proof, proof.mode == .require,
-                    let refusal = workspace.refusal(of: earlier, by: proof, in: call.project)
+                    let refusal = workspace.refusal(of: Decision(earlier), by: proof, in: call.project)
                 {
                     throw refusal
                 }
-                return .success(earlier.reply)
+                return .success(earlier)
             }
-            let decision = try workspace.decide(job.command, stamp, in: call.project)
+            let decision = try workspace.decide(job.act, stamp, in: call.project)
             if let proof, refusal == nil {
                 refusal = workspace.refusal(of: decision, by: proof, in: call.project)
                 if let refusal, proof.mode == .require { throw refusal }
@@ -128,6 +131,7 @@ package final class Writer {
             var isNew = false
             var full = decision.full
             if var outcome = decision.outcome {
+                assert(type(of: job.act).kinds.contains(outcome.kind), "An act is journalled as a kind of another.")
                 if let names {
                     let merges = workspace.merges(names, after: outcome.changes, stamp, in: call.project)
                     outcome.changes += merges.changes
@@ -135,49 +139,50 @@ package final class Writer {
                 }
                 let merges = dependencies(of: job, stamp, .success(decision), workspace)
                 outcome.changes += workspace.folds(after: outcome.changes, in: call.project)
-                keep(JournalEntry(call, stamp, outcome, decision.reply, dependsOn: merges))
+                keep(JournalEntry(call, stamp, outcome, decision.answer, dependsOn: merges))
                 // The id is used up, whatever it was used for.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
                     switch change {
                     case .personMade(let person, _):
                         lastPerson = max(lastPerson ?? person, person)
-                        if person == decision.reply.seen { isNew = true }
+                        if person == decision.answer.seen { isNew = true }
                     case .merged(let merge):
                         let id = PersonID(rawValue: merge.id.rawValue)
                         lastPerson = max(lastPerson ?? id, id)
+                    case .personErased: hasErased = true
                     default: break
                     }
                 }
             }
-            if let full { noteFull(full, about: decision.reply.seen, call, stamp, kind: .leftOut, keep) }
+            if let full { noteFull(full, about: decision.answer.seen, call, stamp, kind: .leftOut, keep) }
             if let refusal, let proof {
                 daily.count(proof.dialect)
                 if daily.note(refusal, call.key, at: stamp.at) {
-                    keep(JournalEntry(call, stamp, refusal, person: refusal.person, kind: .unproven))
+                    keep(JournalEntry(call, stamp, refusal, person: refusal.about, kind: .unproven))
                 }
             }
             // Who is new was seen when they were made.
-            if let person = decision.reply.seen, !isNew {
+            if let person = decision.answer.seen, !isNew {
                 workspace.see(person, at: stamp.at)
                 seen[person] = stamp.at
             }
-            return .success(decision.reply)
+            return .success(decision.answer)
         } catch {
-            if case .unproven = error {
-                if case .noteUnproven(_, _, let dialect) = job.command { daily.count(dialect) }
+            if error.tokenFault != nil {
+                let taken = job.act as? NoteUnproven
+                if let taken { daily.count(taken.dialect) }
                 if daily.note(error, call.key, at: stamp.at) {
-                    var kind = JournalEntry.Kind.refused
-                    if case .noteUnproven = job.command { kind = .unproven }
-                    keep(JournalEntry(call, stamp, error, person: error.person, kind: kind))
+                    let kind: ActKind = taken == nil ? .refused : .unproven
+                    keep(JournalEntry(call, stamp, error, person: error.about, kind: kind))
                 }
             } else if let full = error.full {
-                noteFull(full, about: error.person ?? job.command.person, call, stamp, kind: .refused, keep)
+                noteFull(full, about: error.about ?? job.act.subjects.about, call, stamp, kind: .refused, keep)
             } else if error.isJournalled {
                 let merges = dependencies(of: job, stamp, .failure(error), workspace)
                 keep(
                     JournalEntry(
-                        call, stamp, error, person: job.command.person ?? error.person, dependsOn: merges))
+                        call, stamp, error, person: job.act.subjects.about ?? error.about, dependsOn: merges))
             }
             return .failure(.refused(error))
         }
@@ -185,7 +190,7 @@ package final class Writer {
 
     /// Counts a call that met a person or group without room, and journals the first of a day about that person.
     private func noteFull(
-        _ full: Full, about person: PersonID?, _ call: Call, _ stamp: Stamp, kind: JournalEntry.Kind,
+        _ full: Full, about person: PersonID?, _ call: Call, _ stamp: Stamp, kind: ActKind,
         _ keep: (JournalEntry) -> Void
     ) {
         daily.count(full)
@@ -201,7 +206,7 @@ package final class Writer {
     private func names(of job: Job, _ directory: Directory) -> SameUserID? {
         let strategy = directory.strategy(of: job.call.project)
         guard strategy.guards.joinsSameUserIDs else { return nil }
-        var identities = job.command.userIDs
+        var identities = job.act.subjects.userIDs
         // Whoever may not speak for a user in one dialect is not to be made one with that user by another.
         if let proof = job.call.proof, strategy.guards.requiresProof {
             identities.removeAll { !proof.proves($0.key) }
@@ -211,10 +216,10 @@ package final class Writer {
     }
 
     private func dependencies(
-        of job: Job, _ stamp: Stamp, _ result: Result<Decision, Refusal>, _ workspace: any Workspace
+        of job: Job, _ stamp: Stamp, _ result: Result<Decision<Reply>, Refusal>, _ workspace: any Workspace
     ) -> [MergeID] {
-        guard job.command.looksAtMerges else { return [] }
-        return workspace.dependencies(of: job.command, stamp, in: job.call.project, result)
+        guard type(of: job.act).readsMerges else { return [] }
+        return workspace.dependencies(of: job.act, stamp, in: job.call.project, result)
     }
 
     /// In the journal time never goes back from one call to the next, whatever the clock does, and ids of people only grow. A
@@ -343,7 +348,7 @@ private struct DailyCalls {
         let today = moment.milliseconds / DailyCalls.dayMilliseconds
         if today != day { (day, noted) = (today, []) }
         guard noted.count < DailyCalls.notedAtMost else { return false }
-        return noted.insert(Call(key: key, person: refusal.person, code: refusal.code)).inserted
+        return noted.insert(Call(key: key, person: refusal.about, code: refusal.code)).inserted
     }
 }
 

@@ -9,23 +9,21 @@ import HTTPServer
 package struct ContentUpload: Sendable {
     /// Looks whether it is wanted, before a byte of it is kept.
     package let check: @Sendable (any Snapshot) throws(StoreFault) -> Verdict
-    /// What is to change now that so many bytes with such a digest are kept.
-    package let command: @Sendable (_ byteCount: Int, Digest) -> Command
-    package let encode: @Sendable (Reply) -> Response
+    /// The call to make when so many bytes with such a digest are kept.
+    package let call: @Sendable (_ byteCount: Int, Digest) -> PreparedCall
 
     package enum Verdict: Sendable {
         /// It is wanted, up to some bytes; what is longer is counted and not kept. Something else may have to change first.
-        case take(atMost: Int, first: Command? = nil)
+        case take(atMost: Int, first: (any Act)? = nil)
         case answer(Response)
     }
 
     package init(
         check: @escaping @Sendable (any Snapshot) throws(StoreFault) -> Verdict,
-        command: @escaping @Sendable (Int, Digest) -> Command, encode: @escaping @Sendable (Reply) -> Response
+        call: @escaping @Sendable (Int, Digest) -> PreparedCall
     ) {
         self.check = check
-        self.command = command
-        self.encode = encode
+        self.call = call
     }
 }
 
@@ -48,7 +46,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
     private var gathered: [UInt8] = []
     private var count = 0
     private var limit = 0
-    private var first: Command?
+    private var first: (any Act)?
     private var incoming: IncomingContent?
     /// What is settled before all has come.
     private var outcome: Outcome?
@@ -60,7 +58,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
     enum Outcome: Sendable {
         case response(Response)
         /// So many bytes came; they are kept and held, unless they are more than was said.
-        case kept(byteCount: Int, Digest, first: Command?)
+        case kept(byteCount: Int, Digest, first: (any Act)?)
         case fault
     }
 
@@ -83,7 +81,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
 
     private enum Beginning: Sendable {
         case settled(Outcome)
-        case wanted(IncomingContent, atMost: Int, first: Command?)
+        case wanted(IncomingContent, atMost: Int, first: (any Act)?)
     }
 
     /// Has somebody look whether the body is wanted.

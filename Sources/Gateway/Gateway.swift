@@ -156,22 +156,7 @@ package final class Gateway: Sendable {
                 }
                 return try send(try decode(request, caller, desk.tools), request.id, exchange, surface)
             }
-        case .collect(let body, let decode):
-            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
-                let used = try count(caller, [], request.id, route, desk, surface)
-                let decoded = try decode(request, caller, desk.tools)
-                var command = DecodedCommand(decoded.command)
-                command.isRemembered = decoded.isRemembered
-                return try handle(
-                    command, request, exchange, caller, desk, surface
-                ) { reply, _, _ in
-                    var response = decoded.encode(reply)
-                    usage.add(used, to: &response)
-                    return response
-                }
-            }
-        case .commands(let body, let decode, let encode):
+        case .calls(let body, let decode, let encode):
             return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
                 let caller = try caller(of: request, route, surface, desk)
                 let decoded = try decode(request, caller, desk.tools)
@@ -200,23 +185,18 @@ package final class Gateway: Sendable {
                     return response
                 }
             }
-        case .command(let body, let decode, let encode):
+        case .call(let body, let decode):
             return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
                 let caller = try caller(of: request, route, surface, desk)
-                // This limit is before anything that the body says.
+                // The limit of claims is before anything that the body says.
                 let isCounted = route.limit == .claim
                 if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
-                let decoded = try decode(request, caller, desk.tools)
+                let call = try decode(request, caller, desk.tools)
                 let used =
                     isCounted
-                    ? nil : try count(caller, decoded.command.identities, request.id, route, desk, surface)
-                return try handle(decoded, request, exchange, caller, desk, surface) { [self] reply, command, id in
-                    if case .attachment(let gone) = reply, gone.state == .deleted,
-                        let digest = Digest(gone.description.digest)
-                    {
-                        removeIfUnused(digest)
-                    }
-                    var response = encode(reply, command, id)
+                    ? nil : try count(caller, call.act.subjects.limitedBy, request.id, route, desk, surface)
+                return try handle(call, request, exchange, caller, desk, surface) { response in
+                    var response = response
                     usage.add(used, to: &response)
                     return response
                 }
@@ -273,9 +253,9 @@ package final class Gateway: Sendable {
             let isNoted = Atomic(false)
             caller.note = { [engine, call, lane = desk.lane] fault, person in
                 guard !isNoted.exchange(true, ordering: .relaxed) else { return }
-                let note = Command.noteUnproven(fault, about: person, by: proof.dialect)
+                let note = NoteUnproven(fault, about: person, by: proof.dialect)
                 // Where there is no room for it, it is the least that is missed.
-                _ = engine.submit([Job(call: call, command: note)], lane: lane)
+                _ = engine.submit([Job(call: call, act: note)], lane: lane)
             }
         }
         if let scope = route.scope, !caller.scopes.contains(scope) {
@@ -300,7 +280,7 @@ package final class Gateway: Sendable {
                 let bucket = bucket(of: key.id, desk)
                 if bucket.use(at: now) {
                     let call = Call(project: key.project, key: nil)
-                    desk.jobs.append(Job(call: call, command: .noteKeyUse(NoteKeyUse(key.id, at: now))))
+                    desk.jobs.append(Job(call: call, act: NoteKeyUse(key.id, at: now)))
                 }
                 switch route.limit {
                 case .standard: return try limiter.count(bucket, at: now)
@@ -343,52 +323,67 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Answers at once what changes nothing, and queues the rest.
+    /// Answers at once a call that changes nothing, and queues other calls.
     private func handle(
-        _ decoded: DecodedCommand, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller, _ desk: Desk,
-        _ surface: Surface, _ encode: @escaping @Sendable (Reply, Command, RequestID) -> Response
+        _ prepared: PreparedCall, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller, _ desk: Desk,
+        _ surface: Surface, _ finish: @escaping @Sendable (Response) -> Response
     ) throws(Rejection) -> Handling {
-        let (id, command) = (request.id, decoded.command)
-        let project = caller.project
-        let key = try replayKey(decoded, request, caller, desk.tools, surface)
-
-        var call = Call(project: project, key: caller.key?.id, replayKey: key)
+        let id = request.id
+        let key = try replayKey(prepared, request, caller, desk.tools, surface)
+        var call = Call(project: caller.project, key: caller.key?.id, replayKey: key)
         call.proof = caller.proof
-        switch engine.peek(call, command, lane: desk.lane, at: desk.tools.now) {
-        case .reply(let reply): return .answer(encode(reply, command, id))
-        case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
+        switch engine.peek(call, prepared.act, lane: desk.lane, at: desk.tools.now) {
+        case .reply(let reply):
+            return .answer(finish(Gateway.response(to: .success(reply), prepared, id, surface)))
+        case .refusal(let refusal): return .answer(finish(surface.refuse(.refused(refusal), id)))
         case .needsWriter: break
         }
         call.requestID = id.text
         if let key { call.replay = ReplayClaim(key: key, body: Gateway.hash(request, desk.tools.hash)) }
-        desk.jobs.append(
-            Job(call: call, command: command) { answer in
-                exchange.answer(Gateway.response(to: answer, command, id, surface, encode))
-            })
+        queue(call, prepared, id, surface, desk) { exchange.answer(finish($0)) }
         return .later
     }
 
-    /// Hands several commands to the writer, and answers when all of them are done.
+    /// Has the writer decide a call, and answers.
+    private func queue(
+        _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: Surface, _ desk: Desk,
+        _ answer: @escaping @Sendable (Response) -> Void
+    ) {
+        desk.jobs.append(
+            Job(call: call, act: prepared.act) { [self] result in
+                if case .success(let reply) = result { removeContents(orphanedBy: reply) }
+                answer(Gateway.response(to: result, prepared, id, surface))
+            })
+    }
+
+    private func removeContents(orphanedBy reply: Reply) {
+        switch reply.answer.orphans {
+        case .none: break
+        case .content(let digest): if let digest = Digest(digest) { removeIfUnused(digest) }
+        case .contentsOfPeople: removeUnusedContents()
+        }
+    }
+
+    /// Hands several acts to the writer, and answers when all of them are done.
     private func handle(
-        _ decoded: [DecodedCommand], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
+        _ decoded: [(act: any Act, ReplayKey?)], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
         _ desk: Desk, _ surface: Surface,
         _ encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
     ) throws(Rejection) -> Handling {
         let id = request.id
         if decoded.isEmpty { return .answer(encode([], id)) }
-        let project = caller.project
-        // One key for several commands: each is recognized by its place as well.
+        // One key for several acts: each is recognized by its place as well.
         let given = try idempotencyKey(of: request, caller, desk.tools, surface)
         let body = Gateway.hash(request, desk.tools.hash)
         let answers = Answers(count: decoded.count)
-        for (place, decoded) in decoded.enumerated() {
-            let key = given.map { $0.at(place) } ?? decoded.replayKey
-            var call = Call(project: project, key: caller.key?.id, replayKey: key)
+        for (place, (act, ownKey)) in decoded.enumerated() {
+            let key = given.map { $0.at(place) } ?? ownKey
+            var call = Call(project: caller.project, key: caller.key?.id, replayKey: key)
             call.proof = caller.proof
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
             desk.jobs.append(
-                Job(call: call, command: decoded.command) { answer in
+                Job(call: call, act: act) { answer in
                     guard let all = answers.take(answer, at: place) else { return }
                     exchange.answer(Gateway.response(to: all, id, surface, encode))
                 })
@@ -424,8 +419,7 @@ package final class Gateway: Sendable {
             case .success(let reply): results.append(.success(reply))
             case .failure(.refused(let refusal)): results.append(.failure(refusal))
             // What was done is recognized when the whole is sent again.
-            case .failure(.fault): return surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
-            case .failure(.overloaded): return surface.refuse(.http(.overloaded), id)
+            case .failure(let failure): return response(to: failure, id, surface)
             }
         }
         return encode(results, id)
@@ -448,34 +442,28 @@ package final class Gateway: Sendable {
     ) -> Handling {
         switch step {
         case .answer(let response): return .answer(finish(response))
-        case .command(let decoded, let encode):
-            let key = errand.idempotencyKey ?? decoded.replayKey
+        case .call(let prepared):
+            let key = errand.idempotencyKey ?? prepared.replayKey
             var call = Call(project: errand.project, key: errand.key, replayKey: key)
             call.proof = errand.proof
             call.requestID = errand.id.text
             if let key { call.replay = ReplayClaim(key: key, body: errand.body) }
-            desks[exchange.loopIndex].jobs.append(
-                Job(call: call, command: decoded.command) { [self] answer in
-                    let response = Gateway.response(to: answer, decoded.command, errand.id, errand.surface, encode)
-                    if case .success(.erased) = answer { removeUnusedContents() }
-                    exchange.answer(finish(response))
-                })
+            queue(call, prepared, errand.id, errand.surface, desks[exchange.loopIndex]) { response in
+                exchange.answer(finish(response))
+            }
             return .later
-        case .decide(let decoded, let then):
-            var call = Call(project: errand.project, key: errand.key, replayKey: decoded.replayKey)
+        case .decide(let act, let then):
+            var call = Call(project: errand.project, key: errand.key)
             call.proof = errand.proof
             call.requestID = errand.id.text
             desks[exchange.loopIndex].jobs.append(
-                Job(call: call, command: decoded.command) { [self] answer in
+                Job(call: call, act: act) { [self] answer in
                     let result: Result<Reply, Refusal>
                     switch answer {
                     case .success(let reply): result = .success(reply)
                     case .failure(.refused(let refusal)): result = .failure(refusal)
-                    case .failure(.fault), .failure(.overloaded):
-                        exchange.answer(
-                            Gateway.response(to: answer, decoded.command, errand.id, errand.surface) { _, _, _ in
-                                preconditionFailure("A fault is no reply.")
-                            })
+                    case .failure(let failure):
+                        exchange.answer(Gateway.response(to: failure, errand.id, errand.surface))
                         return
                     }
                     let next = then(result, desks[exchange.loopIndex].tools)
@@ -546,17 +534,12 @@ package final class Gateway: Sendable {
                     var call = Call(project: caller.project, key: caller.key?.id)
                     call.proof = caller.proof
                     call.requestID = id.text
-                    if let first { desk.jobs.append(Job(call: call, command: first) { _ in }) }
-                    let command = upload.command(byteCount, digest)
-                    desk.jobs.append(
-                        Job(call: call, command: command) { [self] answer in
-                            exchange.answer(
-                                Gateway.response(to: answer, command, id, surface) { reply, _, _ in
-                                    upload.encode(reply)
-                                })
-                            contents.release(digest)
-                            removeIfUnused(digest)
-                        })
+                    if let first { desk.jobs.append(Job(call: call, act: first) { _ in }) }
+                    queue(call, upload.call(byteCount, digest), id, surface, desk) { [self] response in
+                        exchange.answer(response)
+                        contents.release(digest)
+                        removeIfUnused(digest)
+                    }
                 }
             }
             let limit = limit(for: exchange)
@@ -633,14 +616,21 @@ package final class Gateway: Sendable {
     }
 
     private static func response(
-        to answer: Writer.Answer, _ command: Command, _ id: RequestID, _ surface: Surface,
-        _ encode: (Reply, Command, RequestID) -> Response
+        to answer: Writer.Answer, _ prepared: PreparedCall, _ id: RequestID, _ surface: Surface
     ) -> Response {
         switch answer {
-        case .success(let reply): encode(reply, command, id)
-        case .failure(.refused(let refusal)): surface.refuse(.refused(refusal), id)
-        case .failure(.fault): surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
-        case .failure(.overloaded): surface.refuse(.http(.overloaded), id)
+        case .success(let reply):
+            // An answer of another kind was given to another call under the same key.
+            prepared.encode(reply, id) ?? surface.refuse(.refused(.idempotencyMismatch), id)
+        case .failure(let failure): response(to: failure, id, surface)
+        }
+    }
+
+    private static func response(to failure: CallFailure, _ id: RequestID, _ surface: Surface) -> Response {
+        switch failure {
+        case .refused(let refusal): surface.refuse(.refused(refusal), id)
+        case .fault: surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
+        case .overloaded: surface.refuse(.http(.overloaded), id)
         }
     }
 
@@ -674,11 +664,11 @@ package final class Gateway: Sendable {
 
     /// What a repetition of the call would be recognized by: its Idempotency-Key before the dialect's own id.
     private func replayKey(
-        _ decoded: DecodedCommand, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools,
+        _ prepared: PreparedCall, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools,
         _ surface: Surface
     ) throws(Rejection) -> ReplayKey? {
         let key = try idempotencyKey(of: request, caller, tools, surface)
-        return decoded.isRemembered ? key ?? decoded.replayKey : nil
+        return prepared.isRemembered ? key ?? prepared.replayKey : nil
     }
 
     private func idempotencyKey(

@@ -1,6 +1,6 @@
 package import Domain
 package import HTTPMessage
-package import HTTPServer
+import HTTPServer
 package import Outbound
 
 /// What a call does next, where it goes through several hands: it may ask other servers before it says what is to change.
@@ -9,10 +9,10 @@ package import Outbound
 package enum Step: Sendable {
     /// It is over.
     case answer(Response)
-    /// It has a command decided, says what came of it, and is over.
-    case command(DecodedCommand, encode: @Sendable (Reply, Command, RequestID) -> Response)
-    /// It has a command decided, and goes on by what comes of it, on its loop.
-    case decide(DecodedCommand, then: @Sendable (Result<Reply, Refusal>, LoopTools) -> Step)
+    /// It has an act decided, answers, and is over.
+    case call(PreparedCall)
+    /// It has an act decided, and goes on by what comes of it, on its loop.
+    case decide(any Act, then: @Sendable (Result<Reply, Refusal>, LoopTools) -> Step)
     /// It looks at what is committed, on a thread that may wait for the disk, and goes on by what is there.
     case read(@Sendable (any Snapshot) throws(StoreFault) -> Step)
     /// It asks another server, and goes on by what comes of it.

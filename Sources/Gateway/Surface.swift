@@ -80,19 +80,14 @@ package struct SurfaceRoute: Sendable {
     package enum Action: Sendable {
         /// Answers from what the server knows without the store's writer. There is no caller where no key is needed.
         case answer(@Sendable (borrowing Request, Caller?, LoopTools) -> Response)
-        /// Reads a command, has it decided, and says what came of it.
-        case command(
+        /// Reads a call, decides it, and answers.
+        case call(
             body: BufferedBody,
-            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> DecodedCommand,
-            encode: @Sendable (Reply, Command, RequestID) -> Response)
-        /// Like a command, where what was read is needed to say what came of it.
-        case collect(
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCall)
+        /// Reads several acts, decides each by itself, and answers all of them together.
+        case calls(
             body: BufferedBody,
-            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> CollectedCommand)
-        /// Reads several commands, each of which is decided by itself, and says what came of all of them.
-        case commands(
-            body: BufferedBody,
-            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [DecodedCommand],
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [(act: any Act, ReplayKey?)],
             encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response)
         /// Reads what to do first; what is next may rest on what another server says.
         case steps(
@@ -150,32 +145,54 @@ package struct SurfaceRoute: Sendable {
     }
 }
 
-/// What a request asks for, read, and how the answer to it is put.
-package struct CollectedCommand: Sendable {
-    package let command: Command
-    /// Whether a repetition is given the same answer. What is answered with a secret that nobody keeps has another.
-    package let isRemembered: Bool
-    package let encode: @Sendable (Reply) -> Response
-
-    package init(
-        _ command: Command, isRemembered: Bool = true, encode: @escaping @Sendable (Reply) -> Response
-    ) {
-        self.command = command
-        self.isRemembered = isRemembered
-        self.encode = encode
+extension SurfaceRoute.Action {
+    /// A call of one kind: the request is read into an act, and the act's answer is written.
+    package static func act<A: Act>(
+        _ type: A.Type, body: BufferedBody,
+        decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Decoded<A>,
+        encode: @escaping @Sendable (A.Answer, A, RequestID) -> Response
+    ) -> SurfaceRoute.Action {
+        .call(body: body) { request, caller, tools throws(Rejection) in
+            let decoded = try decode(request, caller, tools)
+            let act = decoded.act
+            return PreparedCall(act, replayKey: decoded.replayKey, isRemembered: decoded.isRemembered) {
+                encode($0, act, $1)
+            }
+        }
     }
 }
 
-/// What a request asks for, read.
-package struct DecodedCommand: Sendable {
-    package let command: Command
-    package var isRemembered = true
-    /// What the dialect itself recognizes a repetition by; an Idempotency-Key goes before it.
+/// An act as a request asks for it.
+package struct Decoded<A: Act>: Sendable {
+    package let act: A
+    /// The key by which the dialect itself recognizes a repetition. An Idempotency-Key goes before it.
     package let replayKey: ReplayKey?
+    /// Whether a repetition gets the same answer. An answer with a secret that nobody keeps cannot be given again.
+    package let isRemembered: Bool
 
-    package init(_ command: Command, replayKey: ReplayKey? = nil) {
-        self.command = command
+    package init(_ act: A, replayKey: ReplayKey? = nil, isRemembered: Bool = true) {
+        self.act = act
         self.replayKey = replayKey
+        self.isRemembered = isRemembered
+    }
+}
+
+/// An act that a request asks for, of any kind, and how its answer is written.
+package struct PreparedCall: Sendable {
+    package let act: any Act
+    package let replayKey: ReplayKey?
+    package let isRemembered: Bool
+    /// Writes the answer; nil where it is not an answer to this act.
+    let encode: @Sendable (Reply, RequestID) -> Response?
+
+    package init<A: Act>(
+        _ act: A, replayKey: ReplayKey? = nil, isRemembered: Bool = true,
+        encode: @escaping @Sendable (A.Answer, RequestID) -> Response
+    ) {
+        self.act = act
+        self.replayKey = replayKey
+        self.isRemembered = isRemembered
+        self.encode = { reply, id in reply.as(A.Answer.self).map { encode($0, id) } }
     }
 }
 
@@ -312,126 +329,16 @@ package enum Problem: Equatable, Sendable {
 
 extension Refusal {
     package var status: Status {
-        switch self {
-        case .idempotencyMismatch: .unprocessableContent
-        case .noLoginIdentity: .badRequest
-        case .nobodyFound, .noSuchPerson, .noSuchAlias, .noSuchMerge, .noSuchTombstone, .noSuchIdentity,
-            .noSuchStrategyVersion:
-            .notFound
-        case .immutableIdentity, .invalidAlias, .tooManyAliases, .badStrategy, .tooManyProperties,
-            .tooManyDefinitions:
-            .badRequest
-        case .claimedByAnother, .oneAlready, .identityHeld, .full: .conflict
-        case .blockedIdentity, .tooManyIdentities: .badRequest
-        case .aliasesNotAllowed: .forbidden
-        case .noSuchFeedback, .noSuchQuestionnaire: .notFound
-        case .tooManyQuestionnaires, .badAnswer: .badRequest
-        case .notEligible: .conflict
-        case .attachment(.unknown): .notFound
-        case .attachment(.userQuota), .attachment(.projectQuota): .contentTooLarge
-        case .attachment(.otherApp): .forbidden
-        case .attachment(.storedAlready): .conflict
-        case .attachment(.gone): .gone
-        case .access(let refusal): refusal.status
-        case .linking(let fault): fault.status
-        case .noSuch: .notFound
-        case .tooMany: .conflict
-        case .appOfOtherDialect: .badRequest
-        case .signingKeyExists: .conflict
-        case .unproven: .forbidden
-        }
-    }
-
-    package var message: String {
-        switch self {
-        case .idempotencyMismatch:
-            "This Idempotency-Key was used before, with another call; use a new key for a new call."
-        case .noLoginIdentity: "A login has to name an identity that logs in; this one names none."
-        case .nobodyFound: "Nobody was found by these identities."
-        case .noSuchPerson: "There is no person with this id."
-        case .claimedByAnother: "anonymous_id is already claimed by another user"
-        case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
-        case .oneAlready: "The two people are one already."
-        case .tooManyDefinitions:
-            "A project may define \(Definitions.limit) funnels and as many metrics; take one away first."
-        case .noSuchIdentity: "The person holds no such identity."
-        case .blockedIdentity: "This value is blocked: it would make one person of strangers."
-        case .identityHeld(let holder):
-            "Person \(holder.rawValue) holds this identity, and one alone may. Detach it there first."
-        case .tooManyIdentities: "The person holds as many values of this type as the strategy allows."
-        case .noSuchTombstone: "There is no tombstone with this id, or it was released."
-        case .noSuchMerge: "There is no merge with this id, or it was undone."
-        case .noSuchAlias: "There is no alias with this id."
-        case .aliasesNotAllowed: "This project's strategy has no use for aliases."
-        case .invalidAlias(.timeRange):
-            "The time range is empty, or ends more than \(Alias.windowDays) days ago."
-        case .invalidAlias(.samePerson): "The source and the destination are the same."
-        case .invalidAlias(.noSource): "The source does not exist."
-        case .invalidAlias(.noDestination): "The destination does not exist."
-        case .tooManyAliases: "A person can be part of at most \(Alias.aliasesPerPerson) aliases."
-        case .immutableIdentity(let type) where type.isDialectsOwn:
-            "The calls of its dialect alone give and take \(type.name), and keep it in step with what else they know."
-        case .immutableIdentity(let type): "The value of \(type.name) never changes by this project's strategy."
-        case .badStrategy(let fault): fault.message
-        case .noSuchStrategyVersion: "The project has had no strategy of this version."
-        case .access(let refusal): refusal.message
-        case .noSuchFeedback: "Feedback not found"
-        case .noSuchQuestionnaire: "Questionnaire not found"
-        case .tooManyQuestionnaires:
-            "A project can have at most \(Questionnaire.countPerProject) questionnaires."
-        case .noSuch(let noun): "There is no \(noun.rawValue) with this id."
-        case .tooMany(let noun): "There are as many \(noun.rawValue)s as there may be."
-        case .appOfOtherDialect(let dialect):
-            "app: the app speaks \(dialect.rawValue), and a key of this kind does not."
-        case .notEligible(.inactive): "Questionnaire is inactive"
-        case .notEligible(.globallyDismissed): "Questionnaires were dismissed"
-        case .notEligible(.alreadyResponded): "Already responded"
-        case .badAnswer(let fault): fault.message
-        case .attachment(.unknown): "There is no attachment with this id."
-        case .attachment(.userQuota(let bytes, let used)):
-            "The user's attachments may have \(bytes) bytes in all, and have \(used)."
-        case .attachment(.projectQuota(let bytes, let used)):
-            "The project's attachments may have \(bytes) bytes in all, and have \(used)."
-        case .attachment(.otherApp): "The attachment was announced by another app."
-        case .attachment(.storedAlready): "The attachment is there already."
-        case .attachment(.gone): "The attachment was deleted, or did not come in time; announce it anew."
-        case .linking(let fault): fault.message
-        case .signingKeyExists: "A signing key of this project has or had this kid; give the new one another."
-        case .full(.person, _):
-            "person_full: the person holds as many identities as a person may. Detach some, or raise person_limits."
-        case .full(.group, _):
-            "group_full: as many people are one as may be. Undo some merges, or raise group_limits."
-        case .unproven(let fault, _):
-            "A client key may not speak for a known user without a token: send Onym-Identity-Token with a JWT that your "
-                + "back end has signed for the user. \(fault.message)"
-        }
-    }
-}
-
-extension AnswerFault {
-    /// As clients of the Claim dialect read it.
-    package var message: String {
-        switch self {
-        case .unknownQuestion(let id): "unknown question id \"\(id.prefix(100))\""
-        case .isRequired(let id): "\"\(id)\" is required"
-        case .mustBeText(let id): "\"\(id)\" must be a string"
-        case .tooLong(let id): "\"\(id)\" must be at most \(Questionnaire.Question.textUnits) characters"
-        case .mustBeOption(let id): "\"\(id)\" must be one of the options"
-        case .mustBeOptions(let id): "\"\(id)\" must be an array of different options"
-        case .mustBeInteger(let id, let range):
-            "\"\(id)\" must be an integer \(range.lowerBound)-\(range.upperBound)"
-        }
-    }
-}
-
-extension StrategyFault {
-    /// One sentence for a person, beginning with the field.
-    package var message: String {
-        switch self {
-        case .emptyHierarchy: "hierarchy must name at least one identity type."
-        case .deviceLogsIn(let type): "login must not have \(type.name): a device logs nobody in."
-        case .deviceIsImmutable(let type): "immutable must not have \(type.name): a device changes hands."
-        case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
+        switch kind {
+        case .invalid: .badRequest
+        case .unprocessable: .unprocessableContent
+        case .unauthorized: .unauthorized
+        case .forbidden: .forbidden
+        case .notFound: .notFound
+        case .conflict: .conflict
+        case .gone: .gone
+        case .tooLarge: .contentTooLarge
+        case .unavailable: .serviceUnavailable
         }
     }
 }

@@ -96,7 +96,7 @@ extension ProjectPlan {
         var call = Call(project: setUp.project.id, key: nil)
         call.requestID = "init"
         let writer = Writer(store: store, chance: { 0 })
-        let answers = writer.process([Job(call: call, command: .setUp(setUp))], at: SystemClock.now())
+        let answers = writer.process([Job(call: call, act: setUp)], at: SystemClock.now())
         if case .failure(.fault(let fault)) = answers[0] { throw fault }
     }
 }

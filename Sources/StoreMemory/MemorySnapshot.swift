@@ -117,8 +117,8 @@ struct MemorySnapshot: Snapshot {
                 type: input.identity.type, value: input.fate == .blocked ? nil : input.identity.value, fate: input.fate)
         }
         let answer: RecordedCall.Answer =
-            if entry.isForgotten { .forgotten } else if case .refused(let refusal) = entry.reply {
-                .refused(refusal.code)
+            if entry.isForgotten { .forgotten } else if let refused = entry.reply.as(Refused.self) {
+                .refused(refused.refusal.code)
             } else { .reply(entry.reply) }
         var facts: [(rank: Int, fact: RecordedCall.Fact)] = []
         var rows: [RecordedCall.Fact] = []

@@ -39,10 +39,10 @@ package final class MemoryStore: Store {
         self.hash = hash
     }
 
-    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
+    package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
         let facts = state.withLock { $0.facts }
         if let key = call.replayKey, facts.replays.knows(key) { return .needsWriter }
-        return Peek(command, stamp, call, in: facts)
+        return Peek(act, stamp, call, in: facts)
     }
 
     package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {

@@ -80,7 +80,7 @@ struct JournalReader {
     private func call(
         _ rows: Rows, _ row: Int, _ values: [Int64: (type: IdentityType, value: String)], _ facts: [RecordedCall.Fact]
     ) throws(StoreFault) -> RecordedCall {
-        guard let kind = JournalEntry.Kind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 5))),
+        guard let kind = ActKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 5))),
             let inputs = JournalCoding.unpack(rows.blob(row, 7) ?? [], link: { values[$0] }),
             let answer = RecordedCall.Answer(packed: rows.blob(row, 8) ?? [])
         else { throw StoreFault(.corrupt, "Call \(rows.integer(row, 0)) in the journal cannot be read.") }

@@ -229,7 +229,7 @@ package final class PostgresDoctor {
     /// Every kind and type is one that this version knows.
     private func lookAtKinds() throws(StoreFault) {
         let columns: [(code: String, table: String, column: String, isKnown: (UInt8) -> Bool)] = [
-            ("journal_kind", "journal", "kind", { JournalEntry.Kind(rawValue: $0) != nil }),
+            ("journal_kind", "journal", "kind", { ActKind(rawValue: $0) != nil }),
             ("link_type", "links", "type", { IdentityType(rawValue: $0) != nil }),
             ("merge_rule", "merges", "rule", { Merge.Rule(rawValue: $0) != nil }),
             ("row_kind", "rows", "kind", { RowKind(rawValue: $0) != nil }),

@@ -84,7 +84,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     // MARK: - Any thread
 
     /// Nothing is in memory, and what another process has committed counts: the writer decides.
-    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { .needsWriter }
+    package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek { .needsWriter }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { nil }
 

@@ -39,7 +39,7 @@ enum Sweep {
             """
             UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, has_values = false,
                 reply = ''
-            WHERE person = ANY ($1::bigint[]) AND kind <> \(JournalEntry.Kind.erase.rawValue)
+            WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
             """),
         // An attachment may have been nobody's before it was theirs; what was answered tells of it, too.
         Statement(

@@ -74,7 +74,7 @@ package final class Doctor {
             let (sequence, at) = (row.integer(0), row.integer(1))
             if sequence != expected { found("journal_gap", "The journal goes from \(expected - 1) to \(sequence).") }
             if at < lastAt { found("journal_time", "Journal row \(sequence) is from before the row that it follows.") }
-            if JournalEntry.Kind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
+            if ActKind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
                 found("journal_kind", "Journal row \(sequence) is of a kind that this version does not know.")
             }
             (expected, lastAt) = (sequence + 1, at)
@@ -103,7 +103,7 @@ package final class Doctor {
             if row.integer(2) != Int64(earlier.count + 1) {
                 found("strategy_version", "Version \(row.integer(2)) of a strategy does not follow the one before it.")
             }
-            if row.integer(4) != Int64(JournalEntry.Kind.setStrategy.rawValue) {
+            if row.integer(4) != Int64(ActKind.setStrategy.rawValue) {
                 found("strategy_origin", "The strategy of journal row \(madeBy) was set by no such call.")
             }
             guard let strategy = row.blob(3).flatMap(Strategy.init(packed:)) else {

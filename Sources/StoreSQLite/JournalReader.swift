@@ -202,7 +202,7 @@ final class JournalReader {
         private let project: ProjectID
         private let key: KeyID?
         private let requestID: String
-        private let kind: JournalEntry.Kind
+        private let kind: ActKind
         private let person: PersonID?
         private let inputs: [RecordedCall.Input]
         private let answer: RecordedCall.Answer
@@ -212,7 +212,7 @@ final class JournalReader {
             _ row: Statement, link: (Int64) throws(SQLiteFault) -> (type: IdentityType, value: String)?
         ) throws(SQLiteFault) {
             sequence = row.integer(0)
-            guard let kind = JournalEntry.Kind(rawValue: UInt8(truncatingIfNeeded: row.integer(5))),
+            guard let kind = ActKind(rawValue: UInt8(truncatingIfNeeded: row.integer(5))),
                 let inputs = try JournalCoding.unpack(row.blob(7) ?? [], link: link),
                 let answer = RecordedCall.Answer(packed: row.blob(8) ?? [])
             else { throw SQLiteFault(code: 11, message: "journal row \(row.integer(0)) cannot be read") }

@@ -137,8 +137,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     // MARK: - Any thread
 
-    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
-        indexLock.read { index.peek(call, command, stamp) }
+    package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
+        indexLock.read { index.peek(call, act, stamp) }
     }
 
     package var counts: StoreCounts {

@@ -83,7 +83,7 @@ struct Sweep {
         let start = after
         while try row.step() {
             after = row.integer(0)
-            if row.integer(2) == Int64(JournalEntry.Kind.erase.rawValue) { continue }
+            if row.integer(2) == Int64(ActKind.erase.rawValue) { continue }
             if ids.contains(row.integer(1)) {
                 theirs.append(row.integer(0))
             } else if let inputs = row.blob(3), let left = without(inputs) {

@@ -26,37 +26,37 @@ struct AccessTests {
     /// Calls of every kind, one after the other, each in a batch of its own; answers what they came to.
     private static func replies() throws -> [Reply] {
         let fixture = try StoreFixture(.memory)
-        func call(_ action: AccessCommand.Action) throws -> Reply {
-            try fixture.process(.access(AccessCommand(action, in: .production)))
+        func call(_ act: any Act) throws -> Reply {
+            try fixture.process(act)
         }
         let (a, b) = (identity(.accessUserID, "A"), identity(.accessUserID, "B"))
         let product = Catalog.Product(
             id: "plus ü", storeID: "com.plus", kind: .subscription, durationSeconds: 99, entitlements: ["x"])
         var replies = [
-            try call(.edit(.putEntitlement(Catalog.Entitlement(id: "x", name: nil)))),
-            try call(.edit(.putEntitlement(Catalog.Entitlement(id: "y", name: "Y")))),
-            try call(.edit(.putProduct(product))), try call(.edit(.tellMilliseconds(true))),
-            try call(.makeUser(a, isForTrying: true)), try call(.makeUser(b, isForTrying: false)),
-            try call(.purchase(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus"))))),
+            try call(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "x", name: nil))),
+            try call(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "y", name: "Y"))),
+            try call(CatalogEdit.putProduct(product)), try call(CatalogEdit.tellMilliseconds(true)),
+            try call(MakeAccessUser(a, isForTrying: true)), try call(MakeAccessUser(b, isForTrying: false)),
+            try call(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus")))),
         ]
         for (user, name) in [(a, "u1"), (b, "u2")] {
             let link = LinkAccessIdentity(
                 identity(.accessIdentity, name), user: user, newUser: identity(.accessUserID, "N"), install: nil)
-            replies.append(try call(.identify(link)))
+            replies.append(try call(link))
         }
         let restore = RestorePurchases(
             AccessSession(b), [.success(receipt("t1")), .failure(.forged)], strategy: .transfer, isDryRun: false,
             in: .production)
-        let restored = try call(.restore(restore))
+        let restored = try call(restore)
         replies.append(restored)
-        guard case .access(.restored(let moved)) = restored.plain, let transfer = moved.transfer else {
+        guard case .restored(let moved) = restored.plain.as(AccessReply.self), let transfer = moved.transfer else {
             throw Unexpected(reply: restored)
         }
         replies += [
-            try call(.undoTransfer(transfer, isDryRun: true)), try call(.undoTransfer(transfer, isDryRun: false)),
-            try call(.grant(GrantAccess("x", to: a, expiresAt: Instant(milliseconds: Int64.max / 4)))),
-            try call(.grant(GrantAccess("y", to: a, expiresAt: nil))), try call(.revoke(a, entitlement: "x")),
-            try call(.setProperties(a, [AccessProperty("_q_name", "Ada")])),
+            try call(UndoTransfer(transfer, isDryRun: true)), try call(UndoTransfer(transfer, isDryRun: false)),
+            try call(GrantAccess("x", to: a, expiresAt: Instant(milliseconds: Int64.max / 4))),
+            try call(GrantAccess("y", to: a, expiresAt: nil)), try call(RevokeAccess("x", of: a)),
+            try call(SetAccessProperties([AccessProperty("_q_name", "Ada")], of: a)),
         ]
         return replies
     }
@@ -79,11 +79,12 @@ struct AccessTests {
     func documents() throws {
         let fixture = try StoreFixture(.memory)
         let user = AccessTests.identity(.accessUserID, "A")
-        for action in [
-            AccessCommand.Action.makeUser(user, isForTrying: true),
-            .purchase(RecordPurchase(AccessSession(user), .success(AccessTests.receipt("t1", account: "cus")))),
-        ] {
-            _ = try fixture.process(.access(AccessCommand(action, in: .production)))
+        let acts: [any Act] = [
+            MakeAccessUser(user, isForTrying: true),
+            RecordPurchase(AccessSession(user), .success(AccessTests.receipt("t1", account: "cus"))),
+        ]
+        for act in acts {
+            _ = try fixture.process(act)
         }
         let purchase = AccessTests.receipt("t1").purchase
         let (person, packed) = try fixture.store.read { snapshot throws(StoreFault) in

@@ -128,8 +128,8 @@ struct ModifyTests {
             Modify.Item(.email, old: World.identity(.email, "x"), new: World.identity(.email, "undefined")),
             Modify.Item(.other, old: nil, new: World.identity(.other, "o")),
         ]
-        let decision = try Command.modify(Modify(person: hyde, items: items))
-            .decide(Stamp(at: world.now, person: PersonID(rawValue: 1)), project: World.project, in: world.facts)
+        let stamp = Stamp(at: world.now, person: PersonID(rawValue: 1))
+        let decision = try Modify(person: hyde, items: items).decide(stamp, in: World.project, world.facts)
         #expect(decision.outcome?.inputs.map(\.fate) == [.notHeld, .blocked])
         #expect(decision.outcome?.kind == .modify)
     }

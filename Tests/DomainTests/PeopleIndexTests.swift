@@ -49,7 +49,7 @@ struct PeopleIndexTests {
                 }
                 return JournalEntry(
                     Call(project: World.project, key: nil), Stamp(at: now, person: person),
-                    Outcome(kind: .identify, person: person, changes: changes), .setUp)
+                    Outcome(kind: .identify, person: person, changes: changes), Reply(Done()))
             }
         }
 
@@ -129,11 +129,11 @@ struct PeopleIndexTests {
             call, stamp,
             Outcome(
                 kind: .identify, person: person, changes: [.personMade(person, at: stamp.at), .linked(person, key)]),
-            .setUp)
+            Reply(Done()))
         let workspace = IndexWorkspace(index, replays: Replays()) { $0() }
         workspace.apply(entry)
 
-        let identify = Command.identify(Identify(identities: [key]))
+        let identify = Identify(identities: [key])
         #expect(index.committed.holderCount(of: key.key) == 0)
         #expect(index.peek(call, identify, stamp) == .needsWriter)
         #expect(try workspace.decide(identify, stamp, in: World.project).outcome == nil)
@@ -141,7 +141,7 @@ struct PeopleIndexTests {
         index.commit([entry], sequence: JournalSequence(rawValue: 1))
         #expect(index.committed.holderCount(of: key.key) == 1)
         let expected = Identified(person: person, matched: 1, isKnown: false)
-        #expect(index.peek(call, identify, stamp) == .reply(.identified(expected)))
+        #expect(index.peek(call, identify, stamp) == .reply(Reply(expected)))
     }
 
     @Test("finds each of many people and identities")
@@ -221,7 +221,7 @@ struct PeopleIndexTests {
                 let entry = JournalEntry(
                     Call(project: World.project, key: nil),
                     Stamp(at: Instant(milliseconds: sequence), person: people[0]),
-                    Outcome(kind: .claim, person: nil, changes: changes), .setUp)
+                    Outcome(kind: .claim, person: nil, changes: changes), Reply(Done()))
                 index.apply(entry)
                 entries.append(entry)
                 expect(people, to: inForce) { index.pending.group(of: $0) }

@@ -181,7 +181,7 @@ struct StrategyTests {
             #expect(Strategy(packed: Array(packed[..<unguarded]))?.restore == strategy.restore)
             #expect(Strategy(packed: Array(packed[..<older]))?.restore == RestoreStrategies())
             #expect(Strategy(packed: packed + [0]) == nil)
-            let reply = Reply.strategySet(version: 300, strategy)
+            let reply = Reply(StrategySet(version: 300, strategy))
             #expect(Reply(packed: reply.packed) == reply)
         }
     }

@@ -42,7 +42,7 @@ struct VocabularyTests {
             63: "sandbox_identity", 80: "linking_external_id", 81: "linking_install_id",
         ]
         #expect(Dictionary(uniqueKeysWithValues: IdentityType.allCases.map { ($0.rawValue, "\($0.name)") }) == stored)
-        #expect(JournalEntry.Kind.setUp.rawValue == 1 && JournalEntry.Kind.identify.rawValue == 2)
+        #expect(ActKind.setUp.rawValue == 1 && ActKind.identify.rawValue == 2)
     }
 
     @Test("the default strategy is the vendor's")
@@ -115,9 +115,9 @@ struct VocabularyTests {
 
     @Test("reads no answer from bytes that hold none")
     func badReplies() {
-        let reply = Reply.identified(Identified(person: PersonID(rawValue: 1 << 60), matched: 5, isKnown: true))
+        let reply = Reply(Identified(person: PersonID(rawValue: 1 << 60), matched: 5, isKnown: true))
         #expect(Reply(packed: reply.packed) == reply)
-        #expect(Reply(packed: Reply.setUp.packed) == .setUp)
+        #expect(Reply(packed: Reply(Done()).packed) == Reply(Done()))
         for count in 0..<reply.packed.count { #expect(Reply(packed: Array(reply.packed.prefix(count))) == nil) }
         #expect(Reply(packed: reply.packed + [0]) == nil)
         #expect(Reply(packed: [99]) == nil)

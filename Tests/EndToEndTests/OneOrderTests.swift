@@ -49,7 +49,7 @@ struct OneOrderTests {
 /// A call of a client, and what it was answered.
 private struct MadeCall {
     let id: String
-    let command: Command
+    let act: any Act
     var answer = ""
     var start = ContinuousClock.now
     var end = ContinuousClock.now
@@ -89,11 +89,11 @@ private final class Crowd: Sendable {
 
     private func make(_ id: String, _ client: HTTPClient, _ generator: inout SeededGenerator) -> MadeCall {
         let (people, merges) = known.withLock { ($0.people.suffix(40), $0.merges.suffix(10)) }
-        var (path, body, command): (String, String, Command)
+        var (path, body, act): (String, String, any Act)
         let names = names(&generator)
         let person = people.randomElement(using: &generator)
         switch Int.random(in: 0..<20, using: &generator) {
-        case 0..<2: (path, body, command) = ("/v1/search", named(names), .search(Search(identities: identities(names))))
+        case 0..<2: (path, body, act) = ("/v1/search", named(names), Search(identities: identities(names)))
         case 2..<6 where person != nil:
             guard let person else { preconditionFailure() }
             let (type, values) = Crowd.types.randomElement(using: &generator) ?? Crowd.types[0]
@@ -106,26 +106,26 @@ private final class Crowd: Sendable {
                 """#
             let item = Modify.Item(
                 type, old: old.map { World.identity(type, $0) }, new: new.map { World.identity(type, $0) })
-            command = .modify(Modify(person: person, items: [item]))
+            act = Modify(person: person, items: [item])
         case 6..<8 where people.count > 1:
             let pair = people.shuffled(using: &generator)
-            (path, command) = ("/onym/v1/merges", .mergePeople(MergePeople(from: pair[0], into: pair[1])))
+            (path, act) = ("/onym/v1/merges", MergePeople(from: pair[0], into: pair[1]))
             body = #"{"from":"\#(pair[0].rawValue)","into":"\#(pair[1].rawValue)"}"#
         case 8 where !merges.isEmpty:
             guard let merge = merges.randomElement(using: &generator) else { preconditionFailure() }
             (path, body) = ("/onym/v1/merges/m_\(merge.rawValue)/undo", "{}")
-            command = .undoMerge(UndoMerge(merge))
+            act = UndoMerge(merge)
         case 9..<12:
             (path, body) = ("/v1/login", named(names))
-            command = .identify(Identify(.login, identities: identities(names)))
+            act = Identify(.login, identities: identities(names))
         case 12:
             (path, body) = ("/v1/logout", named(names))
-            command = .identify(Identify(.logout, identities: identities(names)))
+            act = Identify(.logout, identities: identities(names))
         default:
             (path, body) = ("/v1/identify", named(names))
-            command = .identify(Identify(.start, identities: identities(names)))
+            act = Identify(.start, identities: identities(names))
         }
-        var call = MadeCall(id: id, command: command)
+        var call = MadeCall(id: id, act: act)
         call.start = .now
         do {
             let answer = try client.call(
@@ -231,16 +231,16 @@ private struct Order {
             return (call: call, states: before + 1...max(before + 1, after))
         }
         for place in 0...journal.count {
-            open.removeAll { $0.states.contains(place) && answer($0.call.command, in: world) == $0.call.answer }
+            open.removeAll { $0.states.contains(place) && answer($0.call.act, in: world) == $0.call.answer }
             guard place < journal.count else { break }
             let recorded = journal[place]
             guard let call = made[recorded.requestID] else { continue }
             let stamp = stamp(of: recorded)
-            let expected = answer(call.command, stamp, in: world)
-            if expected != call.answer { wrong.append("\(call.id): \(call.command): \(call.answer), not \(expected)") }
-            if let decision = try? world.decide(call.command, stamp) { world.keep(decision, stamp) }
+            let expected = answer(call.act, stamp, in: world)
+            if expected != call.answer { wrong.append("\(call.id): \(call.act): \(call.answer), not \(expected)") }
+            if let decision = try? world.decide(call.act, stamp) { world.keep(decision, stamp) }
         }
-        return wrong + open.map { "\($0.call.id) in \($0.states): \($0.call.command): \($0.call.answer)" }
+        return wrong + open.map { "\($0.call.id) in \($0.states): \($0.call.act): \($0.call.answer)" }
     }
 
     /// When a call was decided, and the id that it was given for whatever it makes.
@@ -257,28 +257,23 @@ private struct Order {
     }
 
     /// What a call that changes nothing is answered.
-    private func answer(_ command: Command, in world: World) -> String {
+    private func answer(_ act: any Act, in world: World) -> String {
         let stamp = Stamp(at: Instant(milliseconds: 0), person: PersonID(rawValue: 0))
-        let decision = try? world.decide(command, stamp)
-        return decision?.outcome == nil || decision == nil ? answer(command, stamp, in: world) : "a change"
+        let decision = try? world.decide(act, stamp)
+        return decision?.outcome == nil || decision == nil ? answer(act, stamp, in: world) : "a change"
     }
 
-    private func answer(_ command: Command, _ stamp: Stamp, in world: World) -> String {
+    private func answer(_ act: any Act, _ stamp: Stamp, in world: World) -> String {
         do throws(Refusal) {
-            switch try world.decide(command, stamp).reply {
-            case .identified(let identified), .found(let identified):
-                let identities: [Identity] =
-                    switch command {
-                    case .identify(let identify): identify.identities
-                    case .search(let search): search.identities
-                    default: []
-                    }
+            switch try world.decide(act, stamp).answer.answer {
+            case let identified as Identified:
+                let identities = act.subjects.limitedBy
                 let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
                 let names = matched.map { "\(identities[$0].type.name)" }.sorted()
                 return "\(identified.person.rawValue) \(names) \(identified.isKnown)"
-            case .modified: return "modified"
-            case .merged(let merge): return "merged \(merge.id.rawValue)"
-            case .mergeUndone: return "undone"
+            case is Modified: return "modified"
+            case let merge as Merge: return "merged \(merge.id.rawValue)"
+            case is MergeUndone: return "undone"
             case let other: return "? \(other)"
             }
         } catch {

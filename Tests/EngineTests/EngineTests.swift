@@ -49,7 +49,7 @@ struct EngineTests {
         func job(_ number: Int, lane: Int, _ names: [IdentityType: String]) -> Job {
             Job(
                 call: Call(project: World.project, key: nil),
-                command: .identify(Identify(identities: World.identities(names)))
+                act: Identify(identities: World.identities(names))
             ) { [answers, lanes] answer in
                 lanes.change { $0[number] = lane }
                 answers.change { $0[number] = answer }
@@ -205,8 +205,8 @@ struct EngineTests {
         limits.foldPeople = 1
         let fixture = Fixture(limits: limits)
         func person(_ number: Int) throws -> PersonID {
-            guard case .success(.identified(let identified)) = try #require(fixture.wait(for: number + 1))[number]
-            else {
+            let answer = try #require(fixture.wait(for: number + 1))[number]
+            guard case .success(let reply) = answer, let identified = reply.as(Identified.self) else {
                 preconditionFailure()
             }
             return identified.person
@@ -223,7 +223,7 @@ struct EngineTests {
         let (first, second) = (try person(0), try person(1))
         func seeFirst(_ device: String) {
             fixture.clock.advance(milliseconds: 10)
-            let command = Command.identify(Identify(identities: World.identities([.iosIDFV: device])))
+            let command = Identify(identities: World.identities([.iosIDFV: device]))
             let call = Call(project: World.project, key: nil)
             guard case .reply = fixture.engine.peek(call, command, lane: 1, at: fixture.clock.now) else {
                 Issue.record("A device that one person has is no matter for the writer.")
@@ -232,7 +232,7 @@ struct EngineTests {
         }
         /// Whom the address means; only the writer can tell.
         func whoHasE(_ number: Int) throws -> PersonID {
-            let command = Command.identify(Identify(identities: World.identities([.email: "E"])))
+            let command = Identify(identities: World.identities([.email: "E"]))
             let call = Call(project: World.project, key: nil)
             #expect(fixture.engine.peek(call, command, lane: 1, at: fixture.clock.now) == .needsWriter)
             #expect(fixture.engine.submit([fixture.job(number, lane: 0, [.email: "E"])], lane: 0))
@@ -292,7 +292,7 @@ private final class Gate: Store {
     var lastMoment: Instant? { store.lastMoment }
     var counts: StoreCounts { store.counts }
     var directory: Directory { store.directory }
-    func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
+    func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
     func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
         state.change { $0.reached += 1 }

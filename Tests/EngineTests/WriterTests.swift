@@ -9,11 +9,11 @@ struct WriterTests {
     private func identify(_ name: String) -> Job {
         Job(
             call: Call(project: World.project, key: nil),
-            command: .identify(Identify(identities: World.identities([.customerID: name]))))
+            act: Identify(identities: World.identities([.customerID: name])))
     }
 
     private func person(_ answer: Writer.Answer) -> PersonID? {
-        guard case .success(.identified(let identified)) = answer else { return nil }
+        guard case .success(let reply) = answer, let identified = reply.as(Identified.self) else { return nil }
         return identified.person
     }
 
@@ -53,7 +53,7 @@ struct WriterTests {
         var call = Call(project: World.project, key: KeyID(rawValue: 7))
         call.requestID = "r-1"
         let identities = World.identities([.customerID: "null", .email: "a@x"])
-        let job = Job(call: call, command: .identify(Identify(identities: identities)))
+        let job = Job(call: call, act: Identify(identities: identities))
         let made = try #require(person(writer.process([job], at: Instant(milliseconds: 1_800_000_000_000))[0]))
         let entry = try #require(store.journal.first)
         #expect(entry.key == KeyID(rawValue: 7) && entry.requestID == "r-1" && entry.kind == .identify)
@@ -63,7 +63,7 @@ struct WriterTests {
         _ = writer.process([job], at: Instant(milliseconds: 1_800_000_000_001))
         #expect(store.journal.count == 2, "a value that was refused is journalled each time")
         let plain = Identify(identities: World.identities([.email: "a@x"]))
-        let quiet = Job(call: Call(project: World.project, key: KeyID(rawValue: 7)), command: .identify(plain))
+        let quiet = Job(call: Call(project: World.project, key: KeyID(rawValue: 7)), act: plain)
         _ = writer.process([quiet], at: Instant(milliseconds: 1_800_000_000_002))
         #expect(store.journal.count == 2, "a call that changes nothing is not")
     }

@@ -161,7 +161,7 @@ struct SigningKeyTests {
     @Test("what is only watched is no call that a rehearsal of other rules makes again")
     func rehearsed() {
         let rehearsal = Rehearsal(.default, for: ProjectID(rawValue: 1), Directory(), hash: World.hash)
-        func take(_ kind: JournalEntry.Kind, _ answer: RecordedCall.Answer) {
+        func take(_ kind: ActKind, _ answer: RecordedCall.Answer) {
             rehearsal.take(
                 RecordedCall(
                     sequence: JournalSequence(rawValue: 1), at: Instant(milliseconds: 1),
@@ -171,7 +171,7 @@ struct SigningKeyTests {
         }
         take(.unproven, .refused("identity_token_missing"))
         #expect(rehearsal.calls == 0)
-        take(.claim, .reply(.noted))
+        take(.claim, .reply(Reply(Done())))
         #expect(rehearsal.calls == 1)
     }
 

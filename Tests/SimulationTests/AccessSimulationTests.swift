@@ -31,7 +31,7 @@ struct AccessSimulationTests {
             let now = fixtures[0].clock.now.milliseconds
             let fault: CommitFault? = generator.oneIn(12) ? (generator.oneIn(2) ? .before : .after) : nil
             for (index, fixture) in fixtures.enumerated() {
-                var commands: [Command] = []
+                var commands: [any Act] = []
                 var owners: [Int] = []
                 for (number, ask) in asks.enumerated() {
                     let made = histories[number].commands(for: ask, on: index, fixture.store.hash, at: now)
@@ -68,7 +68,7 @@ struct AccessSimulationTests {
     }
 
     /// Runs a batch; after a fault its clients try again.
-    private func run(_ commands: [Command], on fixture: StoreFixture, _ fault: CommitFault?) throws -> [Writer.Answer] {
+    private func run(_ commands: [any Act], on fixture: StoreFixture, _ fault: CommitFault?) throws -> [Writer.Answer] {
         guard let fault else { return fixture.process(commands) }
         fixture.failNextCommit(fault)
         let failed = fixture.process(commands)
@@ -107,7 +107,7 @@ private struct AccessHistory {
     }
 
     /// What is sold: each product gives an entitlement of its own, for as long as the receipt says.
-    static let catalog: [Command] = (0..<AccessModel.products).flatMap { product in
+    static let catalog: [any Act] = (0..<AccessModel.products).flatMap { product in
         let edits: [CatalogEdit] = [
             .putEntitlement(Catalog.Entitlement(id: "\(product)", name: nil)),
             .putProduct(
@@ -115,7 +115,7 @@ private struct AccessHistory {
                     id: "\(product)", storeID: nil, kind: .subscription, durationSeconds: nil,
                     entitlements: ["\(product)"])),
         ]
-        return edits.map { Command.access(AccessCommand(.edit($0), in: .production)) }
+        return edits
     }
 
     private func user(_ install: Int, _ hash: KeyedHash) -> Identity {
@@ -126,9 +126,9 @@ private struct AccessHistory {
         Identity(world.identityType, "\(name)-\(identity)", in: World.project, hash: hash)
     }
 
-    func installs(_ hash: KeyedHash) -> [Command] {
+    func installs(_ hash: KeyedHash) -> [any Act] {
         (0..<AccessModel.installs).map { install in
-            .access(AccessCommand(.makeUser(user(install, hash), isForTrying: false), in: world))
+            MakeAccessUser(user(install, hash), isForTrying: false)
         }
     }
 
@@ -166,22 +166,20 @@ private struct AccessHistory {
         return receipt
     }
 
-    private func access(_ action: AccessCommand.Action) -> [Command] { [.access(AccessCommand(action, in: world))] }
-
     /// What a client sends for something that happens.
-    func commands(for step: AccessModel.Step, on store: Int, _ hash: KeyedHash, at now: Int64) -> [Command] {
+    func commands(for step: AccessModel.Step, on store: Int, _ hash: KeyedHash, at now: Int64) -> [any Act] {
         switch step {
         case .buy(let install, let transaction, let product, let account):
             let receipt = receipt(
                 transaction, product, account, renewals: 0, expires: AccessModel.end(from: now), hash)
-            return access(.purchase(RecordPurchase(session(install, hash), .success(receipt))))
+            return [RecordPurchase(session(install, hash), .success(receipt))]
         case .renew(let install, let transaction), .overhear(let install, let transaction):
             guard let purchase = model.purchase(transaction) else { return [] }
             var (renewals, expires) = (purchase.renewals, purchase.expires)
             if case .renew = step { (renewals, expires) = (renewals + 1, AccessModel.end(from: now)) }
             let receipt = receipt(
                 transaction, purchase.product, model.names(transaction), renewals: renewals, expires: expires, hash)
-            return access(.purchase(RecordPurchase(session(install, hash), .success(receipt))))
+            return [RecordPurchase(session(install, hash), .success(receipt))]
         case .identify(let install, let identity):
             // A client asks first, and goes on as whoever is known.
             if model.known.contains(identity) { return [] }
@@ -189,7 +187,7 @@ private struct AccessHistory {
             let link = LinkAccessIdentity(
                 self.identity(identity, hash), user: isFree ? user(install, hash) : nil,
                 newUser: made(identity, hash), install: user(install, hash))
-            return access(.identify(link))
+            return [link]
         case .logOut: return []
         case .restore(let install, let transactions, let strategy, let isDryRun):
             let items: [Result<Receipt, ReceiptFault>] = transactions.compactMap { transaction in
@@ -199,15 +197,15 @@ private struct AccessHistory {
                         transaction, purchase.product, model.names(transaction), renewals: purchase.renewals,
                         expires: purchase.expires, hash))
             }
-            return access(
-                .restore(
-                    RestorePurchases(
-                        session(install, hash), items, strategy: strategy, isDryRun: isDryRun, in: world)))
-        case .undo: return transfers[store].map { access(.undoTransfer($0, isDryRun: false)) } ?? []
+            return [
+                RestorePurchases(
+                    session(install, hash), items, strategy: strategy, isDryRun: isDryRun, in: world)
+            ]
+        case .undo: return transfers[store].map { [UndoTransfer($0, isDryRun: false)] } ?? []
         case .grant(let install, let product):
-            return access(.grant(GrantAccess("\(product)", to: user(install, hash), expiresAt: nil)))
+            return [GrantAccess("\(product)", to: user(install, hash), expiresAt: nil)]
         case .revoke(let install, let product):
-            return access(.revoke(user(install, hash), entitlement: "\(product)"))
+            return [RevokeAccess("\(product)", of: user(install, hash))]
         }
     }
 
@@ -218,7 +216,7 @@ private struct AccessHistory {
     }
 
     mutating func learn(_ answer: Writer.Answer, on store: Int) {
-        guard case .success(let reply) = answer, case .access(.restored(let restored)) = reply.plain,
+        guard case .success(let reply) = answer, case .restored(let restored) = reply.plain.as(AccessReply.self),
             let transfer = restored.transfer
         else { return }
         transfers[store] = transfer

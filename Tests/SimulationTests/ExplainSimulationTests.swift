@@ -81,24 +81,24 @@ private final class Graph {
             let type = Graph.types.randomElement(using: &generator) ?? .email
             let (old, new) = (identity(type, value()), identity(type, value()))
             let item = Modify.Item(type, old: generator.oneIn(2) ? old : nil, new: generator.oneIn(3) ? nil : new)
-            _ = fixture.process([.modify(Modify(person: one, items: [item]))])
+            _ = fixture.process([Modify(person: one, items: [item])])
         case 7, 8:
             guard let one, let other else { return }
-            let answer = fixture.process([.mergePeople(MergePeople(from: one, into: other))])[0]
-            if case .success(.merged(let merge)) = answer { merges.append(merge.id) }
+            let answer = fixture.process([MergePeople(from: one, into: other)])[0]
+            if case .success(let reply) = answer, let merge = reply.as(Merge.self) { merges.append(merge.id) }
         case 9:
             guard let merge = merges.randomElement(using: &generator) else { return }
-            _ = fixture.process([.undoMerge(UndoMerge(merge))])
+            _ = fixture.process([UndoMerge(merge)])
         case 10:
             guard let one, let other else { return }
             let now = fixture.clock.now
             let alias = MakeAlias(
                 source: one, destination: other, start: now.advanced(byMilliseconds: -1000), end: now, device: nil,
                 requestID: "")
-            if case .success(.aliased(.made(let id))) = fixture.process([.makeAlias(alias)])[0] { aliases.append(id) }
+            if case .made(let id) = try? fixture.process(alias).as(Aliased.self) { aliases.append(id) }
         default:
             guard let alias = aliases.randomElement(using: &generator) else { return }
-            _ = fixture.process([.undoAlias(UndoAlias(alias))])
+            _ = fixture.process([UndoAlias(alias)])
         }
     }
 

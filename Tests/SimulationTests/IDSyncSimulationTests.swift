@@ -96,35 +96,35 @@ private enum StoreCommands {
         RowHash(.device, name.utf8.span, in: World.project, hash: World.hash)
     }
 
-    static func command(_ call: IDSyncModel.Call, preset: StrategyPreset?) -> Command {
+    static func command(_ call: IDSyncModel.Call, preset: StrategyPreset?) -> any Act {
         switch call {
         case .identify(let occasion, let names, let previous, let isReadOnly):
             let occasions: [IDSyncModel.Occasion: Identify.Occasion] = [.login: .login, .logout: .logout]
-            return .identify(
+            return
                 Identify(
                     occasions[occasion] ?? .start, identities: identities(names),
-                    previous: previous.map(PersonID.init), inspection: isReadOnly ? .readOnly : []))
-        case .search(let names): return .search(Search(identities: identities(names)))
+                    previous: previous.map(PersonID.init), inspection: isReadOnly ? .readOnly : [])
+        case .search(let names): return Search(identities: identities(names))
         case .modify(let person, let items):
-            return .modify(
+            return
                 Modify(
                     person: PersonID(rawValue: person),
                     items: items.map { item in
                         Modify.Item(
                             type(item.type), old: item.old.map { identity(item.type, $0) },
                             new: item.new.map { identity(item.type, $0) })
-                    }))
+                    })
         case .event(let person, let id, let at, let device):
             let row = Row(
                 .event, at: Instant(milliseconds: at), device: device.map(self.device), body: Array("\(id)".utf8))
-            return .ingest(Ingest(person: PersonID(rawValue: person), identities: [], rows: [row]))
+            return Ingest(person: PersonID(rawValue: person), identities: [], rows: [row])
         case .alias(let source, let destination, let start, let end, let device):
-            return .makeAlias(
+            return
                 MakeAlias(
                     source: PersonID(rawValue: source), destination: PersonID(rawValue: destination),
                     start: Instant(milliseconds: start), end: Instant(milliseconds: end),
-                    device: device.map(self.device), requestID: "r"))
-        case .undoAlias(let id): return .undoAlias(UndoAlias(AliasID(rawValue: id)))
+                    device: device.map(self.device), requestID: "r")
+        case .undoAlias(let id): return UndoAlias(AliasID(rawValue: id))
         case .setRules(let rules):
             var edit = StrategyEdit()
             edit.preset = preset
@@ -137,7 +137,7 @@ private enum StoreCommands {
                 edit.onLogout = rules.returnsOnLogout ? .return : .create
             }
             edit.blockedValues = BlockedValues(rules.blocked.sorted())
-            return .setStrategy(.edit(edit))
+            return SetStrategy.edit(edit)
         }
     }
 
@@ -146,16 +146,16 @@ private enum StoreCommands {
         case .failure(.refused(let refusal)): return .refused(refusal.code)
         case .failure(let failure): return .refused("\(failure)")
         case .success(let reply):
-            if let identified = reply.identified { return person(identified, call) }
-            switch reply {
-            case .modified(let modified):
+            switch reply.answer {
+            case let identified as Identified: return person(identified, call)
+            case let modified as Modified:
                 let touched = modified.touched.map {
                     IDSyncModel.Touch(person: $0.person.rawValue, type: "\($0.type.name)")
                 }
                 // Each is named once.
                 return Set(touched).count == touched.count ? .changed(Set(touched)) : .refused("twice: \(touched)")
-            case .aliased(.made(let id)): return .aliased(id.rawValue)
-            case .aliased(.ignored(let reason)): return .aliasIgnored("\(reason.name)")
+            case Aliased.made(let id) as Aliased: return .aliased(id.rawValue)
+            case Aliased.ignored(let reason) as Aliased: return .aliasIgnored("\(reason.name)")
             default: return .done
             }
         }

@@ -70,7 +70,7 @@ struct IdentifySimulationTests {
         /// Takes in what was answered, so that later calls can be about the same people.
         mutating func learn(_ outcomes: [Outcome]) {
             for case .answers(let answers) in outcomes {
-                for case .success(.identified(let identified)) in answers { people.append(identified.person) }
+                for case .success(let reply) in answers { people += reply.answer.found }
             }
         }
 

@@ -86,8 +86,8 @@ private final class InstallHistory {
         let (first, second) = (policy(), policy())
         for (fixture, policy) in [(live, first), (there, isSame ? first : second)] {
             let app = MakeLinkingApp(name: "Test", publicID: "test", secretHash: secret)
-            _ = try fixture.process(.linking(.makeApp(app)))
-            _ = try fixture.process(.linking(.edit(settings)))
+            _ = try fixture.process(app)
+            _ = try fixture.process(settings)
             try set(policy, fixture)
         }
     }
@@ -119,24 +119,23 @@ private final class InstallHistory {
         case 8..<11:
             guard let chosen, !installs[chosen].isHard else { return }
             let answers = try call(chosen) { fixture, id in
-                .link(
-                    LinkInstall(
-                        id, app: InstallHistory.app, to: self.external(name, fixture), in: World.project,
-                        hash: fixture.store.hash))
+                LinkInstall(
+                    id, app: InstallHistory.app, to: self.external(name, fixture), in: World.project,
+                    hash: fixture.store.hash)
             }
             if answers != nil { installs[chosen].isLinked = true }
         case 11:
             guard let chosen, !installs[chosen].isLinked else { return }
-            let answers = try call(chosen) { .linkHard(LinkHard(self.caller($1, $0))) }
+            let answers = try call(chosen) { LinkHard(self.caller($1, $0)) }
             if answers != nil { (installs[chosen].isLinked, installs[chosen].isHard) = (true, true) }
-        case 12..<15: if let chosen { _ = try call(chosen) { .check(CheckInstall(self.caller($1, $0))) } }
+        case 12..<15: if let chosen { _ = try call(chosen) { CheckInstall(self.caller($1, $0)) } }
         case 15..<18: if let chosen { try submit(chosen) }
-        case 18: if let chosen { _ = try call(chosen) { .reset(ResetInstall(self.caller($1, $0))) } }
+        case 18: if let chosen { _ = try call(chosen) { ResetInstall(self.caller($1, $0)) } }
         case 19, 20:
             guard let chosen else { return }
             let isDisabled = generator.oneIn(2)
             _ = try call(chosen) {
-                .disable(DisableInstall($1, isDisabled: isDisabled, in: World.project, hash: $0.store.hash))
+                DisableInstall($1, isDisabled: isDisabled, in: World.project, hash: $0.store.hash)
             }
         case 21: try undo()
         case 22:
@@ -164,12 +163,11 @@ private final class InstallHistory {
 
     private func make(_ device: DeviceClass) throws {
         let answers = try call(nil) { fixture, _ in
-            .makeInstall(
-                MakeInstall(
-                    app: InstallHistory.app, device: .init(device), thumbprint: nil, hash: fixture.store.hash))
+            MakeInstall(
+                app: InstallHistory.app, device: .init(device), thumbprint: nil, hash: fixture.store.hash)
         }
-        guard let answers, case .linking(.installMade(let here, _)) = answers.live.plain,
-            case .linking(.installMade(let there, _)) = answers.there?.plain
+        guard let answers, case .installMade(let here, _) = answers.live.plain.as(LinkingReply.self),
+            case .installMade(let there, _) = answers.there?.plain.as(LinkingReply.self)
         else { return }
         installs.append(Pair(live: here.install, there: there.install, isLinked: false))
     }
@@ -179,21 +177,19 @@ private final class InstallHistory {
         let digest = KeyHash(Hash128(high: 0, low: UInt64(codes)), Hash128(high: 7, low: 1))
         let seal = CodeSeal(key: Hash128(high: 3, low: UInt64(codes)))
         _ = try call(nil) { fixture, _ in
-            .issueCode(
-                IssueCode(
-                    app: InstallHistory.app, key: nil, external: self.external(name, fixture), digest: digest,
-                    seal: seal,
-                    thumbprint: nil, preview: nil))
+            IssueCode(
+                app: InstallHistory.app, key: nil, external: self.external(name, fixture), digest: digest,
+                seal: seal,
+                thumbprint: nil, preview: nil)
         }
         let answers = try call(nil) { fixture, _ in
-            .redeem(
-                RedeemCode(
-                    digest: digest, seal: seal, app: InstallHistory.app,
-                    installKey: Hash128(high: 1, low: UInt64(self.codes)), device: .init(device), thumbprint: nil,
-                    hash: fixture.store.hash))
+            RedeemCode(
+                digest: digest, seal: seal, app: InstallHistory.app,
+                installKey: Hash128(high: 1, low: UInt64(self.codes)), device: .init(device), thumbprint: nil,
+                hash: fixture.store.hash)
         }
-        guard let answers, case .linking(.redeemed(let here, _, _)) = answers.live.plain,
-            case .linking(.redeemed(let there, _, _)) = answers.there?.plain
+        guard let answers, case .redeemed(let here, _, _) = answers.live.plain.as(LinkingReply.self),
+            case .redeemed(let there, _, _) = answers.there?.plain.as(LinkingReply.self)
         else { return }
         installs.append(Pair(live: here.install, there: there.install, isLinked: true))
     }
@@ -206,7 +202,7 @@ private final class InstallHistory {
                 .event, at: fixture.clock.now,
                 recognition: RowHash(.event, name.utf8.span, in: World.project, hash: fixture.store.hash),
                 body: Array("{}".utf8))
-            return .submit(SubmitRows(self.caller(id, fixture), rows: [row]))
+            return SubmitRows(self.caller(id, fixture), rows: [row])
         }
     }
 
@@ -214,8 +210,8 @@ private final class InstallHistory {
         guard let merge = merges.randomElement(using: &generator) else { return }
         merges.removeAll { $0.live == merge.live }
         told.append("undo \(merge.live)")
-        _ = try live.process(.undoMerge(UndoMerge(merge.live, reason: nil)))
-        _ = try there.process(.undoMerge(UndoMerge(merge.there, reason: nil)))
+        _ = try live.process(UndoMerge(merge.live, reason: nil))
+        _ = try there.process(UndoMerge(merge.there, reason: nil))
         for (index, install) in installs.enumerated() where try self.install(install.live, live)?.user == nil {
             installs[index].isLinked = false
         }
@@ -230,8 +226,8 @@ private final class InstallHistory {
         guard let here = try holder(live), let other = try holder(there) else { return }
         told.append("erase \(name)")
         hasErased = true
-        _ = try live.process(.erase(ErasePerson(here)))
-        _ = try there.process(.erase(ErasePerson(other)))
+        _ = try live.process(ErasePerson(here))
+        _ = try there.process(ErasePerson(other))
         // Of what whoever was erased was answered the journal keeps nothing: what was theirs before is nobody's, and unknown.
         installs = try installs.filter { pair in
             guard let install = try install(pair.live, live) else { return false }
@@ -242,18 +238,18 @@ private final class InstallHistory {
 
     /// Makes a call in the one store and, if the journal has it then, in the other; nil where it has not.
     private func call(
-        _ chosen: Int?, _ command: (StoreFixture, InstallID) -> LinkingCommand
+        _ chosen: Int?, _ command: (StoreFixture, InstallID) -> any Act
     ) throws -> (live: Reply, there: Reply?)? {
         let pair = chosen.map { installs[$0] }
         let before = live.changes
         let none = InstallID(rawValue: 0)
-        let answer = live.process([.linking(command(live, pair?.live ?? none))])[0]
+        let answer = live.process([command(live, pair?.live ?? none)])[0]
         guard live.changes > before, case .success(let here) = answer else {
             // It counts as no call, and takes as long.
             there.clock.advance(milliseconds: 10)
             return nil
         }
-        let other = try? there.process([.linking(command(there, pair?.there ?? none))])[0].get()
+        let other = try? there.process([command(there, pair?.there ?? none)])[0].get()
         told.append("\(chosen ?? -1): \(here)\n    there: \(other.map { "\($0)" } ?? "refused")")
         if let merged = try lastMerge(live), let same = try lastMerge(there) { merges.append((merged, same)) }
         compare(here, other)
@@ -272,7 +268,7 @@ private final class InstallHistory {
 
     private func compare(_ here: Reply, _ other: Reply?) {
         func state(_ reply: Reply?) -> (state: Install.State?, superseded: Set<InstallID>) {
-            guard case .linking(var linking) = reply else { return (nil, []) }
+            guard var linking = reply?.as(LinkingReply.self) else { return (nil, []) }
             var events: [InstallEvent] = []
             if case .telling(let plain, let all) = linking { (linking, events) = (plain, all) }
             let superseded = Set(events.filter { $0.reason == .superseded }.map(\.install))
@@ -289,7 +285,7 @@ private final class InstallHistory {
         displaced[.there]? += would.superseded.count
         let known = Set(would.superseded.compactMap { other in installs.first { $0.there == other }?.live })
         var compares = was.superseded
-        if case .linking(let linking) = here.plain {
+        if let linking = here.plain.as(LinkingReply.self) {
             switch linking {
             case .linked, .redeemed: break
             default: compares = known

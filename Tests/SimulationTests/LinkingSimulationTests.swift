@@ -17,7 +17,7 @@ struct LinkingSimulationTests {
         for fixture in fixtures {
             let secret = KeyHash(Hash128(high: 1, low: 1), Hash128(high: 1, low: 1))
             let app = MakeLinkingApp(name: "Test", publicID: "test", secretHash: secret)
-            #expect(try fixture.process(.linking(.makeApp(app))) == .linking(.appMade(LinkingHistory.app)))
+            #expect(try fixture.process(app) == Reply(LinkingReply.appMade(LinkingHistory.app)))
         }
         var generator = SeededGenerator(seed: seed &* 7919)
         for number in 0..<LinkingSimulationTests.historiesPerStore {
@@ -139,7 +139,7 @@ struct LinkingHistory {
         }
         var found: [LinkingModel.Answer] = []
         for (index, fixture) in fixtures.enumerated() {
-            let command = Command.linking(command(ask, fixture.store.hash, names[index]))
+            let command = command(ask, fixture.store.hash, names[index])
             var answer: Writer.Answer
             if let fault {
                 fixture.failNextCommit(fault)
@@ -155,7 +155,7 @@ struct LinkingHistory {
                 answer = fixture.process([command])[0]
             }
             if case .redeem(let code, _, _) = ask, case .success(let reply) = answer,
-                case .linking(.redeemed(let session, _, _)) = reply.plain
+                case .redeemed(let session, _, _) = reply.plain.as(LinkingReply.self)
             {
                 names[index].redeemed[code, default: []].insert(session.install)
             }
@@ -187,31 +187,29 @@ struct LinkingHistory {
         Identity(.linkingExternalID, "\(number) \(name)", in: World.project, hash: hash)
     }
 
-    private func command(_ ask: LinkingAsk, _ hash: KeyedHash, _ names: Names) -> LinkingCommand {
+    private func command(_ ask: LinkingAsk, _ hash: KeyedHash, _ names: Names) -> any Act {
         let app = LinkingHistory.app
         func id(_ install: String) -> InstallID { names.installs[install] ?? InstallID(rawValue: 0) }
         func caller(_ install: String) -> LinkingCaller { self.caller(install, hash, names) }
         switch ask {
         case .make(let device):
-            return .makeInstall(MakeInstall(app: app, device: .init(device), thumbprint: nil, hash: hash))
+            return MakeInstall(app: app, device: .init(device), thumbprint: nil, hash: hash)
         case .link(let install, let name):
-            return .link(LinkInstall(id(install), app: app, to: external(name, hash), in: World.project, hash: hash))
-        case .hard(let install): return .linkHard(LinkHard(caller(install)))
+            return LinkInstall(id(install), app: app, to: external(name, hash), in: World.project, hash: hash)
+        case .hard(let install): return LinkHard(caller(install))
         case .issue(let code, let name):
-            return .issueCode(
-                IssueCode(
-                    app: app, key: nil, external: external(name, hash), digest: digest(code), seal: seal(code),
-                    thumbprint: nil, preview: nil))
+            return IssueCode(
+                app: app, key: nil, external: external(name, hash), digest: digest(code), seal: seal(code),
+                thumbprint: nil, preview: nil)
         case .redeem(let code, let key, let device):
-            return .redeem(
-                RedeemCode(
-                    digest: digest(code), seal: seal(code), app: app, installKey: Hash128(high: 1, low: UInt64(key)),
-                    device: .init(device), thumbprint: nil, hash: hash))
+            return RedeemCode(
+                digest: digest(code), seal: seal(code), app: app, installKey: Hash128(high: 1, low: UInt64(key)),
+                device: .init(device), thumbprint: nil, hash: hash)
         case .late(let install, let code):
-            return .linkLate(LinkLate(caller(install), digest: digest(code), seal: seal(code), hash: hash))
+            return LinkLate(caller(install), digest: digest(code), seal: seal(code), hash: hash)
         case .refresh(let install, let generation):
-            return .refresh(RefreshTokens(caller(install), generation: UInt64(generation)))
-        case .check(let install): return .check(CheckInstall(caller(install)))
+            return RefreshTokens(caller(install), generation: UInt64(generation))
+        case .check(let install): return CheckInstall(caller(install))
         case .submit(let install, let event, let isEarly):
             let name = "\(number) \(install) \(event)"
             let now = fixtures[0].clock.now
@@ -219,12 +217,12 @@ struct LinkingHistory {
                 .event, at: (isEarly ? begin : now).advanced(byMilliseconds: isEarly ? -1000 : 5),
                 recognition: RowHash(.event, name.utf8.span, in: World.project, hash: hash),
                 body: Array("\(install) \(event)".utf8))
-            return .submit(SubmitRows(caller(install), rows: [row]))
-        case .reset(let install): return .reset(ResetInstall(caller(install)))
+            return SubmitRows(caller(install), rows: [row])
+        case .reset(let install): return ResetInstall(caller(install))
         case .delete(let user):
-            return .deleteUser(DeleteUser(names.users[user] ?? PersonID(rawValue: 1), by: nil))
+            return DeleteUser(names.users[user] ?? PersonID(rawValue: 1), by: nil)
         case .disable(let install, let isDisabled):
-            return .disable(DisableInstall(id(install), isDisabled: isDisabled, in: World.project, hash: hash))
+            return DisableInstall(id(install), isDisabled: isDisabled, in: World.project, hash: hash)
         }
     }
 
@@ -248,7 +246,7 @@ struct LinkingHistory {
         case .failure(.refused(let refusal)): return .init(refusal.code)
         case .failure(let failure): return .init("\(failure)")
         case .success(let answered):
-            guard case .linking(let reply) = answered.plain else { return .init("\(answer)") }
+            guard let reply = answered.plain.as(LinkingReply.self) else { return .init("\(answer)") }
             switch reply {
             case .installMade(let session, _): return .init("made", install: install(session.install))
             case .linked(let person): return .init("linked", user: user(person))
@@ -258,7 +256,7 @@ struct LinkingHistory {
                     "redeemed \(status.state.name)\(isRestored ? " restored" : "")", install: install(session.install),
                     user: user(status.user))
             case .refreshed(let session, _): return .init("refreshed \(session.generation)")
-            case .refused(let fault): return .init(fault.rawValue)
+            case .refused(let fault): return .init(fault.code)
             case .status(let status):
                 if expected.text == "disabled" && expected.user == nil || expected.text == "enabled" {
                     return .init(status.isDisabled ? "disabled" : "enabled")

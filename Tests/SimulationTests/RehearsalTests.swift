@@ -46,10 +46,10 @@ struct RehearsalTests {
     func unknown() throws {
         let fixture = try StoreFixture(.memory)
         let rehearsal = Rehearsal(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
-        let answers: [(JournalEntry.Kind, Reply)] = [
-            (.recordPurchase, .access(.purchased(user: "u", isNew: true))),
-            (.accessIdentity, .access(.identified(identity: "i", user: "u"))),
-            (.resetInstall, .linking(.reset(nil))),
+        let answers: [(ActKind, Reply)] = [
+            (.recordPurchase, Reply(AccessReply.purchased(user: "u", isNew: true))),
+            (.accessIdentity, Reply(AccessReply.identified(identity: "i", user: "u"))),
+            (.resetInstall, Reply(LinkingReply.reset(nil))),
         ]
         for (number, (kind, reply)) in answers.enumerated() {
             rehearsal.take(
@@ -124,7 +124,7 @@ private final class RehearsedHistory {
         case 0..<11:
             let occasion = [Identify.Occasion.start, .login, .logout].randomElement(using: &generator) ?? .start
             let names = names()
-            try call { .identify(Identify(occasion, identities: names($0))) }
+            try call { Identify(occasion, identities: names($0)) }
         case 11..<15:
             guard let person = person(&generator) else { return }
             let type = RehearsedHistory.types.randomElement(using: &generator) ?? .email
@@ -133,24 +133,24 @@ private final class RehearsedHistory {
             try call { fixture in
                 let item = Modify.Item(
                     type, old: hasOld ? fixture.identity(type, old) : nil, new: fixture.identity(type, new))
-                return .modify(Modify(person: who(person, in: fixture), items: [item]))
+                return Modify(person: who(person, in: fixture), items: [item])
             }
         case 15:
             let (number, user) = (value(), value())
             try call { fixture in
                 let anonymous = fixture.identity(.claimAnonymousID, number)
-                return .claim(Claim(anonymous: anonymous, user: fixture.identity(.claimUserID, user)))
+                return Claim(anonymous: anonymous, user: fixture.identity(.claimUserID, user))
             }
         case 16:
             guard let from = person(&generator), let into = person(&generator) else { return }
             try call {
-                .mergePeople(MergePeople(from: who(from, in: $0), into: who(into, in: $0), reason: nil))
+                MergePeople(from: who(from, in: $0), into: who(into, in: $0), reason: nil)
             }
         case 17:
             guard let merge = merges.randomElement(using: &generator) else { return }
             try call { fixture in
                 let id = fixture === live ? merge.live : merge.fresh ?? MergeID(rawValue: 1)
-                return .undoMerge(UndoMerge(id, reason: nil))
+                return UndoMerge(id, reason: nil)
             }
         case 18:
             guard let person = person(&generator) else { return }
@@ -159,12 +159,12 @@ private final class RehearsedHistory {
             try call { fixture in
                 let (identity, person) = (fixture.identity(type, value), who(person, in: fixture))
                 return attaches
-                    ? .attachIdentity(AttachIdentity(identity, to: person, reason: nil))
-                    : .detachIdentity(DetachIdentity(identity, from: person, reason: nil))
+                    ? AttachIdentity(identity, to: person, reason: nil)
+                    : DetachIdentity(identity, from: person, reason: nil)
             }
         default:
             let value = value()
-            try call { .releaseDevice(ReleaseDevice($0.identity(.iosIDFV, value), reason: nil)) }
+            try call { ReleaseDevice($0.identity(.iosIDFV, value), reason: nil) }
         }
     }
 
@@ -183,31 +183,32 @@ private final class RehearsedHistory {
     }
 
     /// Makes a call in the one store and, if the journal has it then, in the other.
-    private func call(_ command: (StoreFixture) -> Command) throws {
+    private func call(_ command: (StoreFixture) -> any Act) throws {
         let before = live.changes
         let known = live.store.counts.people
-        let answer = live.process([command(live)])[0]
+        let act = command(live)
+        let answer = live.process([act])[0]
         guard live.changes > before, case .success(let reply) = answer else {
             // It counts as no call, and takes as long.
             fresh.clock.advance(milliseconds: 10)
             return
         }
-        told.append("\(RehearsedHistory.short(command(live))): \(reply)")
+        told.append("\(RehearsedHistory.short(act)): \(reply)")
         let madeSomebody = live.store.counts.people > known
         let knownThere = fresh.store.counts.people
         let other = fresh.process([command(fresh)])[0]
         told.append("    there \(RehearsedHistory.short(command(fresh))): \(other)")
-        if case .merged(let merge) = reply {
+        if let merge = reply.as(Merge.self) {
             var id: MergeID?
-            if case .success(.merged(let merge)) = other { id = merge.id }
+            if case .success(let reply) = other, let merge = reply.as(Merge.self) { id = merge.id }
             merges.append((merge.id, id))
         }
         guard case .success(let otherReply) = other else {
-            if reply.isDecidedByRules { refused += 1 }
+            if act.isDecidedByRules { refused += 1 }
             return
         }
         guard let was = reply.seen, let would = otherReply.seen else { return }
-        if reply.isDecidedByRules {
+        if act.isDecidedByRules {
             let isElsewhere =
                 madeSomebody
                 ? fresh.store.counts.people == knownThere : home[was].map { $0 != would } ?? false
@@ -218,13 +219,13 @@ private final class RehearsedHistory {
         current[was] = would
     }
 
-    private static func short(_ command: Command) -> String {
+    private static func short(_ command: any Act) -> String {
         switch command {
-        case .identify(let call):
+        case let call as Identify:
             "\(call.occasion) \(call.identities.map { "\($0.type.name)=\($0.value)" })"
-        case .modify(let call):
+        case let call as Modify:
             "modify \(call.person) \(call.items)"
-        case .claim(let claim): "claim \(claim.anonymous.value) \(claim.user.value)"
+        case let claim as Claim: "claim \(claim.anonymous.value) \(claim.user.value)"
         default: "\(command)"
         }
     }
@@ -302,12 +303,9 @@ extension StoreFixture {
     }
 }
 
-extension Reply {
+extension Act {
     /// Whether the rules say what comes of such a call.
     fileprivate var isDecidedByRules: Bool {
-        switch self {
-        case .identified, .modified, .identityAttached, .identityDetached, .deviceReleased: true
-        default: false
-        }
+        self is Identify || self is Modify || self is AttachIdentity || self is DetachIdentity || self is ReleaseDevice
     }
 }

@@ -125,7 +125,7 @@ private final class TwinWorld {
         for (index, step) in history.steps.enumerated() {
             if skipping?.contains(index) == true {
                 // It takes the place of a call, and changes nothing.
-                _ = fixture.process([.search(Search(identities: [identity(.other, "nobody")]))])
+                _ = fixture.process([Search(identities: [identity(.other, "nobody")])])
                 answers.append("")
                 continue
             }
@@ -141,49 +141,45 @@ private final class TwinWorld {
         isAnonymous ? identity(.claimAnonymousID, "owl_anon_\(number)") : identity(.claimUserID, "u\(number)")
     }
 
-    private func command(_ step: History.Step) -> Command? {
+    private func command(_ step: History.Step) -> (any Act)? {
         switch step {
         case .identify(let names):
-            return .identify(
-                Identify(
-                    identities: names.sorted { $0.key.rawValue < $1.key.rawValue }.map { identity($0.key, $0.value) }))
+            return Identify(
+                identities: names.sorted { $0.key.rawValue < $1.key.rawValue }.map { identity($0.key, $0.value) })
         case .claim(let anonymous, let number):
-            return .claim(Claim(anonymous: user(true, anonymous), user: user(false, number)))
+            return Claim(anonymous: user(true, anonymous), user: user(false, number))
         case .properties(let isAnonymous, let number, let values):
-            return .setProperties(
-                SetProperties(
-                    user: user(isAnonymous, number), values: values.map { (name: $0.key, value: $0.value) },
-                    isLimited: true))
+            return SetProperties(
+                user: user(isAnonymous, number), values: values.map { (name: $0.key, value: $0.value) },
+                isLimited: true)
         case .collect(let isAnonymous, let number):
             let row = Row(.event, at: fixture.clock.now, body: Array(#"{"n":1}"#.utf8))
-            return .collect(
-                Collect([.init(user: user(isAnonymous, number), rows: [row], sighting: .init(app: AppID(rawValue: 1)))])
-            )
+            return Collect([
+                .init(user: user(isAnonymous, number), rows: [row], sighting: .init(app: AppID(rawValue: 1)))
+            ])
         case .ingest(let person, let value):
             let row = Row(.event, at: fixture.clock.now, body: Array(#"{"n":2}"#.utf8))
-            return .ingest(
-                Ingest(
-                    person: people[person], identities: [], attributes: [Attributes.Write("a", Array("\(value)".utf8))],
-                    rows: [row]))
-        case .merge(let from, let into): return .mergePeople(MergePeople(from: people[from], into: people[into]))
-        case .undo(let number): return merges.last { $0.step == number }.map { .undoMerge(UndoMerge($0.id)) }
+            return Ingest(
+                person: people[person], identities: [], attributes: [Attributes.Write("a", Array("\(value)".utf8))],
+                rows: [row])
+        case .merge(let from, let into): return MergePeople(from: people[from], into: people[into])
+        case .undo(let number): return merges.last { $0.step == number }.map { UndoMerge($0.id) }
         case .alias(let from, let into):
             let now = fixture.clock.now
-            return .makeAlias(
-                MakeAlias(
-                    source: people[from], destination: people[into], start: now.advanced(byMilliseconds: -1000),
-                    end: now,
-                    device: nil, requestID: ""))
+            return MakeAlias(
+                source: people[from], destination: people[into], start: now.advanced(byMilliseconds: -1000),
+                end: now,
+                device: nil, requestID: "")
         }
     }
 
     private func play(_ step: History.Step, _ index: Int) throws {
         guard let command = command(step) else {
-            _ = fixture.process([.search(Search(identities: [identity(.other, "nobody")]))])
+            _ = fixture.process([Search(identities: [identity(.other, "nobody")])])
             answers.append("")
             return
         }
-        if case .undoMerge(let undo) = command, undone == nil, let made = merges.first(where: { $0.id == undo.merge }) {
+        if let undo = command as? UndoMerge, undone == nil, let made = merges.first(where: { $0.id == undo.merge }) {
             let depended = try fixture.store.read { snapshot throws(StoreFault) in
                 try snapshot.calls(dependingOn: undo.merge, limit: 1000)
             }
@@ -192,16 +188,16 @@ private final class TwinWorld {
         let before = fixture.store.counts.lastSequence.rawValue
         let answer = fixture.process([command])[0]
         if fixture.store.counts.lastSequence.rawValue > before { sequences[index] = before + 1 }
-        switch answer {
-        case .success(.merged(let merge)): merges.append((merge.id, index))
-        case .success(.claimed):
+        switch try? answer.get().answer {
+        case let merge as Merge: merges.append((merge.id, index))
+        case is Claimed:
             let call = try fixture.store.read { snapshot throws(StoreFault) in
                 try snapshot.calls(after: JournalSequence(rawValue: before), limit: 1).first
             }
             for case .merged(let merge) in call?.facts ?? [] { merges.append((merge.id, index)) }
         default: break
         }
-        if case .success(.propertiesSet(let properties)) = answer {
+        if case .success(let reply) = answer, let properties = reply.as(PropertiesSet.self)?.properties {
             answers.append("\(properties.sorted { $0.key < $1.key })")
         } else {
             answers.append("\(answer)")

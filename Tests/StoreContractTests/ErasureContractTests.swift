@@ -35,7 +35,7 @@ struct ErasureContractTests {
                     let rows = (0..<2).map { _ in Row(.event, at: fixture.clock.now, body: body) }
                     let attributes = [Attributes.Write("likes", Array(#""\#(word) \#(round)""#.utf8))]
                     _ = try fixture.process(
-                        .ingest(Ingest(person: person, identities: [], attributes: attributes, rows: rows)))
+                        Ingest(person: person, identities: [], attributes: attributes, rows: rows))
                 }
                 // Taken back again: no longer in force, and still there.
                 _ = try fixture.process([modify(person, add: .other, "\(word)-old")])[0].get()
@@ -96,7 +96,7 @@ struct ErasureContractTests {
         let (fixture, people) = (town.fixture, town.people)
         let before = try people.map(town.reading)
         for number in [2, 3, 7] {
-            guard case .erased(let erased) = try fixture.process(.erase(ErasePerson(people[number]))) else {
+            guard let erased = try fixture.process(ErasePerson(people[number])).as(Erased.self) else {
                 Issue.record("not erased")
                 return
             }
@@ -117,7 +117,7 @@ struct ErasureContractTests {
         }
         let again = try fixture.identify([.customerID: "\(Town.word(2))-c"])
         #expect(!people.contains(again.person), "whoever comes by that name is somebody else")
-        #expect(fixture.process([.erase(ErasePerson(people[2]))]) == [.failure(.refused(.noSuchPerson))])
+        #expect(fixture.process([ErasePerson(people[2])]) == [.failure(.refused(.noSuchPerson))])
         try fixture.reopen()
         #expect(try town.reading(people[3]) == "nobody")
     }
@@ -127,7 +127,7 @@ struct ErasureContractTests {
         let town = try Town(.sqlite, people: 40)
         #expect(try town.traces().count == 40)
         let erased = [0, 5, 6, 7, 20, 38, 39]
-        for number in erased { _ = try town.fixture.process(.erase(ErasePerson(town.people[number]))) }
+        for number in erased { _ = try town.fixture.process(ErasePerson(town.people[number])) }
         try town.sweep(crashingAfter: steps)
         #expect(try town.traces() == (0..<40).filter { !erased.contains($0) })
         town.fixture.sqlite?.close()
@@ -148,7 +148,7 @@ struct ErasureContractTests {
             }
             try count()
             while let person = toErase.popFirst() {
-                guard case .success = fixture.process([.erase(ErasePerson(person))])[0] else { return [] }
+                guard case .success = fixture.process([ErasePerson(person)])[0] else { return [] }
             }
             while try fixture.store.sweep() {}
             var isDone = false
@@ -167,7 +167,7 @@ struct ErasureContractTests {
         let outside = try Connection(path: "\(fixture.folder.path)/onym.db", mode: .readWrite)
         try outside.execute("BEGIN")
         let before = try outside.integer("SELECT count(*) FROM journal")
-        for number in 3..<6 { _ = try fixture.process(.erase(ErasePerson(town.people[number]))) }
+        for number in 3..<6 { _ = try fixture.process(ErasePerson(town.people[number])) }
         while try fixture.store.sweep() {}
         var step = Compaction.step(pages: 0)
         while case .step = step { step = try fixture.store.compact() }
@@ -202,7 +202,7 @@ struct ErasureContractTests {
             }
         }
         #expect(try traces() == Array(0..<20))
-        for number in 0..<5 { _ = try town.fixture.process(.erase(ErasePerson(town.people[number]))) }
+        for number in 0..<5 { _ = try town.fixture.process(ErasePerson(town.people[number])) }
         while try town.fixture.store.sweep() {}
         #expect(try Patience.until { try town.fixture.store.compact() == .done })
         #expect(try traces() == Array(5..<20))
@@ -213,13 +213,13 @@ struct ErasureContractTests {
         let town = try Town(kind, people: 2)
         let fixture = town.fixture
         let captured = fixture.clock.now
-        _ = try fixture.process(.erase(ErasePerson(town.people[0])))
+        _ = try fixture.process(ErasePerson(town.people[0]))
         let name = Identity(.customerID, "\(Town.word(0))-c", in: World.project, hash: fixture.store.hash)
         func ingest(_ at: Instant, _ person: PersonID? = nil) throws -> Ingested {
             let rows = [Row(.event, at: at, body: Array("{}".utf8))]
             let identities = person == nil ? [name] : []
-            let reply = try fixture.process(.ingest(Ingest(person: person, identities: identities, rows: rows)))
-            guard case .ingested(let ingested) = reply else { throw Unexpected(reply: reply) }
+            let reply = try fixture.process(Ingest(person: person, identities: identities, rows: rows))
+            guard let ingested = reply.as(Ingested.self) else { throw Unexpected(reply: reply) }
             return ingested
         }
         #expect(try ingest(captured).accepted == 0)
@@ -231,10 +231,10 @@ struct ErasureContractTests {
             try snapshot.document(Tombstone.key(of: name.key)).flatMap(Tombstone.init(packed:))
         }
         #expect(tombstone?.dropped == 2 && tombstone?.person == town.people[0])
-        _ = try fixture.process(.releaseTombstone(ReleaseTombstone(name.key.hash)))
+        _ = try fixture.process(ReleaseTombstone(name.key.hash))
         #expect(try ingest(captured).accepted == 1)
         #expect(
-            fixture.process([.releaseTombstone(ReleaseTombstone(name.key.hash))]) == [
+            fixture.process([ReleaseTombstone(name.key.hash)]) == [
                 .failure(.refused(.noSuchTombstone))
             ])
     }

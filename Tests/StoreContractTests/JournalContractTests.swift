@@ -16,21 +16,23 @@ struct JournalContractTests {
             switch generator.oneIn(4) ? Int.random(in: 0..<3, using: &generator) : 9 {
             case 0 where people.count > 1:
                 let pair = people.shuffled(using: &generator)
-                let answer = fixture.process([.mergePeople(MergePeople(from: pair[0], into: pair[1]))])[0]
-                if case .success(.merged(let merge)) = answer { merges.append(merge.id) }
+                let answer = fixture.process([MergePeople(from: pair[0], into: pair[1])])[0]
+                if case .success(let reply) = answer, let merge = reply.as(Merge.self) { merges.append(merge.id) }
             case 1:
                 guard let merge = merges.randomElement(using: &generator) else { continue }
-                _ = fixture.process([.undoMerge(UndoMerge(merge))])
+                _ = fixture.process([UndoMerge(merge)])
             case 2:
                 guard let person = people.randomElement(using: &generator) else { continue }
                 let rows = (0..<3).map { _ in Row(.event, at: fixture.clock.now, body: Array("{}".utf8)) }
                 let attributes = [Attributes.Write("plan", Array("\(round)".utf8))]
                 _ = try fixture.process(
-                    .ingest(Ingest(person: person, identities: [], attributes: attributes, rows: rows)))
+                    Ingest(person: person, identities: [], attributes: attributes, rows: rows))
             default:
                 let batch = (0..<4).map { _ in StoreFixture.IdentifyCall.random(&generator, among: people) }
                 for answer in fixture.process(batch) {
-                    if case .success(.identified(let identified)) = answer, !people.contains(identified.person) {
+                    if case .success(let reply) = answer, let identified = reply.as(Identified.self),
+                        !people.contains(identified.person)
+                    {
                         people.append(identified.person)
                     }
                 }

@@ -13,16 +13,18 @@ struct LinkingContractTests {
         let fixture = try StoreFixture(kind)
         let hash = fixture.store.hash
         _ = try fixture.process(
-            .linking(.makeApp(MakeLinkingApp(name: "A", publicID: "a", secretHash: LinkingContractTests.secret))))
+            MakeLinkingApp(name: "A", publicID: "a", secretHash: LinkingContractTests.secret))
         let make = MakeInstall(
             app: LinkingContractTests.app, device: .init(), thumbprint: nil, hash: hash)
-        guard case .linking(.installMade(let session, _)) = try fixture.process(.linking(.makeInstall(make))) else {
+        let made = try fixture.process(make).as(LinkingReply.self)
+        guard case .installMade(let session, _) = made else {
             preconditionFailure("An install was asked for.")
         }
         let external = Identity(.linkingExternalID, "e", in: World.project, hash: hash)
         let link = LinkInstall(
             session.install, app: LinkingContractTests.app, to: external, in: World.project, hash: hash)
-        guard case .linking(.linked(let person)) = try fixture.process(.linking(.link(link))).plain else {
+        let linked = try fixture.process(link).plain.as(LinkingReply.self)
+        guard case .linked(let person) = linked else {
             preconditionFailure("A link was asked for.")
         }
         let caller = LinkingCaller(
@@ -37,12 +39,12 @@ struct LinkingContractTests {
         let make = MakeLinkingKey(
             app: LinkingContractTests.app, name: "K", hash: hash, scopes: [.userLink],
             expiresAt: fixture.clock.now.advanced(byMilliseconds: 1_000_000))
-        guard case .linking(.keyMade(let id)) = try fixture.process(.linking(.makeKey(make))) else {
+        guard case .keyMade(let id) = try fixture.process(make).as(LinkingReply.self) else {
             preconditionFailure("A key was asked for.")
         }
         try fixture.reopen()
         #expect(fixture.store.directory.key(hash)?.isValid(at: fixture.clock.now) == true)
-        _ = try fixture.process(.linking(.revokeKey(RevokeLinkingKey(id))))
+        _ = try fixture.process(RevokeLinkingKey(id))
         for _ in 0..<2 {
             #expect(fixture.store.directory.key(hash)?.revokedAt != nil)
             #expect(fixture.store.directory.key(hash)?.scopes == [.userLink])
@@ -57,36 +59,33 @@ struct LinkingContractTests {
         let external = Identity(.linkingExternalID, "e", in: World.project, hash: hash)
         let digest = KeyHash(Hash128(high: 3, low: 1), Hash128(high: 3, low: 2))
         let seal = CodeSeal(key: Hash128(high: 3, low: 3))
-        let commands: [LinkingCommand] = [
-            .issueCode(
-                IssueCode(
-                    app: caller.app, key: nil, external: external, digest: digest, seal: seal, thumbprint: "t",
-                    preview: .phone)),
-            .issueCode(
-                IssueCode(
-                    app: caller.app, key: nil, external: external, digest: digest, seal: seal, thumbprint: nil,
-                    preview: nil)),
-            .redeem(
-                RedeemCode(
-                    digest: digest, seal: seal, app: caller.app, installKey: Hash128(high: 1, low: 1),
-                    device: .init(.tablet, fields: [.os: "x"]), thumbprint: nil, hash: hash)),
-            .makeInstall(MakeInstall(app: caller.app, device: .init(), thumbprint: "t", hash: hash)),
-            .linkHard(LinkHard(caller)), .check(CheckInstall(caller)),
-            .refresh(RefreshTokens(caller, generation: 0)), .submit(SubmitRows(caller, rows: [])),
-            .disable(DisableInstall(caller.install, isDisabled: true, in: World.project, hash: hash)),
-            .edit(EditLinking()),
-            .makeApp(MakeLinkingApp(name: "B", publicID: "b", secretHash: LinkingContractTests.secret)),
-            .makeKey(
-                MakeLinkingKey(
-                    app: caller.app, name: "K", hash: digest, scopes: [.userLink], expiresAt: fixture.clock.now)),
-            .revokeKey(RevokeLinkingKey(KeyID(rawValue: 1))), .reset(ResetInstall(caller)),
-            .deleteUser(DeleteUser(person, by: nil)),
+        let commands: [any Act] = [
+            IssueCode(
+                app: caller.app, key: nil, external: external, digest: digest, seal: seal, thumbprint: "t",
+                preview: .phone),
+            IssueCode(
+                app: caller.app, key: nil, external: external, digest: digest, seal: seal, thumbprint: nil,
+                preview: nil),
+            RedeemCode(
+                digest: digest, seal: seal, app: caller.app, installKey: Hash128(high: 1, low: 1),
+                device: .init(.tablet, fields: [.os: "x"]), thumbprint: nil, hash: hash),
+            MakeInstall(app: caller.app, device: .init(), thumbprint: "t", hash: hash),
+            LinkHard(caller), CheckInstall(caller),
+            RefreshTokens(caller, generation: 0), SubmitRows(caller, rows: []),
+            DisableInstall(caller.install, isDisabled: true, in: World.project, hash: hash),
+            EditLinking(),
+            MakeLinkingApp(name: "B", publicID: "b", secretHash: LinkingContractTests.secret),
+            MakeLinkingKey(
+                app: caller.app, name: "K", hash: digest, scopes: [.userLink], expiresAt: fixture.clock.now),
+            RevokeLinkingKey(KeyID(rawValue: 1)), ResetInstall(caller),
+            DeleteUser(person, by: nil),
         ]
         for command in commands {
-            let reply = try fixture.process(.linking(command))
+            let reply = try fixture.process(command)
             #expect(Reply(packed: reply.packed) == reply)
             for count in 0..<reply.packed.count { #expect(Reply(packed: Array(reply.packed.prefix(count))) != reply) }
         }
-        #expect(Reply(packed: Reply.linking(.refused(.tokenReused)).packed) == .linking(.refused(.tokenReused)))
+        let refused = Reply(LinkingReply.refused(.tokenReused))
+        #expect(Reply(packed: refused.packed) == refused)
     }
 }

@@ -22,11 +22,11 @@ struct RowsContractTests {
         let rows =
             [Row(.context, at: fixture.clock.now, body: Array("{}".utf8))]
             + ids.map { event(fixture, $0, device: device) }
-        return try ingested(fixture.process(.ingest(Ingest(person: person, identities: [], rows: rows))))
+        return try ingested(fixture.process(Ingest(person: person, identities: [], rows: rows)))
     }
 
     private func ingested(_ reply: Reply) throws -> Ingested {
-        guard case .ingested(let ingested) = reply else { throw Unexpected(reply: reply) }
+        guard let ingested = reply.as(Ingested.self) else { throw Unexpected(reply: reply) }
         return ingested
     }
 
@@ -70,7 +70,7 @@ struct RowsContractTests {
             let context = Row(.context, at: Instant(milliseconds: start - age), body: Array("{}".utf8))
             for person in number == 4 ? [one, other] : [one] {
                 let row = event(fixture, person == one ? number : 14, at: start - age + Int64(number))
-                _ = try fixture.process(.ingest(Ingest(person: person, identities: [], rows: [context, row])))
+                _ = try fixture.process(Ingest(person: person, identities: [], rows: [context, row]))
             }
         }
         func letGo(before milliseconds: Int64, limit: Int) throws -> Bool {
@@ -141,7 +141,7 @@ struct RowsContractTests {
         // Within one batch too.
         let row = event(fixture, 7)
         let answers = fixture.process(
-            (0..<3).map { _ in .ingest(Ingest(person: person, identities: [], rows: [row])) })
+            (0..<3).map { _ in Ingest(person: person, identities: [], rows: [row]) })
         #expect(try answers.map { try ingested($0.get()).accepted } == [1, 0, 0])
         try fixture.reopen()
         #expect(try ingest(fixture, person, [1, 2, 3, 7]).accepted == 0)
@@ -156,7 +156,7 @@ struct RowsContractTests {
             let person = try fixture.identify([.iosIDFV: "1"]).person
             _ = try ingest(fixture, person, [1])
             fixture.failNextCommit(fault)
-            let failed = fixture.process([.ingest(Ingest(person: person, identities: [], rows: [event(fixture, 2)]))])
+            let failed = fixture.process([Ingest(person: person, identities: [], rows: [event(fixture, 2)])])
             #expect(throws: CallFailure.self) { try failed[0].get() }
             #expect(fixture.writer.recover() == nil)
             #expect(try timeline(fixture, person) == ids(fault == .before ? [1] : [2, 1]), "\(kind)")
@@ -183,17 +183,17 @@ struct RowsContractTests {
         let device = RowHash(.device, "D".utf8.span, in: World.project, hash: fixture.store.hash)
         let make = MakeAlias(
             source: source, destination: destination, start: start, end: end, device: device, requestID: "r")
-        guard case .aliased(.made(let alias)) = try fixture.process(.makeAlias(make)) else {
+        guard case .made(let alias) = try fixture.process(make).as(Aliased.self) else {
             Issue.record("No alias was made.")
             return
         }
         #expect(try timeline(fixture, destination, limit: 1) == ids([3, 2, 1]))
         // What comes in later is there as well, as far as it happened in that time.
         _ = try fixture.process(
-            .ingest(
-                Ingest(
-                    person: source, identities: [],
-                    rows: [event(fixture, 6, device: "D", at: start.milliseconds), event(fixture, 7, device: "D")])))
+
+            Ingest(
+                person: source, identities: [],
+                rows: [event(fixture, 6, device: "D", at: start.milliseconds), event(fixture, 7, device: "D")]))
         #expect(try timeline(fixture, destination) == ids([6, 3, 2, 1]))
         #expect(try timeline(fixture, source) == ids([7, 6, 5, 4, 2, 1]))
         try fixture.reopen()
@@ -203,8 +203,8 @@ struct RowsContractTests {
         }
         #expect(profile?.firstSeen == source.madeAt)
         #expect(profile?.aliases.map(\.id) == [alias])
-        #expect(try fixture.process(.undoAlias(UndoAlias(alias))) == .aliasUndone(alias))
-        #expect(try fixture.process(.undoAlias(UndoAlias(alias))) == .aliasUndone(alias))
+        #expect(try fixture.process(UndoAlias(alias)) == Reply(AliasUndone(alias)))
+        #expect(try fixture.process(UndoAlias(alias)) == Reply(AliasUndone(alias)))
         #expect(try timeline(fixture, destination) == ids([3]))
     }
 
@@ -214,7 +214,7 @@ struct RowsContractTests {
         let person = try fixture.identify([.iosIDFV: "1"]).person
         func write(_ writes: [(String, String?)]) throws {
             let writes = writes.map { Attributes.Write($0.0, $0.1.map { Array($0.utf8) }) }
-            _ = try fixture.process(.ingest(Ingest(person: person, identities: [], attributes: writes, rows: [])))
+            _ = try fixture.process(Ingest(person: person, identities: [], attributes: writes, rows: []))
         }
         func read() throws -> [String: String] {
             let profile = try fixture.store.read { snapshot throws(StoreFault) in
@@ -245,11 +245,11 @@ struct RowsContractTests {
             return try snapshot.document(AccessProperty.key(person))
         }
         func set(_ value: String) throws {
-            let set = AccessCommand.Action.setProperties(user, [AccessProperty("name", value)])
-            _ = try fixture.process(.access(AccessCommand(set, in: .production)))
+            let set = SetAccessProperties([AccessProperty("name", value)], of: user)
+            _ = try fixture.process(set)
         }
-        let make = AccessCommand.Action.makeUser(user, isForTrying: false)
-        _ = try fixture.process(.access(AccessCommand(make, in: .production)))
+        let make = MakeAccessUser(user, isForTrying: false)
+        _ = try fixture.process(make)
         guard kind.looksIntoMemory else {
             #expect(fixture.store.glance(properties) == nil)
             return

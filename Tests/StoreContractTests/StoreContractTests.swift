@@ -19,7 +19,7 @@ struct StoreContractTests {
         #expect(made.isKnown && made.matched == 0)
 
         let again = Identified(person: made.person, matched: 0b11, isKnown: true)
-        #expect(fixture.peek(call) == (kind.looksIntoMemory ? .reply(.identified(again)) : .needsWriter))
+        #expect(fixture.peek(call) == (kind.looksIntoMemory ? .reply(Reply(again)) : .needsWriter))
         #expect(try fixture.identify(call) == again)
         #expect(fixture.store.counts.people == 1)
         #expect(fixture.store.counts.identities == 2)
@@ -37,9 +37,8 @@ struct StoreContractTests {
             Call([.email: "a@x"]),
             Call([.iosIDFV: "2"]),
         ]).map { try $0.get() }
-        guard case .identified(let first) = answers[0], case .identified(let second) = answers[1],
-            case .identified(let third) = answers[2], case .identified(let fourth) = answers[3]
-        else { preconditionFailure() }
+        let people = try answers.map { try #require($0.as(Identified.self)) }
+        let (first, second, third, fourth) = (people[0], people[1], people[2], people[3])
         #expect(first.person == second.person && second.person == third.person)
         #expect(second.matched == 0b10 && third.matched == 1)
         #expect(fourth.person != first.person)
@@ -52,7 +51,7 @@ struct StoreContractTests {
         let answers = fixture.process(Array(repeating: Call([.deviceApplicationStamp: "D"]), count: 20))
         let people = try Set(
             answers.map { answer in
-                guard case .identified(let identified) = try answer.get() else { preconditionFailure() }
+                guard let identified = try answer.get().as(Identified.self) else { preconditionFailure() }
                 return identified.person
             })
         #expect(people.count == 1)

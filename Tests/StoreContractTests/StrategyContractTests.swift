@@ -23,12 +23,12 @@ struct StrategyContractTests {
                 fixture.job(preset(.profileLink)), fixture.job(user), fixture.job(preset(.default)),
                 fixture.job(preset(.default)), fixture.job(preset(.bestMatch)),
             ], at: fixture.clock.now)
-        #expect(answers[0] == .success(.strategySet(version: 2, .profileLink)))
-        guard case .success(.identified(let made)) = answers[1] else { preconditionFailure() }
+        #expect(answers[0] == .success(Reply(StrategySet(version: 2, .profileLink))))
+        guard case .success(let reply) = answers[1], let made = reply.as(Identified.self) else { preconditionFailure() }
         #expect(made.person != device.person)
-        #expect(answers[2] == .success(.strategySet(version: 3, .default)))
+        #expect(answers[2] == .success(Reply(StrategySet(version: 3, .default))))
         #expect(answers[3] == answers[2], "nothing changed")
-        #expect(answers[4] == .success(.strategySet(version: 4, .bestMatch)))
+        #expect(answers[4] == .success(Reply(StrategySet(version: 4, .bestMatch))))
         #expect(fixture.store.directory.strategy(of: World.project) == .bestMatch)
         #expect(fixture.changes == 5)
     }
@@ -61,7 +61,7 @@ struct StrategyContractTests {
         let put = Change.documentPut(LinkingSettings.key(of: World.project), PersonID(rawValue: 0), settings.packed)
         let entry = JournalEntry(
             Call(project: World.project, key: nil), Stamp(at: fixture.clock.now, person: PersonID(rawValue: 1)),
-            Outcome(kind: .linkingSettings, person: nil, changes: [put]), .linking(.settings(settings)))
+            Outcome(kind: .linkingSettings, person: nil, changes: [put]), Reply(LinkingReply.settings(settings)))
         try fixture.store.decide(Needs()) { $0.apply(entry) }
         try fixture.store.commit([entry])
         try fixture.reopen()
@@ -83,8 +83,8 @@ struct StrategyContractTests {
     @Test("the keys that tokens are signed with are there after a restart", arguments: StoreKind.allCases)
     func signingKeys(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
-        let make = EditSigningKeys.Subject.make(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32))
-        guard case .signingKeyMade(let key) = try fixture.process(.signingKeys(EditSigningKeys(make))) else {
+        let make = MakeSigningKey(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32))
+        guard let key = try fixture.process(make).as(SigningKey.self) else {
             Issue.record("No key was made.")
             return
         }
@@ -92,7 +92,7 @@ struct StrategyContractTests {
             #expect(fixture.store.directory.signingKeys == [World.project: [key]])
             try fixture.reopen()
         }
-        _ = try fixture.process(.signingKeys(EditSigningKeys(.retire(key.id))))
+        _ = try fixture.process(RetireSigningKey(key.id))
         try fixture.reopen()
         #expect(fixture.store.directory.signingKeys[World.project]?.map { $0.retiredAt != nil } == [true])
     }

@@ -25,21 +25,21 @@ struct WorkTests {
             }
             for start in stride(from: 0, to: size, by: 250) {
                 let numbers = start..<min(start + 250, size)
-                _ = fixture.process([.collect(Collect(numbers.map { part(anonymous($0)) }))])
-                _ = fixture.process(numbers.map { .claim(Claim(anonymous: anonymous($0), user: user)) })
+                _ = fixture.process([Collect(numbers.map { part(anonymous($0)) })])
+                _ = fixture.process(numbers.map { Claim(anonymous: anonymous($0), user: user) })
             }
-            _ = fixture.process([.setProperties(SetProperties(user: user, values: [("plan", "pro")]))])
-            _ = fixture.process([.collect(Collect([part(anonymous(-1))]))])
+            _ = fixture.process([SetProperties(user: user, values: [("plan", "pro")])])
+            _ = fixture.process([Collect([part(anonymous(-1))])])
             let stranger = Identity(.claimUserID, "eve", in: World.project, hash: hash)
-            let acts: [(String, Command)] = [
-                ("claim", .claim(Claim(anonymous: anonymous(-1), user: user))),
-                ("refused claim", .claim(Claim(anonymous: anonymous(0), user: stranger))),
-                ("repeated claim", .claim(Claim(anonymous: anonymous(0), user: user))),
-                ("properties", .setProperties(SetProperties(user: user, values: [("plan", "free")]))),
-                ("properties of an id", .setProperties(SetProperties(user: anonymous(0), values: [("a", "b")]))),
-                ("ingest", .collect(Collect([part(user), part(anonymous(0))]))),
+            let acts: [(String, any Act)] = [
+                ("claim", Claim(anonymous: anonymous(-1), user: user)),
+                ("refused claim", Claim(anonymous: anonymous(0), user: stranger)),
+                ("repeated claim", Claim(anonymous: anonymous(0), user: user)),
+                ("properties", SetProperties(user: user, values: [("plan", "free")])),
+                ("properties of an id", SetProperties(user: anonymous(0), values: [("a", "b")])),
+                ("ingest", Collect([part(user), part(anonymous(0))])),
             ]
-            for (name, command) in acts { steps[name, default: []].append(try count(command, in: fixture)) }
+            for (name, act) in acts { steps[name, default: []].append(try count(act, in: fixture)) }
         }
         for (name, counts) in steps.sorted(by: { $0.key < $1.key }) {
             // A small group is made from its members; from where folds are kept on nothing grows.
@@ -49,13 +49,13 @@ struct WorkTests {
     }
 
     /// How many steps a decision takes, and what follows from it.
-    private func count(_ command: Command, in fixture: StoreFixture) throws -> Int {
+    private func count(_ act: any Act, in fixture: StoreFixture) throws -> Int {
         let counter = Counter()
         try fixture.store.decide(Needs()) { workspace in
             guard let workspace = workspace as? IndexWorkspace else { return }
             let view = CountingView(base: workspace.view, counter: counter)
             let stamp = Stamp(at: fixture.clock.now, person: PersonID(rawValue: Int64.max - 100))
-            let decision = try? command.decide(stamp, project: World.project, in: view)
+            let decision = try? view.decide(act, stamp, in: World.project)
             _ = KeptFolds.changes(after: decision?.outcome?.changes ?? [], in: World.project, view)
         }
         #expect(counter.steps > 0)

@@ -19,26 +19,26 @@ struct FaultTests {
         let writer = Writer(store: store) { generator.next() }
         if store.directory.projects.isEmpty {
             let project = Project(id: World.project, name: "Test", madeAt: FaultTests.start)
-            _ = try process(.setUp(SetUp(project: project, apps: [], keys: [])), writer).get()
+            _ = try process(SetUp(project: project, apps: [], keys: []), writer).get()
         }
         return writer
     }
 
-    private func process(_ command: Command, _ writer: Writer, requestID: String? = nil) -> Writer.Answer {
+    private func process(_ command: any Act, _ writer: Writer, requestID: String? = nil) -> Writer.Answer {
         var call = Call(project: World.project, key: nil)
         if let requestID {
             let key = ReplayKey(.idempotencyKey, requestID.utf8.span, in: World.project, hash: World.hash)
             call.replay = ReplayClaim(key: key, body: Hash128(high: 1, low: 1))
         }
-        return writer.process([Job(call: call, command: command)], at: FaultTests.start)[0]
+        return writer.process([Job(call: call, act: command)], at: FaultTests.start)[0]
     }
 
-    private func identify(_ value: String, _ store: PostgresStore) -> Command {
+    private func identify(_ value: String, _ store: PostgresStore) -> any Act {
         let identities = [
             Identity(.customerID, value, in: World.project, hash: store.hash),
             Identity(.email, "\(value)@x", in: World.project, hash: store.hash),
         ]
-        return .identify(Identify(.start, identities: identities, previous: nil))
+        return Identify(.start, identities: identities, previous: nil)
     }
 
     private func journal(_ store: PostgresStore) throws -> [RecordedCall] {
@@ -70,7 +70,7 @@ struct FaultTests {
                 #expect(writer.recover() == nil)
                 answer = process(identify("\(number)", store), writer, requestID: "r\(number)")
             }
-            guard case .success(.identified(let identified)) = answer else {
+            guard case .success(let reply) = answer, let identified = reply.as(Identified.self) else {
                 Issue.record("\(number): \(answer)")
                 return
             }
@@ -125,7 +125,7 @@ struct FaultTests {
         let store = try StoreFixture.openPostgres(proxy.settings(settings))
         defer { store.close() }
         let writer = try writer(store)
-        let first = try #require(try process(identify("a", store), writer).get().identified)
+        let first = try #require(try process(identify("a", store), writer).get().as(Identified.self))
         proxy.stop()
         let answer = process(identify("b", store), writer)
         guard case .failure(.fault(let fault)) = answer else {

@@ -24,14 +24,14 @@ struct MovingTests {
         let writer = Writer(store: store, chance: { 0 })
         if numbers.lowerBound == 0 {
             let project = Project(id: World.project, name: "Test", madeAt: now)
-            let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
-            _ = try writer.process([Job(call: Call(project: World.project, key: nil), command: setUp)], at: now)[0]
+            let setUp = SetUp(project: project, apps: [], keys: [])
+            _ = try writer.process([Job(call: Call(project: World.project, key: nil), act: setUp)], at: now)[0]
                 .get()
         }
         for number in numbers {
             let identity = Identity(.customerID, "customer \(number)", in: World.project, hash: store.hash)
-            let command = Command.identify(Identify(.login, identities: [identity], previous: nil))
-            _ = try writer.process([Job(call: Call(project: World.project, key: nil), command: command)], at: now)[0]
+            let command = Identify(.login, identities: [identity], previous: nil)
+            _ = try writer.process([Job(call: Call(project: World.project, key: nil), act: command)], at: now)[0]
                 .get()
         }
     }

@@ -30,7 +30,7 @@ struct RowPartitionsTests {
                 body: Array("\(id)".utf8))
         }
         let rows = [Row(.context, at: at, body: Array("{}".utf8))] + events
-        _ = try fixture.process(.ingest(Ingest(person: person, identities: [], rows: rows)))
+        _ = try fixture.process(Ingest(person: person, identities: [], rows: rows))
     }
 
     private func events(_ fixture: StoreFixture, _ person: PersonID) throws -> [Int] {

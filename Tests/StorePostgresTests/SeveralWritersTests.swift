@@ -21,8 +21,8 @@ struct SeveralWritersTests {
             writer = Writer(store: store) { generator.next() }
         }
 
-        func process(_ commands: [Command], at moment: Instant) -> [Writer.Answer] {
-            let jobs = commands.map { Job(call: Call(project: World.project, key: nil), command: $0) }
+        func process(_ commands: [any Act], at moment: Instant) -> [Writer.Answer] {
+            let jobs = commands.map { Job(call: Call(project: World.project, key: nil), act: $0) }
             return writer.process(jobs, at: moment)
         }
 
@@ -37,7 +37,7 @@ struct SeveralWritersTests {
         if let momentMilliseconds { settings.momentMilliseconds = momentMilliseconds }
         let hands = try (0..<count).map { try Hand(settings, UInt64($0)) }
         let project = Project(id: World.project, name: "Test", madeAt: SeveralWritersTests.start)
-        let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
+        let setUp = SetUp(project: project, apps: [], keys: [])
         _ = try hands[0].process([setUp], at: SeveralWritersTests.start)[0].get()
         return hands
     }
@@ -78,7 +78,7 @@ struct SeveralWritersTests {
         let seen = try hands[0].store.read { snapshot in
             let before = snapshot.holders(of: email.key).count
             _ = hands[1].process(
-                [.identify(Identify(.start, identities: [email], previous: nil))], at: SeveralWritersTests.start)
+                [Identify(.start, identities: [email], previous: nil)], at: SeveralWritersTests.start)
             return [before, snapshot.holders(of: email.key).count]
         }
         #expect(seen == held.value)
@@ -95,9 +95,11 @@ struct SeveralWritersTests {
                     Identity(.iosIDFV, "d\(number)-\(round)", in: World.project, hash: hash),
                 ]
                 let answers = hand.process(
-                    [.identify(Identify(.start, identities: identities, previous: nil))],
+                    [Identify(.start, identities: identities, previous: nil)],
                     at: SeveralWritersTests.start)
-                guard case .success(.identified(let identified)) = answers[0] else { return nil }
+                guard case .success(let reply) = answers[0], let identified = reply.as(Identified.self) else {
+                    return nil
+                }
                 return identified.person
             }
         }
@@ -120,7 +122,7 @@ struct SeveralWritersTests {
     private func explain(_ seed: UInt64, _ count: Int, _ way: PostgresWay) throws {
         let hands = try hands(count, way)
         let hash = hands[0].store.hash
-        typealias Said = (command: Command, answer: Writer.Answer)
+        typealias Said = (command: any Act, answer: Writer.Answer)
         let said = atOnce(hands) { hand, number -> [[Said]] in
             var generator = SeededGenerator(seed: seed &* 1000 &+ UInt64(number))
             var people: [PersonID] = []
@@ -132,7 +134,7 @@ struct SeveralWritersTests {
                 let moment = SeveralWritersTests.start.advanced(
                     byMilliseconds: Int64.random(in: -5000...5000, using: &generator))
                 let answers = hand.process(commands, at: moment)
-                for case .success(.identified(let identified)) in answers { people.append(identified.person) }
+                for case .success(let reply) in answers { people += reply.answer.found }
                 return zip(commands, answers).map { ($0, $1) }
             }
         }
@@ -145,7 +147,9 @@ struct SeveralWritersTests {
         // Nobody was told of a fault, and who was made is in the journal.
         for (_, answer) in said.joined().joined() {
             if case .failure(.fault(let fault)) = answer { Issue.record("\(fault)") }
-            if case .success(.identified(let identified)) = answer { #expect(made.contains(identified.person)) }
+            if case .success(let reply) = answer, let identified = reply.as(Identified.self) {
+                #expect(made.contains(identified.person))
+            }
         }
         // What changed something was decided on what those before it in the journal had left.
         let facts = try Replayed(calls, hash)
@@ -155,16 +159,16 @@ struct SeveralWritersTests {
 
     private static func command(
         _ generator: inout SeededGenerator, _ people: [PersonID], _ hash: KeyedHash
-    ) -> Command {
+    ) -> any Act {
         if generator.oneIn(6), people.count > 1 {
             let pair = people.shuffled(using: &generator)
-            return .mergePeople(MergePeople(from: pair[0], into: pair[1]))
+            return MergePeople(from: pair[0], into: pair[1])
         }
         let types: [IdentityType] = [.customerID, .email, .iosIDFV]
         let identities = types.filter { _ in generator.oneIn(2) }.map {
             Identity($0, "\(Int.random(in: 0..<12, using: &generator))", in: World.project, hash: hash)
         }
-        return .identify(Identify(.start, identities: identities, previous: nil))
+        return Identify(.start, identities: identities, previous: nil)
     }
 
     /// The journal's facts, taken in one after the other.
@@ -223,7 +227,7 @@ struct SeveralWritersTests {
             for round in 0..<60 {
                 let identities = [Identity(.email, "\(number) \(round)", in: World.project, hash: hash)]
                 _ = hand.process(
-                    [.identify(Identify(.start, identities: identities, previous: nil))],
+                    [Identify(.start, identities: identities, previous: nil)],
                     at: SeveralWritersTests.start)
             }
         }
@@ -237,14 +241,11 @@ struct SeveralWritersTests {
         let hands = try hands(2, way)
         var edit = StrategyEdit()
         edit.preset = .profileLink
-        _ = try hands[0].process([.setStrategy(.edit(edit))], at: SeveralWritersTests.start)[0].get()
+        _ = try hands[0].process([SetStrategy.edit(edit)], at: SeveralWritersTests.start)[0].get()
         // Decided by the new rules, though nobody has told it.
         edit.preset = .profileIsolation
-        let answer = try hands[1].process([.setStrategy(.edit(edit))], at: SeveralWritersTests.start)[0].get()
-        guard case .strategySet(version: 3, _) = answer else {
-            Issue.record("\(answer)")
-            return
-        }
+        let answer = try hands[1].process([SetStrategy.edit(edit)], at: SeveralWritersTests.start)[0].get()
+        #expect(answer.as(StrategySet.self)?.version == 3)
         #expect(Patience.until { hands[0].store.directory.strategies(of: World.project).current.number == 3 })
     }
 }

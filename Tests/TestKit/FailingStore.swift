@@ -45,7 +45,7 @@ package final class FailingStore: Store {
     package var counts: StoreCounts { store.counts }
     package var directory: Directory { store.directory }
 
-    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
+    package func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
     package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
         precondition(!plan.withLock { $0.isBroken }, "A batch was given to a store that has to be recovered.")

@@ -15,9 +15,9 @@ extension StoreFixture {
             let rows = (0..<2).map { _ in Row(.event, at: fixture.clock.now, body: Array("{}".utf8)) }
             let attributes = [Attributes.Write("plan", Array(#""pro""#.utf8))]
             _ = try fixture.process(
-                .ingest(Ingest(person: person, identities: [], attributes: attributes, rows: rows)))
+                Ingest(person: person, identities: [], attributes: attributes, rows: rows))
         }
-        _ = try fixture.process(.mergePeople(MergePeople(from: people[0], into: people[1])))
+        _ = try fixture.process(MergePeople(from: people[0], into: people[1]))
         fixture.fold()
         _ = try fixture.identify([.customerID: "last"])
         return fixture

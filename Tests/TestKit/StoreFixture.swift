@@ -64,8 +64,8 @@ package final class StoreFixture {
         guard store.directory.projects.isEmpty else { return }
         let project = Project(id: World.project, name: "Test", madeAt: clock.now)
         let call = Call(project: project.id, key: nil)
-        let setUp = Command.setUp(SetUp(project: project, apps: [], keys: []))
-        _ = try writer.process([Job(call: call, command: setUp)], at: clock.now)[0].get()
+        let setUp = SetUp(project: project, apps: [], keys: [])
+        _ = try writer.process([Job(call: call, act: setUp)], at: clock.now)[0].get()
     }
 
     deinit {
@@ -188,11 +188,11 @@ package final class StoreFixture {
                     type, old: old.map { Identity(type, $0, in: World.project, hash: hash) },
                     new: new.map { Identity(type, $0, in: World.project, hash: hash) })
             }
-            return Job(call: call, command: .modify(Modify(person: person, items: items)))
+            return Job(call: call, act: Modify(person: person, items: items))
         }
         return Job(
             call: call,
-            command: .identify(Identify(identify.occasion, identities: identities, previous: identify.previous)))
+            act: Identify(identify.occasion, identities: identities, previous: identify.previous))
     }
 
     /// Has calls decided in one batch.
@@ -202,25 +202,25 @@ package final class StoreFixture {
     }
 
     /// Has commands decided in one batch, made by nobody in particular.
-    package func process(_ commands: [Command]) -> [Writer.Answer] {
+    package func process(_ acts: [any Act]) -> [Writer.Answer] {
         clock.advance(milliseconds: 10)
-        let jobs = commands.map { command in
+        let jobs = acts.map { act in
             made += 1
             var call = Call(project: World.project, key: nil)
             call.requestID = "request \(made)"
-            return Job(call: call, command: command)
+            return Job(call: call, act: act)
         }
         return writer.process(jobs, at: clock.now)
     }
 
     /// Has one command decided, which is not refused.
-    package func process(_ command: Command) throws -> Reply {
-        try process([command])[0].get()
+    package func process(_ act: any Act) throws -> Reply {
+        try process([act])[0].get()
     }
 
     /// Has one call decided.
     package func identify(_ call: IdentifyCall) throws -> Identified {
-        guard case .identified(let identified) = try process([call])[0].get() else {
+        guard let identified = try process([call])[0].get().as(Identified.self) else {
             preconditionFailure("An identify was answered as something else.")
         }
         return identified
@@ -235,17 +235,17 @@ package final class StoreFixture {
         made += 1
         var call = Call(project: World.project, key: KeyID(rawValue: 7))
         call.requestID = "request \(made)"
-        return Job(call: call, command: .setStrategy(change))
+        return Job(call: call, act: change)
     }
 
     /// Changes the rules; answers the version that holds then.
     @discardableResult
     package func set(_ change: SetStrategy) throws -> Int {
         clock.advance(milliseconds: 10)
-        guard case .strategySet(let version, _) = try writer.process([job(change)], at: clock.now)[0].get() else {
+        guard let set = try writer.process([job(change)], at: clock.now)[0].get().as(StrategySet.self) else {
             preconditionFailure("A change of the rules was answered as something else.")
         }
-        return version
+        return set.version
     }
 
     /// The rules that the project has and had.
@@ -254,7 +254,7 @@ package final class StoreFixture {
     /// Looks at the committed facts, as a loop does.
     package func peek(_ call: IdentifyCall) -> Peek {
         let job = job(call)
-        return store.peek(job.call, job.command, Stamp(at: clock.now, person: PersonID(rawValue: 0)))
+        return store.peek(job.call, job.act, Stamp(at: clock.now, person: PersonID(rawValue: 0)))
     }
 }
 

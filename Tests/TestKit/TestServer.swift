@@ -47,7 +47,7 @@ package final class TestServer: Sendable {
         call.requestID = "init"
         let setUp = SetUp(
             project: plan.setUp.project, apps: plan.setUp.apps + more.apps, keys: plan.setUp.keys + more.keys)
-        let job = Job(call: call, command: .setUp(setUp))
+        let job = Job(call: call, act: setUp)
         _ = try Writer(store: store, chance: { 0 }).process([job], at: plan.setUp.project.madeAt)[0].get()
         credentials = plan.credentials
         server = try TestServer.serve(wrap(store), in: folder, loops: loops, configure)

@@ -28,7 +28,7 @@ package struct World {
         package let person: PersonID
         package let matched: Set<IdentityType>
         package let isKnown: Bool
-        package let decision: Decision
+        package let decision: Decision<Reply>
 
         package var changes: [Change] { decision.outcome?.changes ?? [] }
     }
@@ -48,7 +48,7 @@ package struct World {
         _ occasion: Identify.Occasion, _ names: [IdentityType: String], previous: PersonID? = nil
     ) throws(Refusal) -> Result {
         let identities = World.identities(names)
-        return try decide(.identify(Identify(occasion, identities: identities, previous: previous)), identities)
+        return try decide(Identify(occasion, identities: identities, previous: previous), identities)
     }
 
     /// Changes what a person is called; each change is a type, what it was and what it is to be.
@@ -61,7 +61,7 @@ package struct World {
                 change.type, old: change.old.map { World.identity(change.type, $0) },
                 new: change.new.map { World.identity(change.type, $0) })
         }
-        guard case .modified(let modified) = try apply(.modify(Modify(person: person, items: items))).reply else {
+        guard let modified = try apply(Modify(person: person, items: items)).answer.as(Modified.self) else {
             preconditionFailure("A modify was answered as something else.")
         }
         return modified
@@ -70,18 +70,18 @@ package struct World {
     /// Changes the rules; answers the version that holds then.
     @discardableResult
     package mutating func set(_ change: SetStrategy) throws(Refusal) -> StrategyVersion {
-        _ = try apply(.setStrategy(change))
+        _ = try apply(change)
         return facts.strategies(of: World.project).current
     }
 
     package mutating func search(_ names: [IdentityType: String]) throws(Refusal) -> Result {
         let identities = World.identities(names)
-        return try decide(.search(Search(identities: identities)), identities)
+        return try decide(Search(identities: identities), identities)
     }
 
-    private mutating func decide(_ command: Command, _ identities: [Identity]) throws(Refusal) -> Result {
-        let decision = try apply(command)
-        guard let identified = decision.reply.identified else {
+    private mutating func decide(_ act: any Act, _ identities: [Identity]) throws(Refusal) -> Result {
+        let decision = try apply(act)
+        guard let identified = decision.answer.as(Identified.self) else {
             preconditionFailure("A person was asked for, and something else was answered.")
         }
         let matched = identities.indices.filter { identified.matched & 1 << UInt64($0) != 0 }
@@ -91,26 +91,26 @@ package struct World {
     }
 
     /// Decides a call, and keeps what it changes.
-    private mutating func apply(_ command: Command) throws(Refusal) -> Decision {
+    private mutating func apply(_ act: any Act) throws(Refusal) -> Decision<Reply> {
         now = now.advanced(byMilliseconds: 1000)
         made += 1
         let stamp = Stamp(at: now, person: PersonID(at: now, chance: made))
-        let decision = try decide(command, stamp)
+        let decision = try decide(act, stamp)
         keep(decision, stamp)
         return decision
     }
 
     /// What a call would come to.
-    package func decide(_ command: Command, _ stamp: Stamp) throws(Refusal) -> Decision {
-        try command.decide(stamp, project: World.project, in: facts)
+    package func decide(_ act: any Act, _ stamp: Stamp) throws(Refusal) -> Decision<Reply> {
+        try facts.decide(act, stamp, in: World.project)
     }
 
     /// Keeps what a call changes.
-    package mutating func keep(_ decision: Decision, _ stamp: Stamp) {
+    package mutating func keep(_ decision: Decision<Reply>, _ stamp: Stamp) {
         if let outcome = decision.outcome {
-            facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.reply))
+            facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.answer))
         }
-        if let person = decision.reply.seen { facts.see(person, at: stamp.at) }
+        if let person = decision.answer.seen { facts.see(person, at: stamp.at) }
     }
 
     /// What a person holds.

@@ -21,7 +21,7 @@ package enum AnswerFault: Equatable, Sendable {
 }
 
 /// A call that brings answers to a questionnaire: some of them, or with them all (spec/claim.md 1.7).
-package struct AnswerQuestionnaire: Sendable {
+package struct AnswerQuestionnaire: Act {
     package let slug: String
     package let user: Identity
     package let answers: [(question: String, value: AnswerValue)]
@@ -44,7 +44,7 @@ package struct AnswerQuestionnaire: Sendable {
     }
 
     /// What the call carries, roughly, in bytes.
-    var byteCount: Int {
+    package var byteCount: Int {
         answers.reduce(512 + details.count) { bytes, answer in
             switch answer.value {
             case .text(let text): bytes + 64 + text.utf8.count
@@ -208,7 +208,12 @@ package struct QuestionnaireResponse: Equatable, Sendable {
 }
 
 extension AnswerQuestionnaire {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.answer] }
+    package var subjects: Subjects { Subjects(readsGroupOf: user) }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Answered> {
         guard let questionnaire = view.questionnaire(slug, in: project) else { throw .noSuchQuestionnaire }
         guard questionnaire.text.isActive else { throw .notEligible(.inactive) }
         let holder = view.holder(of: user)
@@ -242,7 +247,7 @@ extension AnswerQuestionnaire {
         let answered = Answered(
             id: id, at: response.madeAt, isFirst: before == nil, wasSubmitted: isComplete)
         return Decision(
-            reply: .answered(answered), outcome: Outcome(kind: .answer, person: person, changes: changes))
+            answered, outcome: Outcome(kind: .answer, person: person, changes: changes))
     }
 
     /// The row that tells of a response: which one it is, and where it was given. The answers are with the person.
@@ -342,4 +347,61 @@ extension Snapshot {
         let properties: FoldedAttributes = try fold(.properties, of: group(of: person))
         return properties[Questionnaire.dismissalProperty] != nil
     }
+}
+
+extension Answered: Answer {
+    package static let tags: [UInt8] = [ActKind.answer.rawValue]
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(at)
+        packer.add(isFirst ? 1 : 0 as UInt8)
+        packer.add(wasSubmitted ? 1 : 0 as UInt8)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer(), let at = unpacker.instant(), let isFirst = unpacker.byte(),
+            let wasSubmitted = unpacker.byte()
+        else { return nil }
+        self.init(
+            id: ResponseID(rawValue: Int64(bitPattern: id)), at: at, isFirst: isFirst == 1,
+            wasSubmitted: wasSubmitted == 1)
+    }
+}
+
+extension Refusal {
+    /// The user is not asked, so there is nothing to answer.
+    package static func notEligible(_ reason: Questionnaire.Ineligibility) -> Refusal {
+        let message =
+            switch reason {
+            case .inactive: "The questionnaire is inactive."
+            case .globallyDismissed: "The user has dismissed all questionnaires."
+            case .alreadyResponded: "The user has answered this questionnaire."
+            }
+        return Refusal(.conflict, reason.rawValue, message)
+    }
+
+    package static func badAnswer(_ fault: AnswerFault) -> Refusal {
+        Refusal(.invalid, "validation_error", fault.message)
+    }
+}
+
+extension AnswerFault {
+    /// One sentence for a person, which names the question.
+    package var message: String {
+        switch self {
+        case .unknownQuestion(let id): "unknown question id \"\(id.prefix(100))\""
+        case .isRequired(let id): "\"\(id)\" is required"
+        case .mustBeText(let id): "\"\(id)\" must be a string"
+        case .tooLong(let id): "\"\(id)\" must be at most \(Questionnaire.Question.textUnits) characters"
+        case .mustBeOption(let id): "\"\(id)\" must be one of the options"
+        case .mustBeOptions(let id): "\"\(id)\" must be an array of different options"
+        case .mustBeInteger(let id, let range):
+            "\"\(id)\" must be an integer \(range.lowerBound)-\(range.upperBound)"
+        }
+    }
+}
+
+extension ActKind {
+    package static let answer = ActKind(23, "answer")
 }

@@ -1,84 +1,111 @@
-/// A call that has to do with an attachment (spec/claim.md 1.7): it is announced, its bytes come, it goes.
-package enum Attach: Sendable {
-    case reserve(ReserveAttachment)
-    /// The bytes have come, and are kept.
-    case store(AttachmentID, app: AppID, byteCount: Int, digest: [UInt8])
-    case delete(AttachmentID)
-    /// An event that was there before its attachments tells whose these are.
-    case tell(RowHash, of: PersonID)
+/// A call that keeps the body of an attachment, which was announced before (spec/claim.md, Attachments).
+package struct StoreAttachment: Act {
+    package let attachment: AttachmentID
+    package let app: AppID
+    package let byteCountStored: Int
+    package let digest: [UInt8]
 
-    /// Whom the call names, if anybody.
-    var user: Identity? {
-        if case .reserve(let reserve) = self { reserve.user } else { nil }
+    package init(_ attachment: AttachmentID, app: AppID, byteCount: Int, digest: [UInt8]) {
+        self.attachment = attachment
+        self.app = app
+        byteCountStored = byteCount
+        self.digest = digest
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
-        switch self {
-        case .reserve(let reserve): try reserve.decide(stamp, in: project, view)
-        case .store(let id, let app, let byteCount, let digest):
-            try store(try attachment(id, in: project, view), app, byteCount, digest, stamp, view)
-        case .delete(let id): try delete(try attachment(id, in: project, view), view)
-        case .tell(let event, let person): tell(event, of: person, in: project, view)
-        }
-    }
+    package static var kinds: [ActKind] { [.storeAttachment] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 1024 }
 
-    private func tell<V: View>(
-        _ event: RowHash, of person: PersonID, in project: ProjectID, _ view: V
-    ) -> Decision {
-        var events = EventsTelling()
-        // Whoever has been erased meanwhile is told of nothing.
-        if view.person(person, in: project) != nil { events.tell(event, of: person, view) }
-        let reply = Reply.collected(Collected(accepted: 0, repeated: 1))
-        if events.changes.isEmpty { return Decision(reply: reply) }
-        return Decision(reply: reply, outcome: Outcome(kind: .collect, person: nil, changes: events.changes))
-    }
-
-    private func attachment<V: View>(
-        _ id: AttachmentID, in project: ProjectID, _ view: V
-    ) throws(Refusal) -> Attachment {
-        guard let attachment = view.document(id.documentKey).flatMap(Attachment.init(packed:)),
-            attachment.project == project
-        else { throw .attachment(.unknown) }
-        return attachment
-    }
-
-    private func store<V: View>(
-        _ reserved: Attachment, _ app: AppID, _ byteCount: Int, _ digest: [UInt8], _ stamp: Stamp, _ view: V
-    ) throws(Refusal) -> Decision {
-        if let fault = reserved.fault(at: stamp.at, app) { throw .attachment(fault) }
-        var attachment = reserved
+    /// Notes that the body is there, or in what it differs from the announcement; refused where the attachment does not exist,
+    /// is another app's, is there already, or came too late.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Attachment> {
+        var attachment = try view.attachment(self.attachment, in: project)
+        if let fault = attachment.fault(at: stamp.at, app) { throw fault }
         let said = attachment.description
         attachment.state =
-            byteCount > said.byteCount
-            ? .tooLong : byteCount < said.byteCount ? .tooShort : digest != said.digest ? .wrongDigest : .stored
+            byteCountStored > said.byteCount
+            ? .tooLong : byteCountStored < said.byteCount ? .tooShort : digest != said.digest ? .wrongDigest : .stored
         var changes = [attachment.put]
         if attachment.state == .stored {
             var content = ContentUse(of: digest, view)
             content.add()
             changes.append(content.put)
         }
-        changes += uses(of: attachment, view) { $0.settle(attachment) }
+        changes += attachment.uses(view) { $0.settle(attachment) }
         return Decision(
-            reply: .attachment(attachment),
-            outcome: Outcome(kind: .storeAttachment, person: attachment.person, changes: changes))
+            attachment, outcome: Outcome(kind: .storeAttachment, person: attachment.person, changes: changes))
     }
+}
 
-    private func delete<V: View>(_ stored: Attachment, _ view: V) throws(Refusal) -> Decision {
-        guard stored.state == .stored else { throw .attachment(.unknown) }
-        var attachment = stored
+/// A call that deletes an attachment.
+package struct DeleteAttachment: Act {
+    package let attachment: AttachmentID
+    package init(_ attachment: AttachmentID) { self.attachment = attachment }
+
+    package static var kinds: [ActKind] { [.deleteAttachment] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Deletes the attachment; refused where it does not exist, or has no body.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Attachment> {
+        var attachment = try view.attachment(self.attachment, in: project)
+        guard attachment.state == .stored else { throw .noSuchAttachment }
         attachment.state = .deleted
         var content = ContentUse(of: attachment.description.digest, view)
         content.remove()
-        let changes = [attachment.put, content.put] + uses(of: attachment, view) { $0.remove(attachment) }
+        let changes = [attachment.put, content.put] + attachment.uses(view) { $0.remove(attachment) }
         return Decision(
-            reply: .attachment(attachment),
-            outcome: Outcome(kind: .deleteAttachment, person: attachment.person, changes: changes))
+            attachment, outcome: Outcome(kind: .deleteAttachment, person: attachment.person, changes: changes))
+    }
+}
+
+/// A call of the server itself: attachments that waited for an event belong to the event's person.
+package struct NoteEventOfAttachments: Act {
+    package let event: RowHash
+    package let person: PersonID
+
+    package init(_ event: RowHash, of person: PersonID) {
+        self.event = event
+        self.person = person
     }
 
-    private func uses<V: View>(
-        of attachment: Attachment, _ view: V, _ change: (inout AttachmentUse) -> Void
-    ) -> [Change] {
-        [AttachmentUse(of: attachment.person, view), AttachmentUse(of: attachment.project, view)]
+    package static var kinds: [ActKind] { [.collect] }
+    package var subjects: Subjects { Subjects(people: [person]) }
+    package var byteCount: Int { 256 }
+
+    /// Gives the attachments to the person. A person who was erased meanwhile gets nothing.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Collected> {
+        var events = EventsTelling()
+        if view.person(person, in: project) != nil { events.tell(event, of: person, view) }
+        let answer = Collected(accepted: 0, repeated: 1)
+        if events.changes.isEmpty { return Decision(answer) }
+        return Decision(answer, outcome: Outcome(kind: .collect, person: nil, changes: events.changes))
+    }
+}
+
+extension Attachment: Answer {
+    package static let tags: [UInt8] = [
+        ActKind.reserveAttachment.rawValue, ActKind.storeAttachment.rawValue, ActKind.deleteAttachment.rawValue,
+    ]
+
+    package var orphans: Orphans { state == .deleted ? .content(description.digest) : .none }
+
+    package func pack(into packer: inout Packer) { packer.add(packed) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let attachment = unpacker.bytes().flatMap(Attachment.init(packed:)) else { return nil }
+        self = attachment
+    }
+
+    /// What the person and the project use, with a change.
+    fileprivate func uses<V: View>(_ view: V, _ change: (inout AttachmentUse) -> Void) -> [Change] {
+        [AttachmentUse(of: person, view), AttachmentUse(of: project, view)]
             .map { use in
                 var use = use
                 change(&use)
@@ -87,8 +114,16 @@ package enum Attach: Sendable {
     }
 }
 
+extension DocumentView {
+    fileprivate func attachment(_ id: AttachmentID, in project: ProjectID) throws(Refusal) -> Attachment {
+        guard let attachment = document(id.documentKey).flatMap(Attachment.init(packed:)), attachment.project == project
+        else { throw .noSuchAttachment }
+        return attachment
+    }
+}
+
 /// A call that announces an attachment.
-package struct ReserveAttachment: Sendable {
+package struct ReserveAttachment: Act {
     package let user: Identity
     /// By what its event is recognized, where the call does not say whose it is: then the event does.
     package let event: RowHash?
@@ -107,7 +142,13 @@ package struct ReserveAttachment: Sendable {
         self.quotas = quotas
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.reserveAttachment] }
+    package var subjects: Subjects { Subjects(speaksFor: [user]) }
+    package var byteCount: Int { 1024 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Attachment> {
         var people = PeopleMaker(stamp)
         let holder = view.holder(of: user)
         // Whoever has been claimed counts with the one who has claimed.
@@ -117,10 +158,10 @@ package struct ReserveAttachment: Sendable {
         var (ofPerson, ofProject) = (AttachmentUse(of: person, view), AttachmentUse(of: project, view))
         let usedByProject = ofProject.bytes(at: stamp.at)
         if event == nil, usedByUser + description.byteCount > quotas.userBytes {
-            throw .attachment(.userQuota(bytes: quotas.userBytes, used: usedByUser))
+            throw .userQuotaUsedUp(bytes: quotas.userBytes, used: usedByUser)
         }
         if usedByProject + description.byteCount > quotas.projectBytes {
-            throw .attachment(.projectQuota(bytes: quotas.projectBytes, used: usedByProject))
+            throw .projectQuotaUsedUp(bytes: quotas.projectBytes, used: usedByProject)
         }
         let attachment = Attachment(
             id: AttachmentID(rawValue: stamp.person.rawValue), project: project, person: person,
@@ -141,7 +182,7 @@ package struct ReserveAttachment: Sendable {
             changes += sighting.changes(of: person, stamp, view)
         }
         return Decision(
-            reply: .attachment(attachment),
+            attachment,
             outcome: Outcome(kind: .reserveAttachment, person: person, changes: changes))
     }
 }
@@ -200,25 +241,56 @@ struct EventsTelling {
     }
 }
 
-/// Why nothing can be done with an attachment.
-package enum AttachmentFault: Equatable, Sendable {
-    case unknown
-    case userQuota(bytes: Int, used: Int)
-    case projectQuota(bytes: Int, used: Int)
-    case otherApp
-    case storedAlready
-    /// It was deleted, or its bytes did not come in time.
-    case gone
-}
-
 extension Attachment {
     /// Why its bytes are not taken from an app at some moment, if they are not.
-    package func fault(at moment: Instant, _ app: AppID) -> AttachmentFault? {
-        if description.app != app { return .otherApp }
+    package func fault(at moment: Instant, _ app: AppID) -> Refusal? {
+        if description.app != app { return .attachmentOfOtherApp }
         return switch state {
-        case .stored: .storedAlready
-        case .deleted, .tooShort, .tooLong, .wrongDigest: .gone
-        case .reserved: moment >= expiresAt ? .gone : nil
+        case .stored: .attachmentStored
+        case .deleted, .tooShort, .tooLong, .wrongDigest: .attachmentGone
+        case .reserved: moment >= expiresAt ? .attachmentGone : nil
         }
     }
+}
+
+extension Refusal {
+    package static let noSuchAttachment = Refusal(.notFound, "not_found", "There is no attachment with this id.")
+    package static let attachmentOfOtherApp = Refusal(
+        .forbidden, "forbidden", "The attachment was announced by another app.")
+    package static let attachmentStored = Refusal(
+        .conflict, "already_uploaded", "The attachment is there already.")
+    package static let attachmentGone = Refusal(
+        .gone, "gone", "The attachment was deleted, or did not come in time; announce it anew.")
+
+    /// Whether the refusal is about an attachment.
+    package var isOfAttachment: Bool {
+        switch self {
+        case .noSuchAttachment, .attachmentOfOtherApp, .attachmentStored, .attachmentGone: true
+        default: kind == .tooLarge
+        }
+    }
+
+    package static func userQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
+        var refusal = Refusal(
+            .tooLarge, "user_quota_exhausted",
+            "The user's attachments may have \(bytes) bytes in all, and have \(used).", isJournalled: true)
+        refusal.figures = [
+            Figure(name: "user_quota_bytes", value: bytes), Figure(name: "user_used_bytes", value: used),
+        ]
+        return refusal
+    }
+
+    package static func projectQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
+        var refusal = Refusal(
+            .tooLarge, "quota_exhausted",
+            "The project's attachments may have \(bytes) bytes in all, and have \(used).", isJournalled: true)
+        refusal.figures = [Figure(name: "quota_bytes", value: bytes), Figure(name: "used_bytes", value: used)]
+        return refusal
+    }
+}
+
+extension ActKind {
+    package static let reserveAttachment = ActKind(31, "reserve_attachment")
+    package static let storeAttachment = ActKind(32, "store_attachment")
+    package static let deleteAttachment = ActKind(33, "delete_attachment")
 }

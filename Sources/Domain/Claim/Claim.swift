@@ -1,6 +1,6 @@
 /// A call by which a known user takes what an anonymous id has gathered (spec/claim.md 1.3). It is one merge fact, whatever
 /// has been gathered.
-package struct Claim: Sendable {
+package struct Claim: Act {
     package let anonymous: Identity
     package let user: Identity
 
@@ -23,18 +23,24 @@ package struct Claimed: Equatable, Sendable {
 }
 
 extension Claim {
+    package static var kinds: [ActKind] { [.claim] }
+    package var subjects: Subjects { Subjects(speaksFor: [user], mentions: [anonymous.key]) }
+    package var byteCount: Int { 256 }
+
     /// Makes the anonymous person one with the user, whatever it has gathered.
     ///
     /// Refuses with `claimedByAnother` where the anonymous id belongs to another known user: two users are never made one by a
     /// device that both have used. Refuses with `full` where the user's group may not become larger.
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Claimed> {
         var people = PeopleMaker(stamp)
         let (anonymousPerson, userPerson) = (view.holder(of: anonymous), view.holder(of: user))
         // What the anonymous person and everybody who is one with it have.
         let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         if let anonymousPerson {
             if let userPerson, view.areOne(anonymousPerson, userPerson) {
-                return Decision(reply: .claimed(Claimed(user: userPerson, events: 0)))
+                return Decision(Claimed(user: userPerson, events: 0))
             }
             // Two known users are never made one by a device that both have used.
             guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
@@ -56,7 +62,7 @@ extension Claim {
             changes.append(user.put)
         }
         return Decision(
-            reply: .claimed(Claimed(user: into, events: gathered.rows[.event, default: 0])),
+            Claimed(user: into, events: gathered.rows[.event, default: 0]),
             outcome: Outcome(kind: .claim, person: into, changes: changes))
     }
 }
@@ -86,4 +92,30 @@ extension View {
         forEachHolder(of: identity.key) { holder = id(of: $0) }
         return holder
     }
+}
+
+extension Claimed: Answer {
+    package static let tags: [UInt8] = [ActKind.claim.rawValue]
+
+    package var seen: PersonID? { user }
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: user.rawValue))
+        packer.add(UInt64(events))
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let user = unpacker.person(), let events = unpacker.integer() else { return nil }
+        self.init(user: user, events: Int(events))
+    }
+}
+
+extension Refusal {
+    package static let claimedByAnother = Refusal(
+        .conflict, "claimed_by_another",
+        "Another known user has claimed this anonymous id.", isJournalled: true)
+}
+
+extension ActKind {
+    package static let claim = ActKind(12, "claim")
 }

@@ -1,6 +1,6 @@
 /// A call that brings what users of an app did (spec/claim.md 1.6): the rows of several users, anonymous or known, each under
 /// the person whose id came with it.
-package struct Collect: Sendable {
+package struct Collect: Act {
     /// The rows that came with one user id.
     package struct Part: Sendable {
         package let user: Identity
@@ -42,7 +42,16 @@ package struct Collected: Equatable, Sendable {
 }
 
 extension Collect {
-    func decide<V: View>(_ stamp: Stamp, _ view: V) -> Decision {
+    package static var kinds: [ActKind] { [.collect] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { Subjects(speaksFor: parts.map(\.user)) }
+    package var byteCount: Int {
+        parts.reduce(256) { bytes, part in
+            part.rows.reduce(bytes + 256 + 512 * part.errors.count) { $0 + 64 + $1.body.count }
+        }
+    }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
         var people = PeopleMaker(stamp)
         var made: [IdentityKey: PersonID] = [:]
         let most = parts.reduce(0) { $0 + $1.rows.count }
@@ -98,10 +107,10 @@ extension Collect {
         }
         changes += events.changes + late.changes
         changes.insert(contentsOf: people.changes, at: 0)
-        let reply = Reply.collected(Collected(accepted: accepted, repeated: repeated))
-        guard !changes.isEmpty else { return Decision(reply: reply) }
+        let reply = Collected(accepted: accepted, repeated: repeated)
+        guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
-            reply: reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
+            reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
     }
 
     /// What changes by an event that is imported again: what it says, and neither whose nor when it is.
@@ -125,4 +134,22 @@ extension Snapshot {
         guard let hash = event.recognition else { return event.body }
         return try document(EventRevision.key(hash)) ?? event.body
     }
+}
+
+extension Collected: Answer {
+    package static let tags: [UInt8] = [ActKind.collect.rawValue]
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(accepted))
+        packer.add(UInt64(repeated))
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let accepted = unpacker.integer(), let repeated = unpacker.integer() else { return nil }
+        self.init(accepted: Int(accepted), repeated: Int(repeated))
+    }
+}
+
+extension ActKind {
+    package static let collect = ActKind(13, "collect")
 }

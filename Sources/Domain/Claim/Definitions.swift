@@ -79,7 +79,7 @@ package struct Definitions: Equatable, Sendable {
 }
 
 /// A call that says what a funnel or a metric is, or that there is none any more.
-package struct Define: Sendable {
+package struct Define: Act {
     package enum Subject: Equatable, Sendable {
         case funnel(Definitions.Funnel?)
         case metric(name: String?)
@@ -95,7 +95,11 @@ package struct Define: Sendable {
 }
 
 extension Define {
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.define] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
         let key = Definitions.key(of: project)
         let before = view.document(key).flatMap(Definitions.init(packed:)) ?? Definitions()
         var after = before
@@ -104,15 +108,26 @@ extension Define {
         case .metric(let name): after.metrics[slug] = name
         }
         if max(after.funnels.count, after.metrics.count) > Definitions.limit { throw .tooManyDefinitions }
-        guard after != before else { return Decision(reply: .defined) }
+        guard after != before else { return Decision(Done()) }
         // It is about no person.
         let change = Change.documentPut(key, PersonID(rawValue: 0), after.packed)
-        return Decision(reply: .defined, outcome: Outcome(kind: .define, person: nil, changes: [change]))
+        return Decision(Done(), outcome: Outcome(kind: .define, person: nil, changes: [change]))
     }
 
     /// What the call carries, roughly, in bytes.
-    var byteCount: Int {
+    package var byteCount: Int {
         guard case .funnel(let funnel?) = subject else { return 256 }
         return funnel.steps.reduce(256) { $0 + 16 + $1.name.utf8.count + $1.event.utf8.count }
     }
+}
+
+extension Refusal {
+    package static let tooManyDefinitions = Refusal(
+        .invalid, "too_many_definitions",
+        "A project may define \(Definitions.limit) funnels and as many metrics; take one away first.",
+        isJournalled: true)
+}
+
+extension ActKind {
+    package static let define = ActKind(30, "define")
 }

@@ -1,5 +1,5 @@
 /// A call that brings what a user has to say (spec/claim.md 1.7).
-package struct SendFeedback: Sendable {
+package struct SendFeedback: Act {
     package let user: Identity
     /// What was said, and where: a JSON object that has some member.
     package let body: [UInt8]
@@ -32,7 +32,11 @@ package struct SentFeedback: Equatable, Sendable {
 }
 
 extension SendFeedback {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision {
+    package static var kinds: [ActKind] { [.sendFeedback] }
+    package var subjects: Subjects { Subjects(speaksFor: [user]) }
+    package var byteCount: Int { 512 + body.count }
+
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SentFeedback> {
         var people = PeopleMaker(stamp)
         let person = view.holder(of: user) ?? people.make(user)
         let id = FeedbackID(rawValue: stamp.person.rawValue)
@@ -40,24 +44,30 @@ extension SendFeedback {
         let state = FeedbackState(id: id, project: project, person: person)
         let changes = people.changes + [.rowAdded(person, row), state.put] + sighting.changes(of: person, stamp, view)
         return Decision(
-            reply: .feedbackSent(SentFeedback(id: id, at: stamp.at)),
+            SentFeedback(id: id, at: stamp.at),
             outcome: Outcome(kind: .sendFeedback, person: person, changes: changes))
     }
 }
 
 /// A call that hides what a user had to say. It stays where it is: a claim does not bring it back.
-package struct DeleteFeedback: Sendable {
+package struct DeleteFeedback: Act {
     package let feedback: FeedbackID
     package init(_ feedback: FeedbackID) { self.feedback = feedback }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.deleteFeedback] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 128 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<FeedbackDeleted> {
         let packed = view.document(feedback.documentKey)
         guard var state = packed.flatMap({ FeedbackState(id: feedback, packed: $0) }), state.project == project,
             state.deletedAt == nil
         else { throw .noSuchFeedback }
         state.deletedAt = stamp.at
         return Decision(
-            reply: .feedbackDeleted(feedback),
+            FeedbackDeleted(feedback),
             outcome: Outcome(kind: .deleteFeedback, person: state.person, changes: [state.put]))
     }
 }
@@ -115,4 +125,42 @@ extension AppUser.Sighting {
         var user = AppUser(of: person, view) ?? AppUser(of: person, at: since ?? stamp.at)
         return user.see(self, at: stamp.at) ? [user.put] : []
     }
+}
+
+extension SentFeedback: Answer {
+    package static let tags: [UInt8] = [ActKind.sendFeedback.rawValue]
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(at)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer(), let at = unpacker.instant() else { return nil }
+        self.init(id: FeedbackID(rawValue: Int64(bitPattern: id)), at: at)
+    }
+}
+
+/// The answer to ``DeleteFeedback``.
+package struct FeedbackDeleted: Answer {
+    package let feedback: FeedbackID
+    package init(_ feedback: FeedbackID) { self.feedback = feedback }
+
+    package static let tags: [UInt8] = [ActKind.deleteFeedback.rawValue]
+
+    package func pack(into packer: inout Packer) { packer.add(UInt64(bitPattern: feedback.rawValue)) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer() else { return nil }
+        feedback = FeedbackID(rawValue: Int64(bitPattern: id))
+    }
+}
+
+extension Refusal {
+    package static let noSuchFeedback = Refusal(.notFound, "not_found", "There is no feedback with this id.")
+}
+
+extension ActKind {
+    package static let sendFeedback = ActKind(20, "send_feedback")
+    package static let deleteFeedback = ActKind(21, "delete_feedback")
 }

@@ -85,13 +85,13 @@ package struct QuestionnaireID: Hashable, Sendable {
 }
 
 /// A call that says what a questionnaire is.
-package enum SetQuestionnaire: Sendable {
+package enum SetQuestionnaire: Act {
     case put(slug: String, Questionnaire.Text)
     /// Nobody is asked any more. What was answered stays.
     case deactivate(slug: String)
 
     /// What the call carries, roughly, in bytes.
-    var byteCount: Int {
+    package var byteCount: Int {
         switch self {
         case .put(_, let text): 512 + 2 * text.schema.count
         case .deactivate: 256
@@ -100,7 +100,13 @@ package enum SetQuestionnaire: Sendable {
 }
 
 extension SetQuestionnaire {
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    package static var kinds: [ActKind] { [.setQuestionnaire] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Questionnaire> {
         var list = QuestionnaireList(of: project, packed: view.document(QuestionnaireList.key(of: project)))
         var questionnaire: Questionnaire
         var changes: [Change] = []
@@ -109,12 +115,12 @@ extension SetQuestionnaire {
             guard let known = list[slug].flatMap({ Questionnaire($0, view) }) else { throw .noSuchQuestionnaire }
             questionnaire = known
             questionnaire.text.isActive = false
-            if questionnaire == known { return Decision(reply: .questionnaireSet(known)) }
+            if questionnaire == known { return Decision(known) }
         case .put(let slug, let text):
             if let known = list[slug].flatMap({ Questionnaire($0, view) }) {
                 questionnaire = known
                 questionnaire.text = text
-                if questionnaire == known { return Decision(reply: .questionnaireSet(known)) }
+                if questionnaire == known { return Decision(known) }
             } else {
                 guard list.entries.count < Questionnaire.countPerProject else { throw .tooManyQuestionnaires }
                 let id = QuestionnaireID(rawValue: stamp.person.rawValue)
@@ -126,7 +132,7 @@ extension SetQuestionnaire {
         questionnaire.changedAt = stamp.at
         changes.append(questionnaire.put)
         return Decision(
-            reply: .questionnaireSet(questionnaire),
+            questionnaire,
             outcome: Outcome(kind: .setQuestionnaire, person: nil, changes: changes))
     }
 }
@@ -241,4 +247,30 @@ extension Snapshot {
         guard let id = list[slug], let packed = try document(id.documentKey) else { return nil }
         return Questionnaire(id: id, packed: packed)
     }
+}
+
+extension Questionnaire: Answer {
+    package static let tags: [UInt8] = [ActKind.setQuestionnaire.rawValue]
+
+    package func pack(into packer: inout Packer) {
+        packer.add(UInt64(bitPattern: id.rawValue))
+        packer.add(packed)
+    }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let id = unpacker.integer(), let packed = unpacker.bytes() else { return nil }
+        self.init(id: QuestionnaireID(rawValue: Int64(bitPattern: id)), packed: packed)
+    }
+}
+
+extension Refusal {
+    package static let noSuchQuestionnaire = Refusal(
+        .notFound, "not_found", "There is no questionnaire with this slug.")
+    package static let tooManyQuestionnaires = Refusal(
+        .invalid, "too_many_questionnaires",
+        "A project can have at most \(Questionnaire.countPerProject) questionnaires.", isJournalled: true)
+}
+
+extension ActKind {
+    package static let setQuestionnaire = ActKind(22, "set_questionnaire")
 }

@@ -130,7 +130,7 @@ package enum AccessRule: Sendable {
 
 /// Why principals were not found, or could not be read.
 package enum AccessFault<Failure: Error>: Error {
-    case refused(AccessRefusal)
+    case refused(Refusal)
     case store(Failure)
 }
 

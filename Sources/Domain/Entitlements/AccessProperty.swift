@@ -11,18 +11,35 @@ package struct AccessProperty: Equatable, Sendable {
     }
 
     package static func key(_ person: PersonID) -> DocumentKey { DocumentKey(.accessProperties, of: person) }
+}
 
-    /// Sets properties of a user. Those that there is no room for are left out, and told.
-    static func set<V: View>(
-        _ properties: [AccessProperty], of identity: Identity, _ stamp: Stamp, _ view: V
-    ) throws(AccessRefusal) -> Decision {
-        guard let person = view.holder(of: identity) else { throw .noSuchUser }
-        var known = view.document(key(person)).flatMap(Attributes.init(packed:)) ?? Attributes()
+/// A call that sets properties of a user.
+package struct SetAccessProperties: Act {
+    package let user: Identity
+    package let properties: [AccessProperty]
+
+    package init(_ properties: [AccessProperty], of user: Identity) {
+        self.user = user
+        self.properties = properties
+    }
+
+    package static var kinds: [ActKind] { [.accessProperties] }
+    package var subjects: Subjects { Subjects(speaksFor: [user], signedIn: user) }
+    package var byteCount: Int { properties.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count } }
+
+    /// Sets the properties; refused where the user does not exist. Properties that the user has no room for are left out,
+    /// and the answer names them.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
+        guard let person = view.holder(of: user) else { throw .noSuchUser }
+        let key = AccessProperty.key(person)
+        var known = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
         var (saved, tooMany): ([AccessProperty], [String]) = ([], [])
         var writes: [Attributes.Write] = []
         var names = Set(known.entries.keys)
         for property in properties {
-            if !names.contains(property.name), names.count >= propertiesPerUser {
+            if !names.contains(property.name), names.count >= AccessProperty.propertiesPerUser {
                 tooMany.append(property.name)
                 continue
             }
@@ -31,14 +48,18 @@ package struct AccessProperty: Equatable, Sendable {
             let value = Array(property.value.utf8)
             if known.entries[property.name]?.value != value { writes.append(Attributes.Write(property.name, value)) }
         }
-        let reply = Reply.access(.propertiesSet(saved: saved, tooMany: tooMany))
-        if writes.isEmpty { return Decision(reply: reply) }
+        let reply = AccessReply.propertiesSet(saved: saved, tooMany: tooMany)
+        if writes.isEmpty { return Decision(reply) }
         _ = known.set(writes, stamp)
         let event = AccessEvent.propertiesSet(saved).row(stamp)
         return Decision(
-            reply: reply,
+            reply,
             outcome: Outcome(
                 kind: .accessProperties, person: person,
-                changes: [.documentPut(key(person), person, known.packed), .rowAdded(person, event)]))
+                changes: [.documentPut(key, person, known.packed), .rowAdded(person, event)]))
     }
+}
+
+extension ActKind {
+    package static let accessProperties = ActKind(47, "set_access_properties")
 }

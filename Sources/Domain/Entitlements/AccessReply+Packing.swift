@@ -1,6 +1,10 @@
-extension AccessReply {
-    /// What has to be kept so that the answer can be made again.
-    func pack(into packer: inout Packer) {
+extension AccessReply: Answer {
+    package static let tags: [UInt8] = [ActKind.accessUser.rawValue]
+
+    /// The answer alone, without what is kept with it.
+    package var plain: AccessReply { if case .kept(let reply, _) = self { reply } else { self } }
+
+    package func pack(into packer: inout Packer) {
         switch self {
         case .user(let user, let tellsMilliseconds):
             packer.add(tellsMilliseconds ? 10 : 1 as UInt8)
@@ -53,7 +57,7 @@ extension AccessReply {
         }
     }
 
-    init?(unpacking unpacker: inout Unpacker) {
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         let tag = unpacker.byte()
         switch tag {
         case 1, 10:
@@ -106,7 +110,7 @@ extension AccessReply {
             self = .edited(catalog)
         case 11:
             guard let circumstances = AccessCircumstances(unpacking: &unpacker),
-                let reply = AccessReply(unpacking: &unpacker)
+                let reply = AccessReply(tag: AccessReply.tags[0], unpacking: &unpacker)
             else { return nil }
             self = .kept(reply, circumstances)
         default: return nil

@@ -1,18 +1,25 @@
 /// A call that changes what a project sells.
-package enum CatalogEdit: Sendable {
+package enum CatalogEdit: Act {
     case putEntitlement(Catalog.Entitlement)
     case removeEntitlement(String)
     case putProduct(Catalog.Product)
     case removeProduct(String)
     case tellMilliseconds(Bool)
 
-    func decide<V: View>(in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+    package static var kinds: [ActKind] { [.editCatalog] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 1024 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
         let before = view.catalog(of: project)
         var catalog = before
         switch self {
         case .putEntitlement(let entitlement):
             catalog.put(entitlement)
-            guard catalog.entitlements.count <= Catalog.entitlementsPerProject else { throw .tooManyDefinitions }
+            guard catalog.entitlements.count <= Catalog.entitlementsPerProject else { throw .catalogFull }
         case .removeEntitlement(let id):
             guard catalog.entitlement(id) != nil else { throw .noSuchDefinition }
             let isInUse = catalog.products.contains { $0.entitlements.contains { $0.hasSameBytes(as: id) } }
@@ -27,15 +34,19 @@ package enum CatalogEdit: Sendable {
                 guard !isTaken else { throw .storeIDTaken }
             }
             catalog.put(product)
-            guard catalog.products.count <= Catalog.productsPerProject else { throw .tooManyDefinitions }
+            guard catalog.products.count <= Catalog.productsPerProject else { throw .catalogFull }
         case .removeProduct(let id):
             guard catalog.products.contains(where: { $0.id.hasSameBytes(as: id) }) else { throw .noSuchProduct }
             catalog.removeProduct(id)
         case .tellMilliseconds(let value): catalog.tellsMilliseconds = value
         }
-        let reply = Reply.access(.edited(catalog))
-        guard catalog.packed != before.packed else { return Decision(reply: reply) }
+        let reply = AccessReply.edited(catalog)
+        guard catalog.packed != before.packed else { return Decision(reply) }
         return Decision(
-            reply: reply, outcome: Outcome(kind: .editCatalog, person: nil, changes: [catalog.put(project)]))
+            reply, outcome: Outcome(kind: .editCatalog, person: nil, changes: [catalog.put(project)]))
     }
+}
+
+extension ActKind {
+    package static let editCatalog = ActKind(48, "edit_catalog")
 }

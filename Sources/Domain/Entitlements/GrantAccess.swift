@@ -1,5 +1,5 @@
 /// A call that gives access by hand (spec/entitlements.md 1.4).
-package struct GrantAccess: Sendable {
+package struct GrantAccess: Act {
     package let user: Identity
     package let entitlement: String
     /// Nil for ever.
@@ -11,7 +11,15 @@ package struct GrantAccess: Sendable {
         self.expiresAt = expiresAt
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+    package static var kinds: [ActKind] { [.grantAccess] }
+    package var subjects: Subjects { Subjects(speaksFor: [user]) }
+    package var byteCount: Int { 1024 }
+
+    /// Gives the access; refused where the user or the entitlement does not exist, the end is in the past, or the user has
+    /// as many grants as a user may.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
         guard var user = view.accessUser(user) else { throw .noSuchUser }
         guard view.catalog(of: project).entitlement(entitlement) != nil else { throw .noSuchEntitlement }
         if let expiresAt, expiresAt <= stamp.at { throw .grantInThePast }
@@ -21,7 +29,7 @@ package struct GrantAccess: Sendable {
             grant.isOfIdentity == isOfIdentity && grant.entitlement.hasSameBytes(as: entitlement)
         }
         if let known = user.grants.first(where: { isTheSame($0) && $0.isActive(at: stamp.at) }) {
-            return Decision(reply: .access(.granted(known)))
+            return Decision(.granted(known))
         }
         user.grants.removeAll(where: isTheSame)
         guard user.grants.count < AccessUser.grantsPerUser else { throw .tooManyGrants }
@@ -30,27 +38,48 @@ package struct GrantAccess: Sendable {
         user.grants.append(grant)
         let event = AccessEvent.granted(entitlement: entitlement).row(stamp)
         return Decision(
-            reply: .access(.granted(grant)),
+            .granted(grant),
             outcome: Outcome(
                 kind: .grantAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)]))
     }
+}
 
-    /// Takes back what was given by hand; where nothing was, nothing changes.
-    static func revoke<V: View>(
-        _ entitlement: String, of identity: Identity, _ stamp: Stamp, in project: ProjectID, _ view: V
-    ) throws(AccessRefusal) -> Decision {
-        guard var user = view.accessUser(identity) else { throw .noSuchUser }
+/// A call that takes back access that was given by hand.
+package struct RevokeAccess: Act {
+    package let user: Identity
+    package let entitlement: String
+
+    package init(_ entitlement: String, of user: Identity) {
+        self.user = user
+        self.entitlement = entitlement
+    }
+
+    package static var kinds: [ActKind] { [.revokeAccess] }
+    package var subjects: Subjects { Subjects(speaksFor: [user]) }
+    package var byteCount: Int { 1024 }
+
+    /// Takes the access back; refused where the user or the entitlement does not exist. Where nothing was given by hand,
+    /// nothing changes.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
+        guard var user = view.accessUser(user) else { throw .noSuchUser }
         // What was given can be taken back also where it is no longer defined.
         let others = user.grants.filter { !$0.entitlement.hasSameBytes(as: entitlement) }
         guard others.count < user.grants.count else {
             guard view.catalog(of: project).entitlement(entitlement) != nil else { throw .noSuchEntitlement }
-            return Decision(reply: .access(.revoked))
+            return Decision(.revoked)
         }
         user.grants = others
         let event = AccessEvent.revoked(entitlement: entitlement).row(stamp)
         return Decision(
-            reply: .access(.revoked),
+            .revoked,
             outcome: Outcome(
                 kind: .revokeAccess, person: user.person, changes: [user.put, .rowAdded(user.person, event)]))
     }
+}
+
+extension ActKind {
+    package static let grantAccess = ActKind(42, "grant_access")
+    package static let revokeAccess = ActKind(43, "revoke_access")
 }

@@ -1,5 +1,5 @@
 /// A call that links what an app calls a signed-in user to a user (spec/entitlements.md 1.3, and 2.4 rule 2). Once, for ever.
-package struct LinkAccessIdentity: Sendable {
+package struct LinkAccessIdentity: Act {
     package let identity: Identity
     /// Nil to have a user made, with ``newUser``'s id.
     package let user: Identity?
@@ -19,10 +19,16 @@ package struct LinkAccessIdentity: Sendable {
         self.findsOwner = findsOwner
     }
 
-    func decide<V: View>(_ stamp: Stamp, _ view: V) throws(AccessRefusal) -> Decision {
+    package static var kinds: [ActKind] { [.accessIdentity] }
+    package var subjects: Subjects { Subjects(speaksFor: [identity, user, install].compactMap { $0 }) }
+    package var byteCount: Int { 1024 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
         let owner = view.accessUser(identity)
         if findsOwner, let owner {
-            return Decision(reply: .access(.identified(identity: identity.value, user: owner.id)))
+            return Decision(.identified(identity: identity.value, user: owner.id))
         }
         var people = PeopleMaker(stamp)
         var target: AccessUser
@@ -53,7 +59,7 @@ package struct LinkAccessIdentity: Sendable {
         changes.append(target.put)
         let answer = AccessReply.identified(identity: identity.value, user: target.id)
         return Decision(
-            reply: .access(.kept(answer, .identified(target.person, payer: payer?.person))),
+            .kept(answer, .identified(target.person, payer: payer?.person)),
             outcome: Outcome(kind: .accessIdentity, person: target.person, changes: changes))
     }
 }
@@ -87,4 +93,8 @@ extension AccessPrincipals {
         identity = nil
         isExact = true
     }
+}
+
+extension ActKind {
+    package static let accessIdentity = ActKind(41, "link_access_identity")
 }

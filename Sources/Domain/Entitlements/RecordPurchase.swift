@@ -1,29 +1,34 @@
 /// A call that tells of a purchase (spec/entitlements.md 1.6). It never transfers anything.
-package struct RecordPurchase: Sendable {
+package struct RecordPurchase: Act {
     package let session: AccessSession
     /// What the store vouches for; else why the call cannot be taken, which is said only to who has a user.
-    package let receipt: Result<Receipt, AccessRefusal>
+    package let receipt: Result<Receipt, Refusal>
 
-    package init(_ session: AccessSession, _ receipt: Result<Receipt, AccessRefusal>) {
+    package init(_ session: AccessSession, _ receipt: Result<Receipt, Refusal>) {
         self.session = session
         self.receipt = receipt
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+    package static var kinds: [ActKind] { [.recordPurchase] }
+    package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
+    package var byteCount: Int { 1024 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
         let principals = try view.principals(session)
-        do throws(AccessRefusal) {
+        do throws(Refusal) {
             return try RecordPurchase.record(try receipt.get(), for: principals, stamp, in: project, view)
         } catch {
             // The journal tells who came with a bad receipt.
-            if case .badReceipt(let fault, _) = error { throw .badReceipt(fault, by: principals.user.person) }
-            throw error
+            throw error.isBadReceipt ? error.about(principals.user.person) : error
         }
     }
 
     /// Has a purchase be whose it is, for whoever was found out to tell of it.
     static func record<V: DocumentView>(
         _ receipt: Receipt, for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
-    ) throws(AccessRefusal) -> Decision {
+    ) throws(Refusal) -> Decision<AccessReply> {
         let circumstances = AccessCircumstances.purchased(AccessParties(principals), receipt)
         if let known = view.purchase(receipt.purchase) {
             return try update(known, receipt, principals, circumstances, stamp, view)
@@ -34,7 +39,7 @@ package struct RecordPurchase: Sendable {
         let purchase = try ledger.add(receipt, for: principals)
         let event = AccessEvent.purchased(purchase).row(stamp)
         return Decision(
-            reply: .access(.kept(.purchased(user: principals.user.id, isNew: true), circumstances)),
+            .kept(.purchased(user: principals.user.id, isNew: true), circumstances),
             outcome: Outcome(
                 kind: .recordPurchase, person: principals.user.person,
                 changes: ledger.changes + [.rowAdded(principals.user.person, event)]))
@@ -44,7 +49,7 @@ package struct RecordPurchase: Sendable {
     private static func update<V: DocumentView>(
         _ known: Purchase, _ receipt: Receipt, _ principals: AccessPrincipals, _ circumstances: AccessCircumstances,
         _ stamp: Stamp, _ view: V
-    ) throws(AccessRefusal) -> Decision {
+    ) throws(Refusal) -> Decision<AccessReply> {
         let isSeen = principals.rule(for: known) != nil
         let isNews = known.isBehind(receipt)
         // The same transaction by somebody who has no part in it was overheard, or passed on.
@@ -53,13 +58,13 @@ package struct RecordPurchase: Sendable {
         purchase.update(receipt)
         let user = purchase.user(shownTo: principals, view)
         let answer = AccessReply.purchased(user: user.id, isNew: false)
-        guard purchase != known else { return Decision(reply: .access(answer)) }
+        guard purchase != known else { return Decision(answer) }
         // What the store says again is kept for when it said so, and told to nobody.
         let events: [Change] =
             purchase.isSame(as: known)
             ? [] : [.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp))]
         return Decision(
-            reply: .access(.kept(answer, circumstances)),
+            .kept(answer, circumstances),
             outcome: Outcome(
                 kind: .recordPurchase, person: principals.user.person, changes: [purchase.put] + events))
     }
@@ -106,7 +111,7 @@ struct AccessLedger<V: DocumentView> {
     /// Adds a purchase that nobody knew: it belongs to whoever looks.
     mutating func add(
         _ receipt: Receipt, for principals: AccessPrincipals
-    ) throws(AccessRefusal) -> Purchase {
+    ) throws(Refusal) -> Purchase {
         var purchase = Purchase(
             receipt, reporter: principals.user.person, account: nil, owners: [])
         if let identity = principals.identity { try own(&purchase, [identity.person]) }
@@ -118,7 +123,7 @@ struct AccessLedger<V: DocumentView> {
     mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }
 
     /// Has a purchase belong to some identities, and nobody else.
-    mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(AccessRefusal) {
+    mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(Refusal) {
         let isGrowing = owners.count > purchase.owners.count
         guard owners.count <= Purchase.ownersAtMost || !isGrowing else { throw .tooManyPurchases }
         for person in purchase.owners where !owners.contains(person) {
@@ -139,7 +144,7 @@ struct AccessLedger<V: DocumentView> {
     /// Binds a purchase to the store account that paid: the one that the store names, else that of the install.
     mutating func bind(
         _ purchase: inout Purchase, to named: StoreAccount?, of principals: AccessPrincipals
-    ) throws(AccessRefusal) {
+    ) throws(Refusal) {
         let payer = principals.payer.map { user($0.person) ?? $0 }
         if case .named(let hash) = named {
             if var payer, !payer.accounts.contains(hash) {
@@ -155,7 +160,7 @@ struct AccessLedger<V: DocumentView> {
     }
 
     /// Has a store account be the one that paid.
-    mutating func set(_ account: StoreAccount?, of purchase: inout Purchase) throws(AccessRefusal) {
+    mutating func set(_ account: StoreAccount?, of purchase: inout Purchase) throws(Refusal) {
         guard account != purchase.account else { return }
         switch purchase.account {
         case .install(let person):
@@ -186,4 +191,8 @@ struct AccessLedger<V: DocumentView> {
         purchase.account = account
         purchases[purchase.id] = purchase
     }
+}
+
+extension ActKind {
+    package static let recordPurchase = ActKind(44, "purchase")
 }

@@ -1,6 +1,6 @@
 /// A call that restores purchases on an install (spec/entitlements.md, decision 5, and 2.4 rule 6): the only one that
 /// transfers anything.
-package struct RestorePurchases: Sendable {
+package struct RestorePurchases: Act {
     package let session: AccessSession
     /// By what strategy; nil for the project's.
     package let named: NamedStrategy?
@@ -26,7 +26,13 @@ package struct RestorePurchases: Sendable {
 
     /// Restores what a store vouches for. Refuses a strategy by which a client's key would give away more than the project does:
     /// every copy of the app has that key.
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(AccessRefusal) -> Decision {
+    package static var kinds: [ActKind] { [.restorePurchases] }
+    package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
+    package var byteCount: Int { 512 * (1 + items.count) }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
         let strategy = view.strategy(of: project).restore[world]
         guard named?.isAllowed(by: strategy) ?? true else { throw .strategyNotAllowed }
         let principals = try view.principals(session)
@@ -49,7 +55,7 @@ struct Restoring {
 
     func decide<V: DocumentView>(
         for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
-    ) throws(AccessRefusal) -> Decision {
+    ) throws(Refusal) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
         var ledger = AccessLedger(view)
         var results: [Restored.Item] = []
@@ -106,9 +112,9 @@ struct Restoring {
         // What nobody vouches for leaves a line in the journal, as where it is told of as a purchase. So does, once, what stays
         // where it is: by other rules it would have gone over.
         let isForged = receipts.contains { $0 == nil }
-        if isDryRun || (changes.isEmpty && !isForged) { return Decision(reply: .access(.restored(restored))) }
+        if isDryRun || (changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
         return Decision(
-            reply: .access(.kept(.restored(restored), circumstances)),
+            .kept(.restored(restored), circumstances),
             outcome: Outcome(kind: .restorePurchases, person: principals.user.person, changes: changes + events))
     }
 
@@ -120,7 +126,7 @@ struct Restoring {
     private func restore<V: DocumentView>(
         _ purchase: inout Purchase, _ receipt: Receipt, _ product: Catalog.Product?, _ strategy: RestoreStrategy,
         _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: inout AccessLedger<V>
-    ) throws(AccessRefusal) -> Restored.Outcome {
+    ) throws(Refusal) -> Restored.Outcome {
         guard let identity = principals.identity?.person else {
             // Nobody who is signed in anywhere loses anything by it.
             try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
@@ -238,4 +244,8 @@ package struct Restored: Equatable, Sendable {
     /// By which what has moved can be moved back; nil where nothing has.
     package let transfer: TransferID?
     package let items: [Item]
+}
+
+extension ActKind {
+    package static let restorePurchases = ActKind(45, "restore")
 }

@@ -52,7 +52,7 @@ package struct Transfer: Equatable, Sendable {
     package let at: Instant
     package let strategy: RestoreStrategy
     package let moves: [Move]
-    package private(set) var undoneAt: Instant?
+    package fileprivate(set) var undoneAt: Instant?
 
     init(
         id: TransferID, in project: ProjectID, user: PersonID, at: Instant, strategy: RestoreStrategy, moves: [Move]
@@ -68,43 +68,6 @@ package struct Transfer: Equatable, Sendable {
     package static func key(_ id: TransferID) -> DocumentKey { DocumentKey(.transfer, of: id.rawValue) }
 
     var put: Change { .documentPut(Transfer.key(id), user, packed) }
-
-    /// Moves back what a restore has moved, all of it or, where some of it has moved on, nothing.
-    static func undo<V: DocumentView>(
-        _ id: TransferID, isDryRun: Bool, _ stamp: Stamp, in project: ProjectID, _ view: V
-    ) throws(AccessRefusal) -> Decision {
-        guard var transfer = view.document(key(id)).flatMap({ Transfer(id, packed: $0) }), transfer.undoneAt == nil,
-            transfer.project == project
-        else { throw .noSuchTransfer }
-        var ledger = AccessLedger(view)
-        var events: [Change] = []
-        var moved: [TransferUndone.Item] = []
-        for move in transfer.moves {
-            guard var purchase = ledger.purchase(move.purchase), Side(purchase) == move.after,
-                move.before.isThere(view)
-            else { throw .transferOutdated }
-            try ledger.own(&purchase, move.before.owners)
-            try ledger.set(move.before.account, of: &purchase)
-            let (losers, winners) = move.after.parties(goingTo: move.before, by: nil)
-            events += (losers + winners).map {
-                .rowAdded($0, AccessEvent.transferred(purchase, losers, winners).row(stamp))
-            }
-            let lost = move.after.owners.filter { !move.before.owners.contains($0) }
-            let gained = move.before.owners.filter { !move.after.owners.contains($0) }
-            moved.append(
-                TransferUndone.Item(
-                    transaction: purchase.transaction, product: purchase.product,
-                    from: lost.compactMap { ledger.user($0)?.identity },
-                    to: gained.compactMap { ledger.user($0)?.identity }))
-        }
-        transfer.undoneAt = stamp.at
-        let reply = Reply.access(.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved)))
-        if isDryRun { return Decision(reply: reply) }
-        return Decision(
-            reply: reply,
-            outcome: Outcome(
-                kind: .undoTransfer, person: transfer.user, changes: ledger.changes + [transfer.put] + events))
-    }
 
     package var packed: [UInt8] {
         var packer = Packer()
@@ -150,6 +113,65 @@ extension Unpacker {
     }
 }
 
+/// A call that takes back a transfer of purchases.
+package struct UndoTransfer: Act {
+    package let transfer: TransferID
+    package let isDryRun: Bool
+
+    package init(_ transfer: TransferID, isDryRun: Bool) {
+        self.transfer = transfer
+        self.isDryRun = isDryRun
+    }
+
+    package static var kinds: [ActKind] { [.undoTransfer] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 1024 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
+        try undo(stamp, in: project, view)
+    }
+
+    /// Moves back what a restore has moved, all of it or, where some of it has moved on, nothing.
+    func undo<V: DocumentView>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
+        let id = transfer
+        guard var transfer = view.document(Transfer.key(id)).flatMap({ Transfer(id, packed: $0) }),
+            transfer.undoneAt == nil, transfer.project == project
+        else { throw .noSuchTransfer }
+        var ledger = AccessLedger(view)
+        var events: [Change] = []
+        var moved: [TransferUndone.Item] = []
+        for move in transfer.moves {
+            guard var purchase = ledger.purchase(move.purchase), Transfer.Side(purchase) == move.after,
+                move.before.isThere(view)
+            else { throw .transferOutdated }
+            try ledger.own(&purchase, move.before.owners)
+            try ledger.set(move.before.account, of: &purchase)
+            let (losers, winners) = move.after.parties(goingTo: move.before, by: nil)
+            events += (losers + winners).map {
+                .rowAdded($0, AccessEvent.transferred(purchase, losers, winners).row(stamp))
+            }
+            let lost = move.after.owners.filter { !move.before.owners.contains($0) }
+            let gained = move.before.owners.filter { !move.after.owners.contains($0) }
+            moved.append(
+                TransferUndone.Item(
+                    transaction: purchase.transaction, product: purchase.product,
+                    from: lost.compactMap { ledger.user($0)?.identity },
+                    to: gained.compactMap { ledger.user($0)?.identity }))
+        }
+        transfer.undoneAt = stamp.at
+        let reply = AccessReply.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved))
+        if isDryRun { return Decision(reply) }
+        return Decision(
+            reply,
+            outcome: Outcome(
+                kind: .undoTransfer, person: transfer.user, changes: ledger.changes + [transfer.put] + events))
+    }
+}
+
 /// A transfer: made once, never reused.
 package struct TransferID: Hashable, Sendable {
     package let rawValue: Int64
@@ -169,4 +191,8 @@ package struct TransferUndone: Equatable, Sendable {
     package let id: TransferID
     package let isDryRun: Bool
     package let items: [Item]
+}
+
+extension ActKind {
+    package static let undoTransfer = ActKind(46, "undo_transfer")
 }

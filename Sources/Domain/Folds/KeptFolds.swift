@@ -118,7 +118,9 @@ package struct KeptFolds<V: View> {
         let count: Int
         /// The group in the view, where this is one.
         let group: Group?
-        /// What is kept in the store; nil where nothing is.
+        /// The list of folds that the store has; nil where it has none.
+        let stored: FoldList?
+        /// The list as the call has changed it so far.
         var list: FoldList?
         var hasNewList = false
         /// Folds that were read or made.
@@ -127,10 +129,12 @@ package struct KeptFolds<V: View> {
         /// The larger group that it has become.
         var whole: Part?
 
-        init(root: PersonID, count: Int, group: Group? = nil) {
+        init(root: PersonID, count: Int, group: Group? = nil, stored: FoldList? = nil) {
             self.root = root
             self.count = count
             self.group = group
+            self.stored = stored
+            list = stored
         }
 
         var keepsFolds: Bool { count >= Group.membersWithFolds }
@@ -180,8 +184,9 @@ package struct KeptFolds<V: View> {
             if let known = parts[group.root] {
                 part = known
             } else {
-                part = Part(root: group.root, count: group.count, group: group)
-                if group.keepsFolds { part.list = view.document(FoldList.key(of: group.root)).flatMap(FoldList.init) }
+                let stored = group.keepsFolds ? view.document(FoldList.key(of: group.root)) : nil
+                part = Part(
+                    root: group.root, count: group.count, group: group, stored: stored.flatMap(FoldList.init))
                 parts[group.root] = part
             }
         }
@@ -236,7 +241,7 @@ package struct KeptFolds<V: View> {
             let known = whole.folds[slot] ?? (into.list == nil ? nil : fold(slot, of: into))
             set(KeptFolds.joined(known, joining, by: merge, slot), slot, of: whole)
         }
-        if let list = from.list, !from.hasNewList { left.append((from.root, list)) }
+        if let stored = from.stored { left.append((from.root, stored)) }
         if whole.list == nil { set(FoldList(), of: whole) }
     }
 

@@ -584,8 +584,8 @@ extension PeopleIndex {
     package func id(of person: Place) -> PersonID { PersonID(rawValue: people[person.rawValue].id) }
 
     /// Decides a call over the committed facts, where it changes nothing.
-    package func peek(_ call: Call, _ command: Command, _ stamp: Stamp) -> Peek {
+    package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
         if let key = call.replayKey, replays.mayKnow(key) { return .needsWriter }
-        return Peek(command, stamp, call, in: committed)
+        return Peek(act, stamp, call, in: committed)
     }
 }

@@ -1,5 +1,5 @@
 /// Gives an install its next tokens.
-package struct RefreshTokens: Sendable {
+package struct RefreshTokens: Act {
     package let caller: LinkingCaller
     package let generation: UInt64
 
@@ -8,14 +8,20 @@ package struct RefreshTokens: Sendable {
         self.generation = generation
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.refreshTokens] }
+    package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         var install = try view.install(caller, settings)
         let user = install.user.flatMap { view.linkedUser($0) }
-        func answer(_ outcome: Outcome?) -> Decision {
+        func answer(_ outcome: Outcome?) -> Decision<LinkingReply> {
             let reply = LinkingReply.refreshed(
                 Session(install, stamp, settings), InstallStatus(install, user, settings))
-            return Decision(reply: .linking(reply), outcome: outcome)
+            return Decision(reply, outcome: outcome)
         }
         switch install.tokens.turn(generation) {
         case .unknown: throw .invalidToken
@@ -27,7 +33,7 @@ package struct RefreshTokens: Sendable {
         case .reused:
             install.tokens.isRevoked = true
             return Decision(
-                reply: .linking(.refused(.tokenReused)),
+                .refused(.tokenReused),
                 outcome: Outcome(kind: .refreshTokens, person: install.person, changes: [install.put]))
         }
     }
@@ -35,36 +41,42 @@ package struct RefreshTokens: Sendable {
 
 /// Tells an install how it stands. One that waits becomes active if there is room now (spec/linking.md 3.4), and where
 /// the limit was lowered those wait from now on who are too many.
-package struct CheckInstall: Sendable {
+package struct CheckInstall: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.changeInstall] }
+    package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         var install: Install
-        do throws(LinkingFault) {
+        do throws(Refusal) {
             install = try view.install(caller, settings)
         } catch {
             // That its user is gone is something that an install is told.
             guard error == .installDeleted else { throw error }
-            return Decision(reply: .linking(.status(InstallStatus(deleted: caller.install, settings))))
+            return Decision(.status(InstallStatus(deleted: caller.install, settings)))
         }
         guard var user = install.user.flatMap({ view.linkedUser($0) }) else {
-            return Decision(reply: .linking(.status(InstallStatus(install, nil, settings))))
+            return Decision(.status(InstallStatus(install, nil, settings)))
         }
         var changes = InstallChanges(at: stamp.at)
         guard try changes.renew(&install, &user, settings.policy, view) else {
-            return Decision(reply: .linking(.status(InstallStatus(install, user, settings))))
+            return Decision(.status(InstallStatus(install, user, settings)))
         }
         changes.put(install, user)
         return Decision(
-            reply: changes.reply(.status(InstallStatus(install, user, settings))),
+            changes.reply(.status(InstallStatus(install, user, settings))),
             outcome: Outcome(kind: .changeInstall, person: user.person, changes: changes.changes))
     }
 }
 
 /// Brings what an install has gathered. It is stored under the install's own person, and read through its user.
-package struct SubmitRows: Sendable {
+package struct SubmitRows: Act {
     package let caller: LinkingCaller
     package let rows: [Row]
 
@@ -73,7 +85,13 @@ package struct SubmitRows: Sendable {
         self.rows = rows
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.submitRows] }
+    package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
+    package var byteCount: Int { rows.reduce(256) { $0 + 64 + $1.body.count } }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         var install = try view.install(caller, settings)
         if install.isDisabled { throw .installDisabled }
@@ -105,24 +123,30 @@ package struct SubmitRows: Sendable {
         }
         let reply = changes.reply(.submitted(submitted, InstallStatus(install, user, settings)))
         for change in late.changes { changes.add(change) }
-        guard !changes.changes.isEmpty else { return Decision(reply: reply) }
+        guard !changes.changes.isEmpty else { return Decision(reply) }
         return Decision(
-            reply: reply, outcome: Outcome(kind: .submitRows, person: install.person, changes: changes.changes))
+            reply, outcome: Outcome(kind: .submitRows, person: install.person, changes: changes.changes))
     }
 }
 
 /// Ends an install: its device has forgotten the user.
-package struct ResetInstall: Sendable {
+package struct ResetInstall: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.resetInstall] }
+    package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         // The answer to the first may have been lost.
         if let install = view.install(caller.install, caller.name.key), install.state == .reset,
             install.app == caller.app,
             install.tokens.id == caller.family, install.thumbprint == caller.thumbprint
         {
-            return Decision(reply: .linking(.reset(install.id)))
+            return Decision(.reset(install.id))
         }
         var install = try view.install(caller, view.linkingSettings(of: project))
         var changes = InstallChanges(at: stamp.at)
@@ -135,14 +159,14 @@ package struct ResetInstall: Sendable {
         }
         changes.put(install, user)
         return Decision(
-            reply: changes.reply(.reset(install.id)),
+            changes.reply(.reset(install.id)),
             outcome: Outcome(
                 kind: .resetInstall, person: install.user ?? install.person, changes: changes.changes))
     }
 }
 
 /// The operator's switch for one install.
-package struct DisableInstall: Sendable {
+package struct DisableInstall: Act {
     package let install: InstallID
     package let isDisabled: Bool
     package let name: Identity
@@ -153,20 +177,33 @@ package struct DisableInstall: Sendable {
         self.isDisabled = isDisabled
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.changeInstall] }
+    package var subjects: Subjects { Subjects(mentions: [name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard var install = view.install(install, name.key), view.directory.apps[install.app]?.project == project
         else { throw view.wasDeleted(name.key) ? .installDeleted : .installNotFound }
         if view.isDeleted(install) { throw .installDeleted }
         var user = install.user.flatMap { view.linkedUser($0) }
         guard install.isDisabled != isDisabled else {
-            return Decision(reply: .linking(.status(InstallStatus(install, user, settings))))
+            return Decision(.status(InstallStatus(install, user, settings)))
         }
         var changes = InstallChanges(at: stamp.at)
         changes.disable(&install, &user, isDisabled, settings.policy, view)
         return Decision(
-            reply: changes.reply(.status(InstallStatus(install, user, settings))),
+            changes.reply(.status(InstallStatus(install, user, settings))),
             outcome: Outcome(
                 kind: .changeInstall, person: install.user ?? install.person, changes: changes.changes))
     }
+}
+
+extension ActKind {
+    package static let refreshTokens = ActKind(54, "refresh_tokens")
+    package static let changeInstall = ActKind(55, "change_install")
+    package static let submitRows = ActKind(56, "submit_rows")
+    package static let resetInstall = ActKind(57, "reset_install")
 }

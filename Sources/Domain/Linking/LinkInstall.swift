@@ -1,6 +1,6 @@
 /// Makes an install with the app's id and secret (spec/linking.md 1.5). It has a person of its own, so that what it sends
 /// before it is linked belongs to somebody.
-package struct MakeInstall: Sendable {
+package struct MakeInstall: Act {
     package let app: AppID
     package let device: Install.Device
     package let thumbprint: String?
@@ -13,7 +13,13 @@ package struct MakeInstall: Sendable {
         self.hash = hash
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.makeInstall] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard settings[app].takesSecret else { throw .secretNotTaken }
         guard thumbprint != nil || !settings[app].requiresProof else { throw .proofRequired }
@@ -22,7 +28,7 @@ package struct MakeInstall: Sendable {
         let install = Install(
             id, name.key, app: app, person: stamp.person, device, thumbprint: thumbprint, at: stamp.at)
         return Decision(
-            reply: .linking(.installMade(Session(install, stamp, settings), InstallStatus(install, nil, settings))),
+            .installMade(Session(install, stamp, settings), InstallStatus(install, nil, settings)),
             outcome: Outcome(
                 kind: .makeInstall, person: stamp.person,
                 changes: [
@@ -39,7 +45,7 @@ extension InstallID {
 }
 
 /// Links an install to the user that has an external id, by a back end's word (spec/linking.md 3.1).
-package struct LinkInstall: Sendable {
+package struct LinkInstall: Act {
     package let install: InstallID
     package let app: AppID
     package let external: Identity
@@ -52,7 +58,13 @@ package struct LinkInstall: Sendable {
         name = Identity(install, in: project, hash: hash)
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkInstall] }
+    package var subjects: Subjects { Subjects(mentions: [external.key, name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard settings[app].isOn else { throw .notConfigured }
         let known = view.install(self.install, name.key)
@@ -74,7 +86,7 @@ package struct LinkInstall: Sendable {
         case .unlinked, .active, .blocked: break
         }
         switch install.link {
-        case .external: return Decision(reply: .linking(.linked(own)))
+        case .external: return Decision(.linked(own))
         case .hard:
             if isHolders { return install.know(nil, external.key) }
             guard holder == nil else { throw .installInUse }
@@ -89,7 +101,7 @@ package struct LinkInstall: Sendable {
                     if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
                     let (joining, joined) = (view.group(of: install.person), view.group(of: holder))
                     if view.isFull(joining: joining, joined, view.strategy(of: project).guards.bounds) {
-                        throw .groupFull
+                        throw .linkedGroupFull
                     }
                     let id = MergeID(rawValue: stamp.person.rawValue)
                     changes.add(.merged(Merge(id: id, from: install.person, into: holder, rule: .linking)))
@@ -106,12 +118,12 @@ package struct LinkInstall: Sendable {
 
 extension Install {
     /// A user of its own has an external id: a new one, or one that somebody has who became one with it.
-    mutating func know(_ new: Identity?, _ key: IdentityKey) -> Decision {
+    mutating func know(_ new: Identity?, _ key: IdentityKey) -> Decision<LinkingReply> {
         let user = user ?? person
         link = .external
         externalKey = key
         return Decision(
-            reply: .linking(.linked(user)),
+            .linked(user),
             outcome: Outcome(
                 kind: .linkInstall, person: user, changes: new.map { [Change.linked(user, $0), put] } ?? [put]))
     }
@@ -127,28 +139,34 @@ extension Install {
     /// Becomes one of a user's installs, for good.
     mutating func join<V: View>(
         _ person: PersonID, _ link: Link, _ policy: ActivationPolicy, _ changes: inout InstallChanges, _ view: V
-    ) throws(LinkingFault) -> Decision {
+    ) throws(Refusal) -> Decision<LinkingReply> {
         (user, self.link) = (person, link)
         var user = view.linkedUser(person) ?? LinkedUser(of: person)
         try changes.activate(&self, &user, policy, reason: .linked, view)
         changes.put(self, user)
         return Decision(
-            reply: changes.reply(.linked(person)),
+            changes.reply(.linked(person)),
             outcome: Outcome(kind: .linkInstall, person: person, changes: changes.changes))
     }
 }
 
 /// Gives an install a user of its own, without an external id (spec/linking.md 2.3).
-package struct LinkHard: Sendable {
+package struct LinkHard: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkInstall] }
+    package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard settings[caller.app].isOn else { throw .notConfigured }
         var install = try view.install(caller, settings)
         if install.isDisabled { throw .installDisabled }
-        if let user = install.user { return Decision(reply: .linking(.linked(user))) }
+        if let user = install.user { return Decision(.linked(user)) }
         var changes = InstallChanges(at: stamp.at)
         // It may be one with a user, by an administrator's word.
         install.externalKey = view.externalKey(of: install.person)
@@ -156,4 +174,9 @@ package struct LinkHard: Sendable {
         let link = install.externalKey == nil ? Install.Link.hard : .external
         return try install.join(user, link, settings.policy, &changes, view)
     }
+}
+
+extension ActKind {
+    package static let makeInstall = ActKind(50, "make_install")
+    package static let linkInstall = ActKind(51, "link_install")
 }

@@ -1,5 +1,5 @@
 /// Makes one more app that links: an environment, or another product of the same people.
-package struct MakeLinkingApp: Sendable {
+package struct MakeLinkingApp: Act {
     package let name: String
     package let publicID: String
     package let secretHash: KeyHash
@@ -12,7 +12,13 @@ package struct MakeLinkingApp: Sendable {
         self.secretHash = secretHash
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkingSettings] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let apps = view.directory.apps.values
         guard apps.count(where: { $0.project == project && $0.dialect == .linking }) < MakeLinkingApp.appsAtMost
         else { throw .tooManyApps }
@@ -20,13 +26,13 @@ package struct MakeLinkingApp: Sendable {
             id: AppID(rawValue: (apps.map(\.id.rawValue).max() ?? 0) + 1), project: project, dialect: .linking,
             name: name, publicID: publicID, secretHash: secretHash, madeAt: stamp.at)
         return Decision(
-            reply: .linking(.appMade(app.id)),
+            .appMade(app.id),
             outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.appMade(app)]))
     }
 }
 
 /// Makes a key for an app's back end (spec/linking.md 1.2).
-package struct MakeLinkingKey: Sendable {
+package struct MakeLinkingKey: Act {
     package let app: AppID
     package let name: String
     package let hash: KeyHash
@@ -44,7 +50,13 @@ package struct MakeLinkingKey: Sendable {
         self.expiresAt = expiresAt
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkingSettings] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let keys = view.directory.keys.values
         let active = keys.count { $0.kind == .linking && $0.app == app && $0.isValid(at: stamp.at) }
         guard active < MakeLinkingKey.activeAtMost else { throw .tooManyKeys }
@@ -53,24 +65,30 @@ package struct MakeLinkingKey: Sendable {
             id: KeyID(rawValue: last + 1), project: project, app: app, kind: .linking, name: name, hash: hash,
             scopes: scopes, madeAt: stamp.at, expiresAt: expiresAt)
         return Decision(
-            reply: .linking(.keyMade(key.id)),
+            .keyMade(key.id),
             outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.keyMade(key)]))
     }
 }
 
 /// Revokes a key, at once and for good.
-package struct RevokeLinkingKey: Sendable {
+package struct RevokeLinkingKey: Act {
     package let key: KeyID
     package init(_ key: KeyID) { self.key = key }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkingSettings] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         guard let key = view.directory.keys[key], key.project == project, key.kind == .linking else {
             throw .keyNotFound
         }
-        let reply = Reply.linking(.keyRevoked(key.id))
-        guard key.revokedAt == nil else { return Decision(reply: reply) }
+        let reply = LinkingReply.keyRevoked(key.id)
+        guard key.revokedAt == nil else { return Decision(reply) }
         return Decision(
-            reply: reply,
+            reply,
             outcome: Outcome(kind: .linkingSettings, person: nil, changes: [.keyRevoked(key.id, at: stamp.at)]))
     }
 }

@@ -17,7 +17,7 @@ package indirect enum LinkingReply: Equatable, Sendable {
     /// An answer to a call by which installs became active, or are so no longer.
     case telling(LinkingReply, [InstallEvent])
     /// A no that changes something.
-    case refused(LinkingFault)
+    case refused(Refusal)
 
     /// What became of what an install sent.
     package struct Submitted: Equatable, Sendable {
@@ -28,7 +28,7 @@ package indirect enum LinkingReply: Equatable, Sendable {
     }
 
     /// The person that was seen by the call, if it was any.
-    var seen: PersonID? {
+    package var seen: PersonID? {
         switch self {
         case .installMade(_, let status), .redeemed(_, let status, _), .refreshed(_, let status),
             .submitted(_, let status):
@@ -151,9 +151,23 @@ package struct InstallStatus: Equatable, Sendable {
     }
 }
 
-extension LinkingReply {
+extension LinkingReply: Answer {
+    package static let tags: [UInt8] = [ActKind.linkInstall.rawValue]
+
+    package var orphans: Orphans { plain == .deleted ? .contentsOfPeople : .none }
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        switch self {
+        case .telling(_, let told): told.map { ChangeEvent($0) }
+        case .appMade(let app): [ChangeEvent(.appCreated, nil, [.init("app", .id(app.rawValue))])]
+        case .keyMade(let key): [ChangeEvent(.keyCreated, nil, [.init("key", .id(key.rawValue))])]
+        case .keyRevoked(let key): [ChangeEvent(.keyRevoked, nil, [.init("key", .id(key.rawValue))])]
+        default: []
+        }
+    }
+
     /// What has to be kept so that the answer can be made again. There is no secret in it.
-    func pack(into packer: inout Packer) {
+    package func pack(into packer: inout Packer) {
         switch self {
         case .installMade(let session, let status):
             packer.add(1 as UInt8)
@@ -208,11 +222,11 @@ extension LinkingReply {
             packer.add(UInt64(bitPattern: key.rawValue))
         case .refused(let fault):
             packer.add(11 as UInt8)
-            packer.add(fault.rawValue)
+            packer.add(fault.code)
         }
     }
 
-    init?(unpacking unpacker: inout Unpacker) {
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         guard let tag = unpacker.byte() else { return nil }
         switch tag {
         case 1, 3, 5:
@@ -260,7 +274,7 @@ extension LinkingReply {
                 guard let event = InstallEvent(unpacking: &unpacker) else { return nil }
                 events.append(event)
             }
-            guard let reply = LinkingReply(unpacking: &unpacker) else { return nil }
+            guard let reply = LinkingReply(tag: LinkingReply.tags[0], unpacking: &unpacker) else { return nil }
             self = .telling(reply, events)
         case 14:
             guard let app = unpacker.integer() else { return nil }
@@ -269,8 +283,8 @@ extension LinkingReply {
             guard let key = unpacker.integer().map({ KeyID(rawValue: Int64(bitPattern: $0)) }) else { return nil }
             self = tag == 12 ? .keyMade(key) : .keyRevoked(key)
         case 11:
-            guard let fault = unpacker.text().flatMap(LinkingFault.init) else { return nil }
-            self = .refused(fault)
+            guard unpacker.text() == Refusal.tokenReused.code else { return nil }
+            self = .refused(.tokenReused)
         default: return nil
         }
     }
@@ -335,13 +349,7 @@ extension CodePreview {
     }
 }
 
-extension Reply {
-    /// The answer alone, without what it tells others, and what is kept with it.
-    package var plain: Reply {
-        switch self {
-        case .linking(.telling(let reply, _)): .linking(reply)
-        case .access(.kept(let reply, _)): .access(reply)
-        default: self
-        }
-    }
+extension LinkingReply {
+    /// The answer alone, without what it tells others.
+    package var plain: LinkingReply { if case .telling(let reply, _) = self { reply } else { self } }
 }

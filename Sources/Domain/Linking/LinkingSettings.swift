@@ -107,7 +107,7 @@ extension Unpacker {
 }
 
 /// A change of a project's settings; what it does not name stays.
-package struct EditLinking: Sendable {
+package struct EditLinking: Act {
     package var codeSeconds: Int64?
     package var tokenSeconds: Int64?
     package var graceSeconds: Int64?
@@ -125,7 +125,13 @@ package struct EditLinking: Sendable {
 
     package init() {}
 
-    func decide<V: View>(in project: ProjectID, _ view: V) -> Decision {
+    package static var kinds: [ActKind] { [.linkingSettings] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let before = LinkingSettings(document: view.document(LinkingSettings.key(of: project)))
         var settings = before
         settings.codeSeconds = codeSeconds ?? settings.codeSeconds
@@ -137,9 +143,13 @@ package struct EditLinking: Sendable {
             settings[app].requiresProof = edit.requiresProof ?? settings[app].requiresProof
             settings[app].hidesForeignInstalls = edit.hidesForeignInstalls ?? settings[app].hidesForeignInstalls
         }
-        let reply = Reply.linking(.settings(settings))
-        guard settings != before else { return Decision(reply: reply) }
+        let reply = LinkingReply.settings(settings)
+        guard settings != before else { return Decision(reply) }
         let put = Change.documentPut(LinkingSettings.key(of: project), .nobody, settings.packed)
-        return Decision(reply: reply, outcome: Outcome(kind: .linkingSettings, person: nil, changes: [put]))
+        return Decision(reply, outcome: Outcome(kind: .linkingSettings, person: nil, changes: [put]))
     }
+}
+
+extension ActKind {
+    package static let linkingSettings = ActKind(59, "linking_settings", changesDirectory: true)
 }

@@ -1,5 +1,5 @@
 /// Makes a code by which an install becomes one of the user with an external id (spec/linking.md 1.3).
-package struct IssueCode: Sendable {
+package struct IssueCode: Act {
     package let app: AppID
     package let key: KeyID?
     package let external: Identity
@@ -22,7 +22,13 @@ package struct IssueCode: Sendable {
         self.preview = preview
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.issueCode] }
+    package var subjects: Subjects { Subjects(mentions: [external.key]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard settings[app].isOn else { throw .notConfigured }
         let until = stamp.at.advanced(byMilliseconds: settings.codeSeconds * 1000)
@@ -40,7 +46,7 @@ package struct IssueCode: Sendable {
             return preview
         }
         return Decision(
-            reply: .linking(.codeIssued(expiresAt: until, preview)),
+            .codeIssued(expiresAt: until, preview),
             outcome: Outcome(kind: .issueCode, person: holder, changes: [code.put()]))
     }
 }
@@ -73,7 +79,7 @@ package struct CodePreview: Equatable, Sendable {
 }
 
 /// Makes an install of the user that a code stands for (spec/linking.md 3.2).
-package struct RedeemCode: Sendable {
+package struct RedeemCode: Act {
     package let digest: KeyHash
     package let seal: CodeSeal
     package let app: AppID
@@ -96,7 +102,13 @@ package struct RedeemCode: Sendable {
         self.hash = hash
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.redeemCode] }
+    package var subjects: Subjects { Subjects(codes: [(LinkCode.documentKey(digest), seal)]) }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         guard var code = view.linkCode(digest, app) else { throw .invalidCode }
         if let redemption = code.redemption {
@@ -108,10 +120,10 @@ package struct RedeemCode: Sendable {
                 install.tokens.generation == 0, !install.tokens.isRevoked
             else { throw .invalidCode }
             return Decision(
-                reply: .linking(
-                    answer(
-                        install, view.linkedUser(install.user ?? install.person), redemption.isRestored, stamp, settings
-                    )))
+
+                answer(
+                    install, view.linkedUser(install.user ?? install.person), redemption.isRestored, stamp, settings
+                ))
         }
         guard code.isGood(at: stamp.at, thumbprint, view), let external = code.external(seal) else {
             throw .invalidCode
@@ -131,7 +143,7 @@ package struct RedeemCode: Sendable {
         }
         if let place = view.person(person, in: project) {
             var room = Room(of: place, view.strategy(of: project).guards.bounds, view)
-            guard room.take(.linkingInstallID) else { throw .personFull }
+            guard room.take(.linkingInstallID) else { throw .installsFull }
         }
         let id = InstallID(next: stamp)
         let installName = Identity(id, in: project, hash: hash)
@@ -146,7 +158,7 @@ package struct RedeemCode: Sendable {
             install: install.id, installKey: installKey, isRestored: holder != nil, at: stamp.at)
         changes.add(code.put(for: person))
         return Decision(
-            reply: changes.reply(answer(install, user, holder != nil, stamp, settings)),
+            changes.reply(answer(install, user, holder != nil, stamp, settings)),
             outcome: Outcome(kind: .redeemCode, person: person, changes: changes.changes))
     }
 
@@ -177,7 +189,7 @@ extension LinkCode {
 }
 
 /// Gives the external id that a code stands for to the user of an install that has none (spec/linking.md 3.3).
-package struct LinkLate: Sendable {
+package struct LinkLate: Act {
     package let caller: LinkingCaller
     package let digest: KeyHash
     package let seal: CodeSeal
@@ -190,14 +202,22 @@ package struct LinkLate: Sendable {
         self.hash = hash
     }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(LinkingFault) -> Decision {
+    package static var kinds: [ActKind] { [.linkInstall] }
+    package var subjects: Subjects {
+        Subjects(mentions: [caller.name.key], codes: [(LinkCode.documentKey(digest), seal)])
+    }
+    package var byteCount: Int { 512 }
+
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
         var install = try view.install(caller, settings)
         guard settings[caller.app].isOn else { throw .notConfigured }
         if install.isDisabled || install.state == .deactivated { throw .installDisabled }
         let code = view.linkCode(digest, caller.app)
         if let user = install.user, let code, code.mayRepeat(caller.name.key.hash, at: stamp.at) {
-            return Decision(reply: .linking(.linked(user)))
+            return Decision(.linked(user))
         }
         if install.link == .external || view.externalKey(of: install.person) != nil { throw .alreadyLinked }
         guard var code, code.isGood(at: stamp.at, caller.thumbprint, view), let named = code.external(seal) else {
@@ -217,9 +237,14 @@ package struct LinkLate: Sendable {
             install.link = .external
             changes.add(install.put)
             return Decision(
-                reply: .linking(.linked(user)),
+                .linked(user),
                 outcome: Outcome(kind: .linkInstall, person: user, changes: changes.changes))
         }
         return try install.join(user, .external, settings.policy, &changes, view)
     }
+}
+
+extension ActKind {
+    package static let issueCode = ActKind(52, "issue_code")
+    package static let redeemCode = ActKind(53, "redeem_code")
 }

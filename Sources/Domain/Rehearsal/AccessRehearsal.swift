@@ -31,7 +31,7 @@ struct AccessRehearsal {
         moment = max(moment, call.at)
         let erased = call.facts.compactMap { if case .personErased(let person) = $0 { person } else { nil } }
         if !erased.isEmpty { erase(erased) }
-        guard case .reply(.access(let reply)) = call.answer else { return }
+        guard case .reply(let answer) = call.answer, let reply = answer.as(AccessReply.self) else { return }
         switch reply {
         case .kept(let answer, let circumstances): again(circumstances, answer, call)
         case .edited(let catalog):
@@ -93,8 +93,8 @@ struct AccessRehearsal {
         let stamp = Stamp(at: call.at, person: PersonID(rawValue: id.rawValue))
         var isRefused = false
         for world in [\AccessRehearsal.now, \.then] {
-            let undone = try? Transfer.undo(
-                id, isDryRun: false, stamp, in: project, self[keyPath: world].documents)
+            let undone = try? UndoTransfer(id, isDryRun: false).undo(
+                stamp, in: project, self[keyPath: world].documents)
             self[keyPath: world].documents.apply(undone?.outcome?.changes ?? [])
             isRefused = undone == nil
         }
@@ -203,7 +203,7 @@ extension AccessRehearsal.World {
         let principals = principals(parties, stamp.at)
         let decision = try? restoring.decide(for: principals, stamp, in: project, documents)
         documents.apply(decision?.outcome?.changes ?? [])
-        guard case .access(.restored(let restored)) = decision?.reply.plain else { return nil }
+        guard case .restored(let restored) = decision?.answer.plain else { return nil }
         return restored.items.map(\.outcome)
     }
 

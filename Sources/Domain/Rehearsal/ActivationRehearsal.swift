@@ -34,7 +34,7 @@ struct ActivationRehearsal {
             default: break
             }
         }
-        guard case .reply(.linking(let answer)) = call.answer else { return }
+        guard case .reply(let kept) = call.answer, let answer = kept.as(LinkingReply.self) else { return }
         var (reply, events): (LinkingReply, [InstallEvent]) = (answer, [])
         if case .telling(let plain, let told) = answer { (reply, events) = (plain, told) }
         for event in events { note(event) }

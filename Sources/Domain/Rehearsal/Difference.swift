@@ -19,7 +19,7 @@ package struct Difference: Equatable, Sendable {
     package struct Answered: Equatable, Sendable {
         package let call: JournalSequence
         package let at: Instant
-        package let kind: JournalEntry.Kind
+        package let kind: ActKind
         package let requestID: String
 
         init(_ call: RecordedCall) {

@@ -65,7 +65,7 @@ package final class Rehearsal {
         let rules = JournalEntry(
             Call(project: project, key: nil), Stamp(at: Instant(milliseconds: 0), person: PersonID(rawValue: 0)),
             Outcome(kind: .setStrategy, person: nil, changes: [.strategySet(version: version, strategy)]),
-            .strategySet(version: version, strategy))
+            Reply(StrategySet(version: version, strategy)))
         index = PeopleIndex(directory: directory.applying(rules))
         index.readDocument = { [unowned self] in documents[Int($0) - 1] }
     }
@@ -81,8 +81,8 @@ package final class Rehearsal {
         let madeSomebody = call.facts.contains { fact in
             if case .personMade(let person) = fact { person == call.person } else { false }
         }
-        if let command = command(of: call, madeSomebody) {
-            decide(command, of: call, madeSomebody)
+        if let act = act(of: call, madeSomebody) {
+            decide(act, of: call, madeSomebody)
         } else {
             takeOver(call)
         }
@@ -95,13 +95,13 @@ package final class Rehearsal {
     }
 
     /// What the call asked, where it is for the rules to say what comes of it.
-    private func command(of call: RecordedCall, _ madeSomebody: Bool) -> Command? {
+    private func act(of call: RecordedCall, _ madeSomebody: Bool) -> (any Act)? {
         switch call.kind {
-        case .identify: .identify(Identify(.start, identities: named(by: call)))
-        case .login: .identify(Identify(.login, identities: named(by: call)))
-        case .logout: .identify(Identify(.logout, identities: named(by: call)))
-        case .modify: modify(call).map(Command.modify)
-        case .ingest: ingest(call, madeSomebody).map(Command.ingest)
+        case .identify: Identify(.start, identities: named(by: call))
+        case .login: Identify(.login, identities: named(by: call))
+        case .logout: Identify(.logout, identities: named(by: call))
+        case .modify: modify(call)
+        case .ingest: ingest(call, madeSomebody)
         case .attachIdentity, .detachIdentity, .releaseDevice: byHand(call)
         default: nil
         }
@@ -152,18 +152,17 @@ package final class Rehearsal {
     }
 
     /// What somebody has done to one identity.
-    private func byHand(_ call: RecordedCall) -> Command? {
+    private func byHand(_ call: RecordedCall) -> (any Act)? {
         for fact in call.facts {
             switch fact {
             case .linked(let person, let type, let value):
                 if let identity = identity(type, value) {
-                    return .attachIdentity(AttachIdentity(identity, to: whoever(person), reason: nil))
+                    return AttachIdentity(identity, to: whoever(person), reason: nil)
                 }
             case .unlinked(let person, let type, let value):
                 guard let identity = identity(type, value) else { continue }
-                return call.kind == .releaseDevice
-                    ? .releaseDevice(ReleaseDevice(identity, reason: nil))
-                    : .detachIdentity(DetachIdentity(identity, from: whoever(person), reason: nil))
+                if call.kind == .releaseDevice { return ReleaseDevice(identity, reason: nil) }
+                return DetachIdentity(identity, from: whoever(person), reason: nil)
             default: break
             }
         }
@@ -176,22 +175,22 @@ package final class Rehearsal {
         return Identity(type, lowercasesEmail && type == .email ? value.lowercased() : value, in: project, hash: hash)
     }
 
-    private func decide(_ command: Command, of call: RecordedCall, _ madeSomebody: Bool) {
+    private func decide(_ act: any Act, of call: RecordedCall, _ madeSomebody: Bool) {
         let stamp = stamp(at: call.at)
         let view = index.pending
-        let result = Result { () throws(Refusal) in try command.decide(stamp, project: project, in: view) }
+        let result = Result { () throws(Refusal) in try view.decide(act, stamp, in: project) }
         guard case .success(let decision) = result else {
             refused += 1
             return
         }
         if var outcome = decision.outcome {
             if joinsSameUserIDs {
-                let names = SameUserID(command.userIDs, except: blockedValues, in: project, hash: hash)
+                let names = SameUserID(act.subjects.userIDs, except: blockedValues, in: project, hash: hash)
                 outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
             keep(outcome, stamp, call)
         }
-        guard let was = call.person, let would = decision.reply.seen else { return }
+        guard let was = call.person, let would = decision.answer.seen else { return }
         index.see(would, at: call.at)
         let isElsewhere = madeSomebody ? would != stamp.person : counterparts[was].map { $0.home != would } ?? false
         meet(was, would)
@@ -338,7 +337,7 @@ package final class Rehearsal {
     }
 
     private func keep(_ outcome: Outcome, _ stamp: Stamp, _ call: RecordedCall) {
-        let entry = JournalEntry(Call(project: project, key: nil), stamp, outcome, .noted)
+        let entry = JournalEntry(Call(project: project, key: nil), stamp, outcome, Reply(Done()))
         index.apply(entry)
         sequence = sequence.next
         index.commit([entry], sequence: sequence)

@@ -63,58 +63,6 @@ extension Strategy {
     }
 }
 
-extension Command {
-    /// The identities by which it says whom it is about.
-    fileprivate var namedIdentities: [Identity] {
-        switch self {
-        case .identify(let identify): identify.identities
-        case .search(let search): search.identities
-        case .modify(let modify): modify.items.compactMap(\.new)
-        case .ingest(let ingest): ingest.identities
-        case .claim(let claim): [claim.user]
-        case .collect(let collect): collect.parts.map(\.user)
-        case .setProperties(let properties): [properties.user]
-        case .sendFeedback(let feedback): [feedback.user]
-        case .answerQuestionnaire(let answer): [answer.user]
-        case .attach(let attach): [attach.user].compactMap { $0 }
-        case .access(let access): access.identities
-        default: []
-        }
-    }
-
-    /// The people that it names by their ids.
-    fileprivate var namedPeople: [PersonID] {
-        switch self {
-        case .modify(let modify): [modify.person]
-        case .ingest(let ingest): [ingest.person].compactMap { $0 }
-        case .makeAlias(let alias): [alias.source, alias.destination]
-        default: []
-        }
-    }
-
-    /// An anonymous id under which it reads or writes what belongs to all that are one with it. What only adds rows is not
-    /// among them: late rows of a device are no news of its user, and nothing is answered about that one.
-    fileprivate var anonymousReader: Identity? {
-        switch self {
-        case .setProperties(let properties): properties.user
-        case .answerQuestionnaire(let answer): answer.user
-        default: nil
-        }
-    }
-
-    /// The install's user that it speaks for as whoever is signed in there. Where a call says that nobody is, it speaks for
-    /// the install, and sees what the install's store account has paid for.
-    fileprivate var accessUser: Identity? {
-        guard case .access(let access) = self else { return nil }
-        switch access.action {
-        case .setProperties(let user, _): return user
-        case .purchase(let purchase): return purchase.session.userSignedIn
-        case .restore(let restore): return restore.session.userSignedIn
-        default: return nil
-        }
-    }
-}
-
 extension AccessSession {
     /// The user that it speaks for as whoever is signed in: one that says nothing of that counts as such.
     package var userSignedIn: Identity? {
@@ -133,17 +81,19 @@ extension View {
 
 extension IdentityProof {
     /// Why a call may not be made, by what it names; nil where it may.
-    func refusal<V: View>(of command: Command, in project: ProjectID, _ view: V) -> Refusal? {
+    func refusal<V: View>(of act: any Act, in project: ProjectID, _ view: V) -> Refusal? {
         let strategy = view.strategy(of: project)
-        for identity in command.namedIdentities
+        let subjects = act.subjects
+        for identity in subjects.spokenFor
         where strategy.isKnown(identity, in: dialect) && !proves(identity.key) {
             return .unproven(fault, about: view.firstHolder(of: identity))
         }
-        var people = command.namedPeople
-        if let user = command.accessUser.flatMap({ view.holder(of: $0) }) { people.append(user) }
+        var people = subjects.people
+        if let person = subjects.about { people.append(person) }
+        if let user = subjects.signedIn.flatMap({ view.holder(of: $0) }) { people.append(user) }
         if let refusal = refusal(for: people, in: project, view) { return refusal }
         // Whoever may speak for one of those who are one may read what is read of all of them.
-        return command.anonymousReader.flatMap { view.holder(of: $0) }
+        return subjects.readsGroupOf.flatMap { view.holder(of: $0) }
             .flatMap { refusal(reading: view.group(of: $0), strategy, view) }
     }
 
@@ -166,12 +116,8 @@ extension IdentityProof {
 
     /// Why a call may not come to what it would come to; nil where it may. Somebody known is found, named or changed by none
     /// but those who may speak for them.
-    func refusal<V: View>(of decision: Decision, in project: ProjectID, _ view: V) -> Refusal? {
-        var people: [PersonID] = []
-        switch decision.reply {
-        case .ingested(let ingested): people.append(ingested.person)
-        default: if let person = decision.reply.identified?.person { people.append(person) }
-        }
+    func refusal<V: View>(of decision: Decision<Reply>, in project: ProjectID, _ view: V) -> Refusal? {
+        var people = decision.answer.answer.found
         for change in decision.outcome?.changes ?? [] {
             switch change {
             case .linked(let person, _), .unlinked(let person, _, _): people.append(person)
@@ -221,4 +167,63 @@ extension Snapshot {
         }
         return true
     }
+}
+
+/// A call of the server itself: a question was answered that showed no token for a known user.
+package struct NoteUnproven: Act {
+    package let fault: IdentityTokenFault
+    package let person: PersonID?
+    package let dialect: Dialect
+
+    package init(_ fault: IdentityTokenFault, about person: PersonID?, by dialect: Dialect) {
+        self.fault = fault
+        self.person = person
+        self.dialect = dialect
+    }
+
+    package static var kinds: [ActKind] { [.unproven] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Always refuses: the refusal is what the journal keeps.
+    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+        throw .unproven(fault, about: person)
+    }
+}
+
+extension Refusal {
+    /// The call names or comes to a known user, and shows no token that it may.
+    package static func unproven(_ fault: IdentityTokenFault, about person: PersonID?) -> Refusal {
+        var refusal = Refusal(
+            .forbidden, "identity_token_\(fault.rawValue)",
+            "A client key may not speak for a known user without a token: send Onym-Identity-Token with a JWT that your "
+                + "back end has signed for the user. \(fault.message)", isJournalled: true
+        ).about(person)
+        refusal.tokenFault = fault
+        return refusal
+    }
+}
+
+extension IdentityTokenFault {
+    /// One sentence for a person.
+    package var message: String {
+        switch self {
+        case .missing: "The call has none."
+        case .malformed: "The one that it has is no JWT with sub and exp, or is longer than 8192 bytes."
+        case .unknownKey: "The kid of the one that it has is no signing key of the project, or of one that was retired."
+        case .wrongAlgorithm: "The alg of the one that it has is not its key's."
+        case .wrongSignature: "The signature of the one that it has does not hold."
+        case .expired: "The one that it has is over (exp)."
+        case .tooLong: "The one that it has ends more than 24 hours from now (exp)."
+        case .notYet: "The one that it has is from a time to come (nbf, iat)."
+        case .wrongAudience: "The one that it has is for others (aud)."
+        case .otherIdentity: "The one that it has is for another user (sub), or another type of identity (type)."
+        }
+    }
+}
+
+extension ActKind {
+    /// A call that was taken although it showed no token for a known user.
+    package static let unproven = ActKind(90, "unproven")
 }

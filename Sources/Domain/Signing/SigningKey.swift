@@ -83,45 +83,97 @@ package struct SigningKey: Equatable, Sendable {
     }
 }
 
-/// A call that adds a signing key, or retires one.
-package struct EditSigningKeys: Sendable {
-    package enum Subject: Sendable {
-        /// Without a key id it is known by the number that it is given.
-        case make(name: String, keyID: String?, SigningKey.Algorithm, publicKey: [UInt8])
-        case retire(Int64)
+/// A call that adds a signing key.
+package struct MakeSigningKey: Act {
+    package let name: String
+    /// The key's id in tokens; nil where it is the number that the key is given.
+    package let keyID: String?
+    package let algorithm: SigningKey.Algorithm
+    package let publicKey: [UInt8]
+
+    package init(name: String, keyID: String?, _ algorithm: SigningKey.Algorithm, publicKey: [UInt8]) {
+        self.name = name
+        self.keyID = keyID
+        self.algorithm = algorithm
+        self.publicKey = publicKey
     }
 
-    package let subject: Subject
-    package init(_ subject: Subject) { self.subject = subject }
+    package static var kinds: [ActKind] { [.makeSigningKey] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 1024 }
 
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
+    /// Adds the key; refused where its key id was used before, or the project has as many keys as it may. The oldest
+    /// retired key makes room for it.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<SigningKey> {
         var keys = view.directory.signingKeys[project] ?? []
-        let edited: SigningKey
-        let kind: JournalEntry.Kind
-        switch subject {
-        case .make(let name, let keyID, let algorithm, let publicKey):
-            let key = SigningKey(
-                id: stamp.person.rawValue, name: name, keyID: keyID ?? String(stamp.person.rawValue),
-                algorithm: algorithm, publicKey: publicKey, madeAt: stamp.at)
-            // An id that was retired stays so: tokens may still name it.
-            guard !keys.contains(where: { $0.keyID == key.keyID }) else { throw .signingKeyExists }
-            guard keys.count(where: { $0.retiredAt == nil }) < SigningKey.inForceAtMost else {
-                throw .tooMany(.signingKey)
-            }
-            if keys.count >= SigningKey.keptAtMost, let oldest = keys.firstIndex(where: { $0.retiredAt != nil }) {
-                keys.remove(at: oldest)
-            }
-            keys.append(key)
-            (edited, kind) = (key, .makeSigningKey)
-        case .retire(let id):
-            guard let place = keys.firstIndex(where: { $0.id == id }) else { throw .noSuch(.signingKey) }
-            // What is retired already stays as it is.
-            if keys[place].retiredAt != nil { return Decision(reply: .signingKeyRetired(keys[place])) }
-            keys[place].retiredAt = stamp.at
-            (edited, kind) = (keys[place], .retireSigningKey)
+        let key = SigningKey(
+            id: stamp.person.rawValue, name: name, keyID: keyID ?? String(stamp.person.rawValue),
+            algorithm: algorithm, publicKey: publicKey, madeAt: stamp.at)
+        // A retired id stays retired: tokens may still name it.
+        guard !keys.contains(where: { $0.keyID == key.keyID }) else { throw .signingKeyExists }
+        guard keys.count(where: { $0.retiredAt == nil }) < SigningKey.inForceAtMost else {
+            throw .tooMany(.signingKey)
         }
-        let change = Change.documentPut(SigningKey.key(of: project), PersonID(rawValue: 0), SigningKey.pack(keys))
-        let reply: Reply = kind == .makeSigningKey ? .signingKeyMade(edited) : .signingKeyRetired(edited)
-        return Decision(reply: reply, outcome: Outcome(kind: kind, person: nil, changes: [change]))
+        if keys.count >= SigningKey.keptAtMost, let oldest = keys.firstIndex(where: { $0.retiredAt != nil }) {
+            keys.remove(at: oldest)
+        }
+        keys.append(key)
+        return key.decision(.makeSigningKey, keys, project)
     }
+}
+
+/// A call that retires a signing key.
+package struct RetireSigningKey: Act {
+    package let key: Int64
+    package init(_ key: Int64) { self.key = key }
+
+    package static var kinds: [ActKind] { [.retireSigningKey] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Retires the key; refused where the project has no such key. A retired key stays as it is.
+    package func decide<V: View>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<SigningKey> {
+        var keys = view.directory.signingKeys[project] ?? []
+        guard let place = keys.firstIndex(where: { $0.id == key }) else { throw .noSuch(.signingKey) }
+        if keys[place].retiredAt != nil { return Decision(keys[place]) }
+        keys[place].retiredAt = stamp.at
+        return keys[place].decision(.retireSigningKey, keys, project)
+    }
+}
+
+extension SigningKey: Answer {
+    package static let tags: [UInt8] = [ActKind.makeSigningKey.rawValue, ActKind.retireSigningKey.rawValue]
+    package var tag: UInt8 { SigningKey.tags[retiredAt == nil ? 0 : 1] }
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        [ChangeEvent(retiredAt == nil ? .signingKeyCreated : .signingKeyRetired, nil, [.init("signing_key", .id(id))])]
+    }
+
+    package func pack(into packer: inout Packer) { packer.add(SigningKey.pack([self])) }
+
+    package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
+        guard let key = unpacker.bytes().flatMap(SigningKey.unpack)?.first else { return nil }
+        self = key
+    }
+
+    fileprivate func decision(_ kind: ActKind, _ keys: [SigningKey], _ project: ProjectID) -> Decision<SigningKey> {
+        let change = Change.documentPut(SigningKey.key(of: project), PersonID(rawValue: 0), SigningKey.pack(keys))
+        return Decision(self, outcome: Outcome(kind: kind, person: nil, changes: [change]))
+    }
+}
+
+extension Refusal {
+    package static let signingKeyExists = Refusal(
+        .conflict, "already_exists", "A signing key of this project has or had this kid; give the new one another.")
+}
+
+extension ActKind {
+    package static let makeSigningKey = ActKind(91, "make_signing_key", changesDirectory: true)
+    package static let retireSigningKey = ActKind(92, "retire_signing_key", changesDirectory: true)
 }

@@ -1,73 +1,3 @@
-/// A call of the Linking dialect.
-package enum LinkingCommand: Sendable {
-    case makeInstall(MakeInstall)
-    case link(LinkInstall)
-    case linkHard(LinkHard)
-    case issueCode(IssueCode)
-    case redeem(RedeemCode)
-    case linkLate(LinkLate)
-    case refresh(RefreshTokens)
-    case check(CheckInstall)
-    case submit(SubmitRows)
-    case reset(ResetInstall)
-    case deleteUser(DeleteUser)
-    case disable(DisableInstall)
-    case edit(EditLinking)
-    case makeApp(MakeLinkingApp)
-    case makeKey(MakeLinkingKey)
-    case revokeKey(RevokeLinkingKey)
-
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision {
-        do throws(LinkingFault) {
-            return switch self {
-            case .makeInstall(let call): try call.decide(stamp, in: project, view)
-            case .link(let call): try call.decide(stamp, in: project, view)
-            case .linkHard(let call): try call.decide(stamp, in: project, view)
-            case .issueCode(let call): try call.decide(stamp, in: project, view)
-            case .redeem(let call): try call.decide(stamp, in: project, view)
-            case .linkLate(let call): try call.decide(stamp, in: project, view)
-            case .refresh(let call): try call.decide(stamp, in: project, view)
-            case .check(let call): try call.decide(stamp, in: project, view)
-            case .submit(let call): try call.decide(stamp, in: project, view)
-            case .reset(let call): try call.decide(stamp, in: project, view)
-            case .deleteUser(let call): try call.decide(stamp, in: project, view)
-            case .disable(let call): try call.decide(stamp, in: project, view)
-            case .edit(let call): call.decide(in: project, view)
-            case .makeApp(let call): try call.decide(stamp, in: project, view)
-            case .makeKey(let call): try call.decide(stamp, in: project, view)
-            case .revokeKey(let call): try call.decide(stamp, in: project, view)
-            }
-        } catch {
-            throw .linking(error)
-        }
-    }
-
-    /// What it has to see: identities, people, and the codes that say whose.
-    var needs: (identities: [IdentityKey], people: [PersonID], codes: [(key: DocumentKey, seal: CodeSeal)]) {
-        switch self {
-        case .link(let call): ([call.external.key, call.name.key], [], [])
-        case .linkHard(let call): ([call.caller.name.key], [], [])
-        case .issueCode(let call): ([call.external.key], [], [])
-        case .redeem(let call): ([], [], [(LinkCode.documentKey(call.digest), call.seal)])
-        case .linkLate(let call): ([call.caller.name.key], [], [(LinkCode.documentKey(call.digest), call.seal)])
-        case .refresh(let call): ([call.caller.name.key], [], [])
-        case .check(let call): ([call.caller.name.key], [], [])
-        case .submit(let call): ([call.caller.name.key], [], [])
-        case .reset(let call): ([call.caller.name.key], [], [])
-        case .deleteUser(let call): ([], [call.person], [])
-        case .disable(let call): ([call.name.key], [], [])
-        case .makeInstall, .edit, .makeApp, .makeKey, .revokeKey: ([], [], [])
-        }
-    }
-
-    var byteCount: Int {
-        switch self {
-        case .submit(let call): call.rows.reduce(256) { $0 + 64 + $1.body.count }
-        default: 512
-        }
-    }
-}
-
 /// The install that makes a call, as its token says.
 package struct LinkingCaller: Sendable {
     package let install: InstallID
@@ -159,7 +89,7 @@ extension View {
 
     /// Why two people cannot be made one, as far as their installs go: a user has one external id, and one list of who is
     /// active.
-    func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> LinkingFault? {
+    func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> Refusal? {
         let groups = [group(of: one), group(of: other)]
         if groups.allSatisfy(hasExternalID) { return .bothHaveExternalIDs }
         let bothAreLive = groups.allSatisfy { group in
@@ -176,7 +106,7 @@ extension View {
     func wasDeleted(_ name: IdentityKey) -> Bool { tombstone(of: name) != nil }
 
     /// The install that makes a call, if its token holds and it may make any.
-    func install(_ caller: LinkingCaller, _ settings: LinkingSettings) throws(LinkingFault) -> Install {
+    func install(_ caller: LinkingCaller, _ settings: LinkingSettings) throws(Refusal) -> Install {
         guard let install = install(caller.install, caller.name.key) else {
             throw wasDeleted(caller.name.key) ? .installDeleted : .invalidToken
         }
@@ -192,7 +122,7 @@ extension View {
 
 extension Snapshot {
     /// Why two people cannot be made one, as far as their installs go, as the decision will have it.
-    package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> LinkingFault? {
+    package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> Refusal? {
         var (known, live) = (0, 0)
         for group in [group(of: one), group(of: other)] {
             if try totals(of: group).identities[.linkingExternalID, default: 0] > 0 { known += 1 }
@@ -226,15 +156,15 @@ struct InstallChanges {
     }
 
     /// The answer to the call, and what it tells others.
-    func reply(_ reply: LinkingReply) -> Reply {
-        .linking(events.isEmpty ? reply : .telling(reply, events))
+    func reply(_ reply: LinkingReply) -> LinkingReply {
+        (events.isEmpty ? reply : .telling(reply, events))
     }
 
     /// Has an install become active, or wait, and others make way for it.
     mutating func activate<V: DocumentView>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, reason: InstallEvent.Reason,
         _ view: V
-    ) throws(LinkingFault) {
+    ) throws(Refusal) {
         let before = user.active.count
         let device = install.device.deviceClass
         let admitted = user.admit(install, policy)
@@ -285,7 +215,7 @@ struct InstallChanges {
     /// Answers whether anything is otherwise.
     mutating func renew<V: DocumentView>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
-    ) throws(LinkingFault) -> Bool {
+    ) throws(Refusal) -> Bool {
         if trim(&install, &user, policy, view) { return true }
         guard install.state == .blocked, !install.isDisabled, user.hasRoom(policy) else { return false }
         try activate(&install, &user, policy, reason: .promoted, view)

@@ -1,0 +1,23 @@
+/// The kind of a call, as the journal keeps it. Numbers and names are for life.
+package struct ActKind: Hashable, Sendable {
+    package let rawValue: UInt8
+    /// The name that explain, feeds and webhooks show.
+    package let name: String
+    /// Whether calls of the kind change projects, apps, keys or strategies.
+    let changesDirectory: Bool
+
+    init(_ rawValue: UInt8, _ name: String, changesDirectory: Bool = false) {
+        self.rawValue = rawValue
+        self.name = name
+        self.changesDirectory = changesDirectory
+    }
+
+    /// The kind with a number; nil where this version knows none.
+    package init?(rawValue: UInt8) {
+        guard let kind = Registry.kinds[rawValue] else { return nil }
+        self = kind
+    }
+
+    package static func == (one: ActKind, other: ActKind) -> Bool { one.rawValue == other.rawValue }
+    package func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
+}

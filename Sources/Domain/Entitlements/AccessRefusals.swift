@@ -1,0 +1,78 @@
+/// Refusals of calls about access.
+extension Refusal {
+    package static let userExists = Refusal(.unprocessable, "already_exists", "A user with this id exists.")
+    package static let noSuchUser = Refusal(.notFound, "not_found", "There is no user with this id.")
+    package static let identityOfNobody = Refusal(
+        .invalid, "not_found",
+        "The user that the identity is to be linked to does not exist.")
+    package static let identityRepeated = Refusal(
+        .unprocessable, "already_exists",
+        "The user has this identity already.")
+    package static let userHasIdentity = Refusal(
+        .unprocessable, "already_exists",
+        "The user has another identity, which never changes.")
+    package static let identityTaken = Refusal(.unprocessable, "already_exists", "The identity is another user's.")
+    package static let noSuchEntitlement = Refusal(.invalid, "not_found", "There is no entitlement with this id.")
+    package static let grantInThePast = Refusal(
+        .invalid, "validation_error",
+        "The access that is granted would end in the past.")
+    package static let malformedPrice = Refusal(.invalid, "validation_error", "The price is not a price.")
+    package static let unknownCurrency = Refusal(
+        .invalid, "validation_error",
+        "The currency is not a code of three letters.")
+    package static let malformedStoreData = Refusal(
+        .invalid, "validation_error",
+        "exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data must be there, with what the store knows the purchase by"
+    )
+    package static let storeUnavailable = Refusal(
+        .unavailable, "store_unavailable",
+        "The store cannot be asked at the moment; try again later.")
+    package static let sessionMismatch = Refusal(
+        .invalid, "validation_error",
+        "Onym-Device-User must be a user that exists, and Onym-Identity, if it is not empty, an identity of the user in the path; without it that is the device's user"
+    )
+    package static let tooManyPurchases = Refusal(
+        .unprocessable, "too_many",
+        "A user can have at most \(AccessUser.purchasesPerUser) purchases, of at most \(AccessUser.accountsPerUser) store accounts, and a purchase at most \(Purchase.ownersAtMost) owners"
+    )
+    package static let tooManyGrants = Refusal(
+        .unprocessable, "too_many",
+        "A user can be granted no more entitlements.")
+    package static let noSuchTransfer = Refusal(
+        .notFound, "not_found",
+        "There is no transfer with this id, or it was undone.")
+    package static let transferOutdated = Refusal(
+        .conflict, "conflict",
+        "What this transfer moved has moved again since, which has to be undone first, or whom it was taken from was erased."
+    )
+    package static let noSuchProduct = Refusal(.notFound, "not_found", "There is no product with this id.")
+    package static let noSuchDefinition = Refusal(.notFound, "not_found", "There is no entitlement with this id.")
+    package static let storeIDTaken = Refusal(
+        .conflict, "conflict",
+        "Another product has this store_id; change that one first.")
+    package static let entitlementInUse = Refusal(
+        .conflict, "conflict",
+        "Products give this entitlement; change or remove them first.")
+    /// A client's key has named a restore strategy that gives away more than the project's.
+    package static let strategyNotAllowed = Refusal(
+        .forbidden, "strategy_not_allowed",
+        "strategy: a project key may name only a strategy that gives away no more than the project's; leave it out, or call with a secret key"
+    )
+    package static let catalogFull = Refusal(.invalid, "too_many", "There is no room for more definitions.")
+
+    /// Entitlements that a product shall give have to be defined first.
+    package static func undefinedEntitlement(_ id: String) -> Refusal {
+        Refusal(
+            .invalid, "validation_error", "entitlements has \"\(id)\", which is not defined; define it first.")
+    }
+
+    /// The store has not vouched for a purchase.
+    package static func badReceipt(_ fault: ReceiptFault, by person: PersonID? = nil) -> Refusal {
+        Refusal(
+            .unprocessable, "receipt_\(fault.name)", "The store does not vouch for this purchase.", isJournalled: true
+        ).about(person)
+    }
+
+    /// Whether the store has not vouched for a purchase.
+    package var isBadReceipt: Bool { code.hasPrefix("receipt_") }
+}

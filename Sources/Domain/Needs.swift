@@ -1,0 +1,27 @@
+/// The keys of the facts that a batch of calls reads.
+package struct Needs: Sendable {
+    package private(set) var identities: [IdentityKey] = []
+    package private(set) var people: [PersonID] = []
+    package private(set) var merges: [MergeID] = []
+    package private(set) var replays: [ReplayKey] = []
+    /// Codes that say which identity has to be loaded.
+    package private(set) var codes: [(key: DocumentKey, seal: CodeSeal)] = []
+
+    package init() {}
+
+    package mutating func add(_ identity: IdentityKey) { identities.append(identity) }
+    package mutating func add(_ replay: ReplayKey) { replays.append(replay) }
+
+    package mutating func add(_ call: Call, _ act: any Act) {
+        if let claim = call.replay { add(claim.key) }
+        for identity in call.proof?.proven ?? [] { add(identity) }
+        let subjects = act.subjects
+        for identity in subjects.speaksFor { add(identity.key) }
+        if let identity = subjects.readsGroupOf { add(identity.key) }
+        identities += subjects.mentions
+        if let person = subjects.about { people.append(person) }
+        people += subjects.people
+        merges += subjects.merges
+        codes += subjects.codes
+    }
+}

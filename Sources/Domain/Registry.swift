@@ -1,0 +1,46 @@
+/// The one list of all calls. A new call adds its line here, and nothing else that is shared.
+package enum Registry {
+    package static let acts: [any Act.Type] = [
+        // Who is this?
+        Identify.self, Search.self, Modify.self, Ingest.self, MakeAlias.self, UndoAlias.self,
+        // What an administrator does.
+        MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, ErasePerson.self, ReleaseTombstone.self,
+        AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self, Administer.self,
+        MakeSigningKey.self, RetireSigningKey.self, MakeWebhook.self, RemoveWebhook.self, ReplayDelivery.self,
+        // What the server notes by itself.
+        NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,
+        // Claim.
+        Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
+        SetQuestionnaire.self, AnswerQuestionnaire.self, ReserveAttachment.self, StoreAttachment.self,
+        DeleteAttachment.self,
+        // Access.
+        MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
+        RestorePurchases.self, SetAccessProperties.self, UndoTransfer.self, CatalogEdit.self,
+        // Installs.
+        MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,
+        RefreshTokens.self, CheckInstall.self, SubmitRows.self, ResetInstall.self, DeleteUser.self,
+        DisableInstall.self, EditLinking.self, MakeLinkingApp.self, MakeLinkingKey.self, RevokeLinkingKey.self,
+    ]
+
+    /// Every kind of call that the journal may hold, also the lines that no act of their own has.
+    package static let kinds: [UInt8: ActKind] = {
+        var kinds: [UInt8: ActKind] = [:]
+        for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut] {
+            precondition(kinds.updateValue(kind, forKey: kind.rawValue).map { $0.name == kind.name } ?? true)
+        }
+        return kinds
+    }()
+
+    /// The types of answers by the numbers under which they are kept.
+    static let answers: [UInt8: any Answer.Type] = {
+        func type<A: Act>(of act: A.Type) -> any Answer.Type { A.Answer.self }
+        var types: [UInt8: any Answer.Type] = [:]
+        for act in acts {
+            let answer = type(of: act)
+            for tag in answer.tags {
+                precondition(types.updateValue(answer, forKey: tag).map { $0 == answer } ?? true)
+            }
+        }
+        return types
+    }()
+}
