@@ -253,7 +253,10 @@ let package = Package(
         tests("DialectLinking", ["ByteText", "Crypto", "Domain", "Gateway", "Program", "TestKit"]),
         tests(
             "DialectNative",
-            ["ByteText", "Crypto", "DialectIDSync", "EventLoop", "Domain", "StoreSQLite", "TestKit", "Threads"]),
+            [
+                "ByteText", "Crypto", "DialectIDSync", "EventLoop", "Domain", "Gateway", "HTTPMessage", "HTTPServer",
+                "JSON", "StoreSQLite", "TestKit", "Threads",
+            ]),
         tests("Domain", ["TestKit"]),
         tests("Program", ["DialectIDSync", "Domain", "Engine", "SQLite", "StoreSQLite", "TestKit", "Threads"]),
         tests("Engine", ["Domain", "StoreMemory", "TestKit", "Threads"]),

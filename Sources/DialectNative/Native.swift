@@ -3,7 +3,7 @@ package import Domain
 package import Gateway
 package import HTTPMessage
 package import HTTPServer
-import JSON
+package import JSON
 
 /// Our own surface (spec/native.md), as far as there is one: how the server is, what it speaks, and by which rules.
 package enum Native {
@@ -57,7 +57,8 @@ package enum Native {
         case control
     }
 
-    package static func surface(_ sources: Sources, door: Door = .network) -> Surface {
+    /// - Parameter more: routes besides its own, of a test.
+    package static func surface(_ sources: Sources, door: Door = .network, more: [SurfaceRoute] = []) -> Surface {
         Surface(
             name: "onym",
             description: "The server itself, and its rules.",
@@ -70,7 +71,7 @@ package enum Native {
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
-                + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint),
+                + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint) + more,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 switch door {
                 case .network: try admin(request, directory, now, tools)
@@ -234,14 +235,14 @@ package enum Native {
     }
 
     /// How calls of this surface may be refused: as all are, and in some ways besides.
-    static func problems(_ statuses: [Status]) -> [Operation.Answer] {
+    package static func problems(_ statuses: [Status]) -> [Operation.Answer] {
         (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
         }
     }
 
     /// What is wrong with a body.
-    static func problem(_ fault: JSONFault, _ id: RequestID) -> Response {
+    package static func problem(_ fault: JSONFault, _ id: RequestID) -> Response {
         if case .wrong = fault.problem {
             problem(.badRequest, code: validationError, "\(fault.message).", id)
         } else {

@@ -80,23 +80,40 @@ extension Facts {
 /// person and the merging of equal user ids all go by it.
 package struct Subjects: Sendable {
     /// The identities in whose rate limits the call counts.
-    package internal(set) var limitedBy: [Identity] = []
+    package let limitedBy: [Identity]
     /// The identities that the call speaks for: a known user among them needs a proof, and the call may link them.
-    package internal(set) var speaksFor: [Identity] = []
+    package let speaksFor: [Identity]
     /// The identity that the call speaks for and whose whole group it reads or writes.
-    package internal(set) var readsGroupOf: Identity?
+    package let readsGroupOf: Identity?
     /// The user who is signed in where the call comes from.
-    package internal(set) var signedIn: Identity?
+    package let signedIn: Identity?
     /// The identities that the call looks up without speaking for them.
-    package internal(set) var mentions: [IdentityKey] = []
+    package let mentions: [IdentityKey]
     /// The person that the call is about, named by id. The journal has the call under this person, also when it is refused.
-    package internal(set) var about: PersonID?
+    package let about: PersonID?
     /// Other people that the call names by id.
-    package internal(set) var people: [PersonID] = []
+    package let people: [PersonID]
     /// Merges that the call names.
-    package internal(set) var merges: [MergeID] = []
+    package let merges: [MergeID]
     /// Codes that say which identity has to be loaded.
-    package internal(set) var codes: [(key: DocumentKey, seal: CodeSeal)] = []
+    package let codes: [(key: DocumentKey, seal: CodeSeal)]
+
+    package init(
+        limitedBy: [Identity] = [], speaksFor: [Identity] = [], readsGroupOf: Identity? = nil,
+        signedIn: Identity? = nil,
+        mentions: [IdentityKey] = [], about: PersonID? = nil, people: [PersonID] = [], merges: [MergeID] = [],
+        codes: [(key: DocumentKey, seal: CodeSeal)] = []
+    ) {
+        self.limitedBy = limitedBy
+        self.speaksFor = speaksFor
+        self.readsGroupOf = readsGroupOf
+        self.signedIn = signedIn
+        self.mentions = mentions
+        self.about = about
+        self.people = people
+        self.merges = merges
+        self.codes = codes
+    }
 
     /// A call that names no identity and no person.
     package static var none: Subjects { Subjects() }
@@ -105,7 +122,7 @@ package struct Subjects: Sendable {
     package var userIDs: [Identity] { spokenFor.filter { SameUserID.types.contains($0.type) } }
 
     /// All identities that the call speaks for.
-    var spokenFor: [Identity] {
+    package var spokenFor: [Identity] {
         readsGroupOf.map { speaksFor + [$0] } ?? speaksFor
     }
 }

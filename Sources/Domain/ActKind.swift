@@ -6,7 +6,7 @@ package struct ActKind: Hashable, Sendable {
     /// Whether calls of the kind change projects, apps, keys or strategies.
     let changesDirectory: Bool
 
-    init(_ rawValue: UInt8, _ name: String, changesDirectory: Bool = false) {
+    package init(_ rawValue: UInt8, _ name: String, changesDirectory: Bool = false) {
         self.rawValue = rawValue
         self.name = name
         self.changesDirectory = changesDirectory
@@ -20,4 +20,9 @@ package struct ActKind: Hashable, Sendable {
 
     package static func == (one: ActKind, other: ActKind) -> Bool { one.rawValue == other.rawValue }
     package func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
+}
+
+extension ActKind {
+    /// The kind of the exercise in CONTRIBUTING.md, which its test makes. No server journals it.
+    package static let exercise = ActKind(255, "exercise")
 }

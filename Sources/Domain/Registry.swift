@@ -25,7 +25,7 @@ package enum Registry {
     /// Every kind of call that the journal may hold, also the lines that no act of their own has.
     package static let kinds: [UInt8: ActKind] = {
         var kinds: [UInt8: ActKind] = [:]
-        for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut] {
+        for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut, .exercise] {
             precondition(kinds.updateValue(kind, forKey: kind.rawValue).map { $0.name == kind.name } ?? true)
         }
         return kinds

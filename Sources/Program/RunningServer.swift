@@ -48,6 +48,8 @@ package final class RunningServer: Sendable {
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
         package var clock: @Sendable () -> Instant = SystemClock.now
+        /// Routes that the native API has besides its own: those of a test.
+        package var moreRoutes: [SurfaceRoute] = []
 
         package init(address: ListeningAddress, loops: Int, attachments: String, logger: Logger) {
             self.address = address
@@ -91,7 +93,7 @@ package final class RunningServer: Sendable {
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
         let surfaces = [
-            Native.surface(inspection.sources), idsync,
+            Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days),

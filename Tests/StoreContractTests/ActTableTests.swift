@@ -1,0 +1,342 @@
+import Domain
+import Engine
+import TestKit
+import Testing
+
+/// What holds for every act, shown for each of the registry: a new act is in this table as soon as it is in the registry, and
+/// the test asks for a call of it.
+@Suite("Every act")
+struct ActTableTests {
+    @Test("is kept, packed and repeated as any other", arguments: [StoreKind.memory, .sqlite])
+    func repeats(_ kind: StoreKind) throws {
+        let world = try ActWorld(kind)
+        try world.playAll { act in
+            let before = world.fixture.store.counts.lastSequence
+            let reply = try world.make(act).get()
+            if type(of: act).kinds.isEmpty {
+                #expect(world.fixture.store.counts.lastSequence == before, "\(act) changes nothing")
+                return reply
+            }
+            #expect(Reply(packed: reply.packed) == reply, "\(type(of: act)): what is kept is read again")
+            let calls = try world.calls(after: before)
+            #expect(calls.count <= 1)
+            if let call = calls.first {
+                #expect(type(of: act).kinds.contains(call.kind), "\(type(of: act)) is journalled as \(call.kind.name)")
+                if let about = act.subjects.about, let person = call.person {
+                    #expect(
+                        ([about] + act.subjects.people).contains(person),
+                        "\(type(of: act)) is journalled under a person it names")
+                }
+                let again = try world.repeatLast(act).get()
+                #expect(again == reply, "\(type(of: act)): a repeated call gets the same answer")
+                #expect(try world.calls(after: before).count == 1, "\(type(of: act)) is journalled once")
+            }
+            return reply
+        }
+        let missing = Registry.acts.filter { act in !world.played.contains(ObjectIdentifier(act)) }
+        #expect(missing.isEmpty, "There is no call of \(missing).")
+    }
+
+    @Test("survives a commit that fails, and one whose answer is lost", arguments: [CommitFault.before, .after])
+    func faults(_ fault: CommitFault) throws {
+        let world = try ActWorld(.sqlite)
+        try world.playAll { act in
+            let before = world.fixture.store.counts.lastSequence
+            world.fixture.failNextCommit(fault)
+            let first = world.make(act)
+            if !world.fixture.writer.needsRecovery {
+                world.fixture.cancelCommitFault()
+                return try first.get()
+            }
+            #expect(world.fixture.writer.recover() == nil)
+            let reply = try world.repeatLast(act).get()
+            #expect(try world.calls(after: before).count == 1, "\(type(of: act)) took effect once")
+            return reply
+        }
+    }
+
+    @Test("is refused without a proof where it speaks for a known user")
+    func proofs() throws {
+        let world = try ActWorld(.memory)
+        var refused = 0
+        try world.playAll { act in
+            for dialect in Dialect.allCases {
+                let strategy = world.fixture.store.directory.strategy(of: World.project)
+                guard act.subjects.spokenFor.contains(where: { strategy.isKnown($0, in: dialect) }) else { continue }
+                let proof = IdentityProof(dialect: dialect, mode: .require, proven: [], fault: .missing)
+                guard case .failure(.refused(let refusal)) = world.make(act, proof) else {
+                    Issue.record("\(type(of: act)) speaks for a known user, and took no proof.")
+                    continue
+                }
+                #expect(refusal.tokenFault == .missing)
+                refused += 1
+            }
+            return try world.make(act).get()
+        }
+        #expect(refused >= 9)
+    }
+
+    @Test("has numbers and a name of its own")
+    func registry() {
+        for (number, kind) in Registry.kinds {
+            #expect(ActKind(rawValue: number) == kind && !kind.name.isEmpty)
+        }
+        #expect(Set(Registry.kinds.values.map(\.name)).count == Registry.kinds.count)
+        #expect(ActKind(rawValue: 254) == nil)
+    }
+}
+
+/// A project in which one call of each act can be made, one after the other.
+private final class ActWorld {
+    let fixture: StoreFixture
+    private(set) var played: Set<ObjectIdentifier> = []
+    private var number: UInt64 = 0
+    private var hash: KeyedHash { fixture.store.hash }
+    private let app = AppID(rawValue: 1)
+
+    init(_ kind: StoreKind) throws { fixture = try StoreFixture(kind) }
+
+    // MARK: - Calls
+
+    /// Makes a call that can be recognized when it is repeated.
+    func make(_ act: any Act, _ proof: IdentityProof? = nil) -> Writer.Answer {
+        number += 1
+        return process(act, proof)
+    }
+
+    /// Makes the last call again.
+    func repeatLast(_ act: any Act) -> Writer.Answer { process(act, nil) }
+
+    private func process(_ act: any Act, _ proof: IdentityProof?) -> Writer.Answer {
+        fixture.clock.advance(milliseconds: 10)
+        let key = ReplayKey(hash: Hash128(high: 9, low: number), name: .idempotencyKey)
+        var call = Call(project: World.project, key: KeyID(rawValue: 7), replayKey: key)
+        call.replay = ReplayClaim(key: key, body: Hash128(high: 1, low: number))
+        call.requestID = "request \(number)"
+        call.proof = proof
+        return fixture.writer.process([Job(call: call, act: act)], at: fixture.clock.now)[0]
+    }
+
+    func calls(after sequence: JournalSequence) throws -> [RecordedCall] {
+        try fixture.store.read { snapshot throws(StoreFault) in try snapshot.calls(after: sequence, limit: 10) }
+    }
+
+    // MARK: - One of each
+
+    private func identity(_ type: IdentityType, _ value: String) -> Identity {
+        Identity(type, value, in: World.project, hash: hash)
+    }
+
+    private func receipt() -> Receipt {
+        var receipt = Receipt(
+            purchase: PurchaseID(.stripe, "t1", in: .production, of: World.project, hash: hash), source: .stripe,
+            transaction: "t1", originalTransaction: "t1", product: "plus", purchasedAt: Instant(milliseconds: 5))
+        receipt.expiresAt = Instant(milliseconds: Int64.max / 4)
+        return receipt
+    }
+
+    /// Makes a call of each act; `play` makes it, and answers what came of it.
+    func playAll(_ play: (any Act) throws -> Reply) throws {
+        try playPeople { act in try play(self.note(act)) }
+        try playClaim { act in try play(self.note(act)) }
+        try playAccess { act in try play(self.note(act)) }
+        try playInstalls { act in try play(self.note(act)) }
+        // A refusal is all that this one comes to.
+        self.played.insert(ObjectIdentifier(NoteUnproven.self))
+        let unproven = make(NoteUnproven(.missing, about: nil, by: .claim))
+        #expect(unproven == .failure(.refused(.unproven(.missing, about: nil))))
+    }
+
+    private func note(_ act: any Act) -> any Act {
+        played.insert(ObjectIdentifier(type(of: act)))
+        return act
+    }
+
+    private func playPeople(_ play: (any Act) throws -> Reply) throws {
+        func person(_ act: any Act) throws -> PersonID { try #require(try play(act).seen) }
+        let one = try person(Identify(.login, identities: [identity(.customerID, "1")]))
+        let other = try person(Identify(identities: [identity(.iosIDFV, "2")]))
+        _ = try play(Search(identities: [identity(.customerID, "1")]))
+        _ = try play(
+            Modify(person: one, items: [Modify.Item(.email, old: nil, new: identity(.email, "a@example.com"))]))
+        let row = Row(
+            .event, at: fixture.clock.now,
+            recognition: RowHash(.event, "e1".utf8.span, in: World.project, hash: hash), body: Array(#"{"n":1}"#.utf8))
+        _ = try play(
+            Ingest(
+                person: one, identities: [identity(.customerID, "1")], attributes: [.init("plan", Array("pro".utf8))],
+                rows: [row]))
+        let now = fixture.clock.now
+        let alias = try play(
+            MakeAlias(
+                source: other, destination: one, start: now.advanced(byMilliseconds: -1000), end: now, device: nil,
+                requestID: "r"))
+        guard case .made(let id) = alias.as(Aliased.self) else { throw Unexpected(reply: alias) }
+        _ = try play(UndoAlias(id))
+        let merged = try play(MergePeople(from: other, into: one, reason: "the same human"))
+        _ = try play(UndoMerge(try #require(merged.as(Merge.self)).id))
+        _ = try play(JoinSameUserIDs([.init(from: other, into: one)]))
+        _ = try play(AttachIdentity(identity(.other, "o"), to: one, reason: nil))
+        _ = try play(DetachIdentity(identity(.other, "o"), from: one, reason: nil))
+        _ = try play(ReleaseDevice(identity(.iosIDFV, "2"), reason: nil))
+        let third = try person(Identify(identities: [identity(.email, "gone@example.com")]))
+        let erased = try #require(try play(ErasePerson(third)).as(Erased.self))
+        _ = try play(ReleaseTombstone(try #require(erased.tombstones.first).hash))
+        var edit = StrategyEdit()
+        edit.sharedDevicePeople = 77
+        _ = try play(SetStrategy.edit(edit))
+        let project = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
+        _ = try play(SetUp(project: project, apps: [], keys: []))
+        _ = try play(
+            Administer(
+                .makeApp(
+                    App(
+                        id: app, project: World.project, dialect: .linking, name: "A", platform: .backend,
+                        bundleID: nil,
+                        publicID: nil, secretHash: nil, webOrigins: [], madeAt: fixture.clock.now))))
+        let made = try #require(
+            try play(MakeSigningKey(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32))).as(SigningKey.self))
+        _ = try play(RetireSigningKey(made.id))
+        let webhook = try #require(
+            try play(MakeWebhook(url: "https://example.com", kinds: [], after: .zero)).as(WebhookMade.self))
+        let change = ChangeReference(call: JournalSequence(rawValue: 2), index: 0)
+        let failed = NoteDeliveries.Result(change, people: [], .failed("no"))
+        _ = try play(NoteDeliveries(webhook: webhook.id, readTo: JournalSequence(rawValue: 2), [failed]))
+        // It is parked when it has failed for long.
+        fixture.clock.advance(milliseconds: 100 * 3_600_000)
+        _ = try play(NoteDeliveries(webhook: webhook.id, readTo: JournalSequence(rawValue: 2), [failed]))
+        _ = try play(ReplayDelivery(webhook: webhook.id, change))
+        _ = try play(RemoveWebhook(webhook.id))
+        _ = try play(NoteKeyUse(KeyID(rawValue: 7), at: fixture.clock.now))
+    }
+
+    private func playClaim(_ play: (any Act) throws -> Reply) throws {
+        let (user, anonymous) = (identity(.claimUserID, "ada"), identity(.claimAnonymousID, "owl_anon_1"))
+        let sighting = AppUser.Sighting(app: app)
+        let event = RowHash(.event, "c1".utf8.span, in: World.project, hash: hash)
+        let row = Row(.event, at: fixture.clock.now, recognition: event, body: Array(#"{"n":1}"#.utf8))
+        _ = try play(Collect([.init(user: anonymous, rows: [row], sighting: sighting)]))
+        let claimed = try #require(try play(Claim(anonymous: anonymous, user: user)).seen)
+        _ = try play(SetProperties(user: user, values: [("plan", "pro")]))
+        _ = try play(Define(slug: "opened", .metric(name: "Opened")))
+        let body = Array(#"{"text":"good"}"#.utf8)
+        let sent = try #require(
+            try play(SendFeedback(user: user, body: body, sighting: sighting)).as(SentFeedback.self))
+        _ = try play(DeleteFeedback(sent.id))
+        let question = Questionnaire.Question(id: "q", .text, isRequired: true)
+        let text = Questionnaire.Text(name: "N", description: nil, schema: Array("{}".utf8), questions: [question])
+        _ = try play(SetQuestionnaire.put(slug: "n", text))
+        _ = try play(
+            AnswerQuestionnaire(
+                slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: true, details: body,
+                sighting: sighting))
+        let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
+        let digest = [UInt8](1...32)
+        func reserve() throws -> Domain.Attachment {
+            try #require(
+                try play(
+                    ReserveAttachment(
+                        user: identity(.claimNobody, "nobody"), event: awaited,
+                        description: .init(
+                            app: app, clientEventID: "c2", filename: "f.txt", contentType: "text/plain", byteCount: 5,
+                            digest: digest, isDevelopment: false), sighting: sighting, quotas: AttachmentQuotas())
+                ).as(Domain.Attachment.self))
+        }
+        let attachment = try reserve()
+        _ = try play(NoteEventOfAttachments(awaited, of: claimed))
+        _ = try play(StoreAttachment(attachment.id, app: app, byteCount: 5, digest: digest))
+        _ = try play(DeleteAttachment(attachment.id))
+    }
+
+    private func playAccess(_ play: (any Act) throws -> Reply) throws {
+        let (a, b) = (identity(.accessUserID, "A"), identity(.accessUserID, "B"))
+        let product = Catalog.Product(
+            id: "plus", storeID: nil, kind: .subscription, durationSeconds: nil, entitlements: ["x"])
+        _ = try play(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "x", name: nil)))
+        _ = try play(CatalogEdit.putProduct(product))
+        for user in [a, b] { _ = try play(MakeAccessUser(user, isForTrying: false)) }
+        _ = try play(GrantAccess("x", to: a, expiresAt: nil))
+        _ = try play(RevokeAccess("x", of: a))
+        _ = try play(RecordPurchase(AccessSession(a), .success(receipt())))
+        for (user, name) in [(a, "u1"), (b, "u2")] {
+            _ = try play(
+                LinkAccessIdentity(
+                    identity(.accessIdentity, name), user: user, newUser: identity(.accessUserID, "N"), install: nil))
+        }
+        let restored = try play(
+            RestorePurchases(
+                AccessSession(b), [.success(receipt())], strategy: .transfer, isDryRun: false, in: .production))
+        guard case .restored(let moved) = restored.as(AccessReply.self)?.plain, let transfer = moved.transfer else {
+            throw Unexpected(reply: restored)
+        }
+        _ = try play(UndoTransfer(transfer, isDryRun: false))
+        _ = try play(SetAccessProperties([AccessProperty("name", "Ada")], of: a))
+    }
+
+    private func playInstalls(_ play: (any Act) throws -> Reply) throws {
+        func session(_ reply: Reply) throws -> Session {
+            switch reply.as(LinkingReply.self)?.plain {
+            case .installMade(let session, _), .redeemed(let session, _, _), .refreshed(let session, _): return session
+            default: throw Unexpected(reply: reply)
+            }
+        }
+        func caller(_ session: Session) -> LinkingCaller {
+            LinkingCaller(
+                session.install, app: session.app, family: session.family, thumbprint: nil, in: World.project,
+                hash: hash)
+        }
+        let made = try play(
+            MakeLinkingApp(
+                name: "A", publicID: "a", secretHash: KeyHash(Hash128(high: 1, low: 1), Hash128(high: 1, low: 1))))
+        guard case .appMade(let app) = made.as(LinkingReply.self) else { throw Unexpected(reply: made) }
+        let expiresAt = fixture.clock.now.advanced(byMilliseconds: 1_000_000)
+        let keyHash = KeyHash(Hash128(high: 2, low: 1), Hash128(high: 2, low: 2))
+        let key = try play(
+            MakeLinkingKey(app: app, name: "K", hash: keyHash, scopes: [.userLink], expiresAt: expiresAt))
+        guard case .keyMade(let id) = key.as(LinkingReply.self) else { throw Unexpected(reply: key) }
+        _ = try play(RevokeLinkingKey(id))
+        var edit = EditLinking()
+        edit.codeSeconds = 300
+        _ = try play(EditLinking())
+        _ = try play(edit)
+        func install() throws -> Session {
+            try session(play(MakeInstall(app: app, device: .init(), thumbprint: nil, hash: hash)))
+        }
+        let first = try install()
+        let external = identity(.linkingExternalID, "e")
+        _ = try play(LinkInstall(first.install, app: app, to: external, in: World.project, hash: hash))
+        _ = try play(CheckInstall(caller(first)))
+        let row = Row(
+            .event, at: fixture.clock.now,
+            recognition: RowHash(.event, "l1".utf8.span, in: World.project, hash: hash), body: Array("{}".utf8))
+        _ = try play(SubmitRows(caller(first), rows: [row]))
+        _ = try play(RefreshTokens(caller(first), generation: first.generation))
+        let digest = KeyHash(Hash128(high: 3, low: 1), Hash128(high: 3, low: 2))
+        let seal = CodeSeal(key: Hash128(high: 3, low: 3))
+        func issue(_ external: Identity) throws {
+            _ = try play(
+                IssueCode(
+                    app: app, key: nil, external: external, digest: digest, seal: seal, thumbprint: nil, preview: nil))
+        }
+        try issue(external)
+        let second = try session(
+            play(
+                RedeemCode(
+                    digest: digest, seal: seal, app: app, installKey: Hash128(high: 1, low: 1), device: .init(),
+                    thumbprint: nil, hash: hash)))
+        _ = try play(DisableInstall(second.install, isDisabled: true, in: World.project, hash: hash))
+        let third = try install()
+        _ = try play(LinkHard(caller(third)))
+        let late = KeyHash(Hash128(high: 4, low: 1), Hash128(high: 4, low: 2))
+        _ = try play(
+            IssueCode(
+                app: app, key: nil, external: identity(.linkingExternalID, "late"), digest: late, seal: seal,
+                thumbprint: nil, preview: nil))
+        let linked = try play(LinkLate(caller(third), digest: late, seal: seal, hash: hash))
+        guard case .linked(let person) = linked.as(LinkingReply.self)?.plain else { throw Unexpected(reply: linked) }
+        _ = try play(ResetInstall(caller(first)))
+        _ = try play(DeleteUser(person, by: nil))
+    }
+
+    private struct Unexpected: Error { let reply: Reply }
+}
