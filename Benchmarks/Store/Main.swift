@@ -113,7 +113,7 @@ enum BenchStore {
         var edit = StrategyEdit()
         edit.preset = .profileIsolation
         let rules = try SetStrategy.edit(edit).strategy(after: store.directory.strategies(of: project))
-        let rehearsal = Rehearsal(rules, for: project, store.directory, hash: store.hash)
+        let rehearsal = StrategyDryRun(rules, for: project, store.directory, hash: store.hash)
         var difference: Difference?
         let seconds =
             try ContinuousClock().measure {

@@ -8,7 +8,7 @@ import JSON
 
 /// Files that go with events (spec/claim.md 1.7): announced, sent, and got again.
 enum AttachmentCalls {
-    static func routes(_ links: AttachmentLinks) -> [SurfaceRoute] {
+    static func routes(_ links: AttachmentLinks) -> [Endpoint] {
         [reserve(links), upload(links), list, download(links), get(links), delete]
     }
 
@@ -19,8 +19,8 @@ enum AttachmentCalls {
 
     // MARK: - Announcing
 
-    private static func reserve(_ links: AttachmentLinks) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func reserve(_ links: AttachmentLinks) -> Endpoint {
+        Endpoint(
             .post, "/v1/ingest/attachment", scope: .eventsWrite, limit: .claim,
             operation: Operation(
                 id: "reserve_attachment", summary: "Announces a file that goes with an event.",
@@ -65,8 +65,8 @@ enum AttachmentCalls {
 
     // MARK: - Sending
 
-    private static func upload(_ links: AttachmentLinks) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func upload(_ links: AttachmentLinks) -> Endpoint {
+        Endpoint(
             .put, "/v1/ingest/attachment/:id", scope: .eventsWrite, limit: .claim,
             operation: Operation(
                 id: "upload_attachment", summary: "Takes the bytes of a file that was announced.",
@@ -173,7 +173,7 @@ enum AttachmentCalls {
 
     // MARK: - Reading
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, "/v1/attachments", scope: .eventsRead, limit: .claim,
         operation: Operation(
             id: "list_attachments", summary: "Lists attachments, the newest first.",
@@ -289,8 +289,8 @@ enum AttachmentCalls {
         json.moment(attachment.madeAt)
     }
 
-    private static func get(_ links: AttachmentLinks) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func get(_ links: AttachmentLinks) -> Endpoint {
+        Endpoint(
             .get, "/v1/attachments/:id", scope: .eventsRead, limit: .claim,
             operation: Operation(
                 id: "get_attachment", summary: "Tells of an attachment, and where it can be got for a minute.",
@@ -316,8 +316,8 @@ enum AttachmentCalls {
             })
     }
 
-    private static func download(_ links: AttachmentLinks) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func download(_ links: AttachmentLinks) -> Endpoint {
+        Endpoint(
             .get, "/v1/attachments/download", scope: nil,
             operation: Operation(
                 id: "download_attachment", summary: "Sends an attachment's bytes to whoever has a link.",
@@ -358,7 +358,7 @@ enum AttachmentCalls {
             ])
     }
 
-    private static let delete = SurfaceRoute(
+    private static let delete = Endpoint(
         .delete, "/v1/attachments/:id", scope: .issuesWrite, limit: .claim,
         operation: Operation(
             id: "delete_attachment", summary: "Deletes an attachment, and its bytes if no other has the same.",

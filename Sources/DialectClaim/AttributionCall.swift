@@ -6,8 +6,8 @@ import JSON
 
 /// Has an ad network say where a user came from, and keeps it among the user's properties (spec/claim.md 1.5).
 enum AttributionCall {
-    static func route(_ network: AdServices) -> SurfaceRoute {
-        SurfaceRoute(
+    static func route(_ network: AdServices) -> Endpoint {
+        Endpoint(
             .post, "/v1/identity/attribution/:source", scope: .usersWrite, limit: .none, operation: operation,
             action: .steps(
                 body: ClaimDialect.body,

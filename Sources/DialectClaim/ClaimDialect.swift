@@ -14,9 +14,9 @@ package enum ClaimDialect {
     package static func surface(
         attribution network: AdServices = AdServices(), attachments: AttachmentLinks,
         retentionDays: [RowKind: Int] = [:]
-    ) -> Surface {
+    ) -> WireDialect {
         let terms = ProjectTerms(retentionDays: retentionDays, quotas: attachments.quotas)
-        return Surface(
+        return WireDialect(
             name: "claim",
             description: "Events of anonymous users, and who they turn out to be. Compatible with OwlMetry's HTTP API.",
             cors: CORSPolicy(
@@ -39,7 +39,7 @@ package enum ClaimDialect {
     }
 
     /// What the vendor's clients ask to know whether there is a server.
-    private static let health = SurfaceRoute(
+    private static let health = Endpoint(
         .get, "/health", scope: nil, limit: .none,
         operation: Operation(
             id: "health", summary: "Answers that the server is there.",

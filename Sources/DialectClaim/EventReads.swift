@@ -9,7 +9,7 @@ import JSON
 /// Reading events (spec/claim.md 1.7).
 enum EventReads {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/events", scope: .eventsRead, limit: .claim,
             operation: Operation(
                 id: "list_events", summary: "Lists events, the newest first.",
@@ -45,7 +45,7 @@ enum EventReads {
                         }
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/events/count", scope: .eventsRead, limit: .claim,
             operation: Operation(
                 id: "count_events", summary: "Counts events, by the same filters.",

@@ -13,7 +13,7 @@ enum FeedbackCalls {
 
     // MARK: - Sending
 
-    private static let send = SurfaceRoute(
+    private static let send = Endpoint(
         .post, "/v1/feedback", scope: .eventsWrite, limit: .claim,
         operation: Operation(
             id: "send_feedback", summary: "Takes what a user has to say.",
@@ -108,7 +108,7 @@ enum FeedbackCalls {
 
     // MARK: - Deleting
 
-    private static let delete = SurfaceRoute(
+    private static let delete = Endpoint(
         .delete, "/v1/feedback/:id", scope: .feedbackWrite, limit: .claim,
         operation: Operation(
             id: "delete_feedback", summary: "Hides feedback for good.",
@@ -140,8 +140,8 @@ enum FeedbackCalls {
         let userID: String?
     }
 
-    private static func list(_ path: String, _ id: String, _ summary: String) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func list(_ path: String, _ id: String, _ summary: String) -> Endpoint {
+        Endpoint(
             .get, path, scope: .feedbackRead, limit: .claim,
             operation: Operation(
                 id: id, summary: summary, description: FormFilter.description,

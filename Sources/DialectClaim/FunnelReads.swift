@@ -7,7 +7,7 @@ import JSON
 /// Counting how far users get in a funnel (spec/claim.md 1.7).
 enum FunnelReads {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/projects/:id/funnels/:slug/query", scope: .funnelsRead,
             operation: Operation(
                 id: "query_funnel", summary: "Counts the users that took each step of a funnel.",

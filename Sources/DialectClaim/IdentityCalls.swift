@@ -10,7 +10,7 @@ enum IdentityCalls {
 
     // MARK: - Claim
 
-    private static let claim = SurfaceRoute(
+    private static let claim = Endpoint(
         .post, "/v1/identity/claim", scope: .eventsWrite, limit: .none,
         operation: Operation(
             id: "claim_anonymous_id", summary: "Gives what an anonymous id has gathered to a known user.",
@@ -70,7 +70,7 @@ enum IdentityCalls {
 
     // MARK: - Properties
 
-    private static let properties = SurfaceRoute(
+    private static let properties = Endpoint(
         .post, "/v1/identity/properties", scope: .usersWrite, limit: .none,
         operation: Operation(
             id: "set_properties", summary: "Sets properties of a user; an empty value takes one away.",

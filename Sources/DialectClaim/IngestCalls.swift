@@ -28,8 +28,8 @@ enum IngestCalls {
 
     private static func route(
         _ path: String, _ id: String, _ summary: String, _ description: String, _ kind: Kind
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .post, path, scope: .eventsWrite, limit: kind == .ingest ? .claim : .none,
             operation: Operation(
                 id: id, summary: summary, description: description,

@@ -7,7 +7,7 @@ import JSON
 /// Reading the issues of a project (spec/claim.md 1.7).
 enum IssueReads {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/projects/:id/issues", scope: .issuesRead,
             operation: Operation(
                 id: "list_issues", summary: "Lists the issues of a project, the one that was seen last first.",
@@ -49,7 +49,7 @@ enum IssueReads {
                     }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/issues/:id", scope: .issuesRead,
             operation: Operation(
                 id: "get_issue", summary: "Shows an issue, and the last of its occurrences.",

@@ -8,7 +8,7 @@ import JSON
 /// Counting what events measure, and reading the measurements (spec/claim.md 1.7).
 enum MetricReads {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/projects/:id/metrics/:slug/query", scope: .metricsRead,
             operation: Operation(
                 id: "query_metric", summary: "Counts and averages a metric, in all and by the day.",
@@ -38,7 +38,7 @@ enum MetricReads {
                 let slug = request.parameters[1]
                 return { snapshot throws(StoreFault) in try query(slug, scope, snapshot) }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v1/projects/:id/metrics/:slug/events", scope: .metricsRead,
             operation: Operation(
                 id: "list_metric_events", summary: "Lists the measurements of a metric, the newest first.",

@@ -15,7 +15,7 @@ enum QuestionnaireCalls {
 
     // MARK: - Whether a user is asked
 
-    private static let offer = SurfaceRoute(
+    private static let offer = Endpoint(
         .get, "/v1/questionnaires/:slug", scope: .eventsWrite, limit: .claim,
         operation: Operation(
             id: "get_questionnaire", summary: "Tells whether a user is asked, and what.",
@@ -119,7 +119,7 @@ enum QuestionnaireCalls {
 
     // MARK: - Answering
 
-    private static let answer = SurfaceRoute(
+    private static let answer = Endpoint(
         .post, "/v1/questionnaires/:slug/responses", scope: .eventsWrite, limit: .claim,
         operation: Operation(
             id: "answer_questionnaire", summary: "Takes some answers, or with them all.",
@@ -192,7 +192,7 @@ enum QuestionnaireCalls {
 
     // MARK: - Dismissing
 
-    private static let dismiss = SurfaceRoute(
+    private static let dismiss = Endpoint(
         .post, "/v1/questionnaires/dismiss", scope: .eventsWrite, limit: .claim,
         operation: Operation(
             id: "dismiss_questionnaires", summary: "Keeps a user from being asked anything from now on.",
@@ -245,7 +245,7 @@ enum QuestionnaireCalls {
         let userID: String?
     }
 
-    private static let responses = SurfaceRoute(
+    private static let responses = Endpoint(
         .get, "/v1/questionnaires/:slug/responses", scope: .questionnairesRead, limit: .claim,
         operation: Operation(
             id: "list_responses", summary: "Lists what users have submitted, the newest first.",

@@ -6,7 +6,7 @@ import JSON
 
 /// Reading the users of apps, and the apps, projects and keys there are (spec/claim.md 1.2 and 1.7).
 enum UserReads {
-    static func routes(_ terms: ProjectTerms) -> [SurfaceRoute] {
+    static func routes(_ terms: ProjectTerms) -> [Endpoint] {
         [
             users("/v1/apps/:id/users", "list_app_users", "Lists the users of an app."),
             users("/v1/app-users", "list_users", "Lists the users of all apps."),
@@ -40,8 +40,8 @@ enum UserReads {
         var before: Int64?
     }
 
-    private static func users(_ path: String, _ id: String, _ summary: String) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func users(_ path: String, _ id: String, _ summary: String) -> Endpoint {
+        Endpoint(
             .get, path, scope: .appsRead,
             operation: Operation(
                 id: id, summary: summary,
@@ -234,8 +234,8 @@ enum UserReads {
     private static func list(
         _ path: String, _ scope: Scope, _ id: String, _ key: StaticString,
         _ body: @escaping @Sendable (Caller, LoopTools, inout JSONWriter) -> Void
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .get, path, scope: scope,
             operation: Operation(
                 id: id, summary: "Lists the \(key) of the project.",
@@ -252,8 +252,8 @@ enum UserReads {
             })
     }
 
-    private static func project(_ terms: ProjectTerms) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func project(_ terms: ProjectTerms) -> Endpoint {
+        Endpoint(
             .get, "/v1/projects/:id", scope: .projectsRead,
             operation: Operation(
                 id: "get_project", summary: "Tells of the project, and of its apps.",

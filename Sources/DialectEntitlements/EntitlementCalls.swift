@@ -6,10 +6,10 @@ import JSON
 
 /// What users may use, and giving and taking it by hand (spec/entitlements.md 1.4).
 enum EntitlementCalls {
-    static var routes: [SurfaceRoute] {
+    static var routes: [Endpoint] {
         let catalogs = CatalogCache()
         return [
-            SurfaceRoute(
+            Endpoint(
                 .get, "/v3/users/:id/entitlements", scope: .accessRead,
                 operation: Operation(
                     id: "list_entitlements", summary: "Lists what a user may use, and might once.",
@@ -26,7 +26,7 @@ enum EntitlementCalls {
                         try list(session, explains, caller, catalogs, snapshot)
                     }
                 }),
-            SurfaceRoute(
+            Endpoint(
                 .post, "/v3/users/:id/entitlements", scope: .accessWrite,
                 operation: Operation(
                     id: "grant_entitlement", summary: "Gives a user access by hand. Granting twice keeps the first.",
@@ -48,7 +48,7 @@ enum EntitlementCalls {
                         let command = wanted
                         return .call(PreparedCall(command) { reply, _ in answer(reply) })
                     })),
-            SurfaceRoute(
+            Endpoint(
                 .delete, "/v3/users/:id/entitlements/:entitlement", scope: .accessWrite,
                 operation: Operation(
                     id: "revoke_entitlement", summary: "Takes back what was given by hand.",

@@ -11,8 +11,8 @@ package enum Entitlements {
     package static let name = "entitlements"
 
     /// - Parameter stores: who vouches for purchases.
-    package static func surface(stores: StoreValidators) -> Surface {
-        Surface(
+    package static func surface(stores: StoreValidators) -> WireDialect {
+        WireDialect(
             name: name,
             description: "Who may use what, and whose purchases are. Compatible with Qonversion's HTTP API.",
             cors: CORSPolicy(

@@ -8,7 +8,7 @@ import JSON
 /// Linking identities to users, and finding them (spec/entitlements.md 1.3).
 enum IdentityCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/v3/identities/:id", scope: .usersWrite,
             operation: Operation(
                 id: "create_identity",
@@ -27,7 +27,7 @@ enum IdentityCalls {
                     }
                     return answer(.created, identity, user)
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v3/identities/:id", scope: .accessRead,
             operation: Operation(
                 id: "get_identity", summary: "Shows which user an identity is linked to.",

@@ -8,8 +8,8 @@ import JSON
 /// The first two generations of the vendor's API, as far as apps in people's hands speak them (spec/entitlements.md 1.8). They
 /// see by the user alone.
 extension Entitlements {
-    package static func legacySurface(stores: StoreValidators) -> Surface {
-        Surface(
+    package static func legacySurface(stores: StoreValidators) -> WireDialect {
+        WireDialect(
             name: "entitlements_legacy",
             description: "What shipped mobile SDKs of Qonversion call: starting, identifying, buying and restoring.",
             securitySchemes: [
@@ -27,9 +27,9 @@ extension Entitlements {
 }
 
 enum LegacyCalls {
-    static func routes(_ stores: StoreValidators) -> [SurfaceRoute] {
+    static func routes(_ stores: StoreValidators) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .post, "/v2/identities", scope: .usersWrite,
                 operation: Operation(
                     id: "legacy_identify", summary: "Links an identity, or finds whose it is.",
@@ -66,8 +66,8 @@ enum LegacyCalls {
     private static func call(
         _ path: String, _ id: String, _ summary: String,
         _ first: @escaping @Sendable (LegacyBody, Caller, LoopTools) throws(Rejection) -> Step
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .post, path, scope: .usersWrite,
             operation: Operation(
                 id: id, summary: summary,
@@ -111,7 +111,7 @@ enum LegacyCalls {
                 return .answer(answer(to: .refused(refusal)))
             }
             guard let claim = body.claims.first, claim.receipt != nil else { return report(user, caller, tools) }
-            return PurchaseCalls.go(on: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
+            return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
                 // What a phone sends with each start transfers nothing, and is no reason not to start. What nobody vouches
                 // for is refused all the same, for the journal.
                 if case .failure(.unavailable) = receipt { return report(user, caller) }
@@ -130,14 +130,14 @@ enum LegacyCalls {
         guard let claim = body.claims.first else {
             return record(.failure(.badReceipt(.forged)), user, caller)
         }
-        return PurchaseCalls.go(on: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
+        return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
             record(receipt.mapError(\.refusal), user, caller)
         }
     }
 
     private static func record(_ receipt: Result<Receipt, Refusal>, _ user: Identity, _ caller: Caller) -> Step {
         let record = RecordPurchase(AccessSession(user), receipt)
-        return go(on: record, user, caller)
+        return run(step: record, user, caller)
     }
 
     private static func restore(
@@ -147,12 +147,12 @@ enum LegacyCalls {
         let checking = RestoreCall.Checking(stores: stores, place: StorePlace(caller, tools)) { items in
             let restore = RestorePurchases(
                 AccessSession(user), items, strategy: nil, isDryRun: false, in: caller.world)
-            return go(on: restore, user, caller)
+            return run(step: restore, user, caller)
         }
         return checking.check(body.claims[...], [], tools)
     }
 
-    private static func go(on act: any Act, _ user: Identity, _ caller: Caller) -> Step {
+    private static func run(step act: any Act, _ user: Identity, _ caller: Caller) -> Step {
         .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
             return report(user, caller)

@@ -8,7 +8,7 @@ import JSON
 /// What is known of users, for those who count and advertise (spec/entitlements.md 1.5).
 enum PropertyCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/v3/users/:id/properties", scope: .usersWrite,
             operation: Operation(
                 id: "set_properties_of_user", summary: "Sets properties of a user; those that are none are named.",
@@ -41,7 +41,7 @@ enum PropertyCalls {
                     let command = SetAccessProperties(wanted.properties, of: user)
                     return .call(PreparedCall(command) { reply, _ in answer(reply, faults) })
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v3/users/:id/properties", scope: .accessRead,
             operation: Operation(
                 id: "get_properties_of_user", summary: "Lists the properties of a user.",

@@ -6,9 +6,9 @@ import JSON
 
 /// Telling of purchases (spec/entitlements.md 1.6).
 enum PurchaseCalls {
-    static func routes(_ stores: StoreValidators) -> [SurfaceRoute] {
+    static func routes(_ stores: StoreValidators) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .post, "/v3/users/:id/purchases", scope: .usersWrite,
                 operation: Operation(
                     id: "create_purchase", summary: "Tells of a purchase, which its store has to vouch for.",
@@ -42,8 +42,8 @@ enum PurchaseCalls {
                         guard let claim = body.claim else {
                             return record(.failure(.malformedStoreData), session, body, caller.world)
                         }
-                        return go(
-                            on: stores.check(claim, StorePlace(caller, tools), tools)
+                        return run(
+                            step: stores.check(claim, StorePlace(caller, tools), tools)
                         ) { receipt in
                             record(receipt.mapError(\.refusal), session, body, caller.world)
                         }
@@ -52,12 +52,12 @@ enum PurchaseCalls {
     }
 
     /// Goes on when it is known what a store vouches for.
-    static func go(
-        on check: StoreCheck, _ next: @escaping @Sendable (Result<Receipt, StoreProblem>) -> Step
+    static func run(
+        step check: StoreCheck, _ next: @escaping @Sendable (Result<Receipt, StoreProblem>) -> Step
     ) -> Step {
         switch check {
         case .done(let receipt): next(receipt)
-        case .ask(let call, let then): .ask(call) { result, tools in go(on: then(result, tools), next) }
+        case .ask(let call, let then): .ask(call) { result, tools in run(step: then(result, tools), next) }
         }
     }
 

@@ -6,8 +6,8 @@ import JSON
 
 /// Restoring purchases, which the vendor's third generation has no call for (spec/entitlements.md, decision 5).
 enum RestoreCall {
-    static func route(_ stores: StoreValidators) -> SurfaceRoute {
-        SurfaceRoute(
+    static func route(_ stores: StoreValidators) -> Endpoint {
+        Endpoint(
             .post, "/v3/users/:id/restore", scope: .usersWrite,
             operation: Operation(
                 id: "restore_purchases", summary: "Restores purchases: the one call that may transfer them.",

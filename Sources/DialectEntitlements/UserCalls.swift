@@ -7,7 +7,7 @@ import JSON
 /// Making and reading users (spec/entitlements.md 1.2).
 enum UserCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/v3/users/:id", scope: .usersWrite,
             operation: Operation(
                 id: "create_user", summary: "Makes a user with an id that the client has chosen.",
@@ -26,7 +26,7 @@ enum UserCalls {
                     }
                     return answer(.created, user, tellsMilliseconds)
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/v3/users/:id", scope: .accessRead,
             operation: Operation(
                 id: "get_user", summary: "Shows a user.",

@@ -7,7 +7,7 @@ import JSON
 
 /// The call by which what happened to one person in some time belongs to another as well (spec/idsync.md 1.6).
 enum AliasCall {
-    static let route = SurfaceRoute(
+    static let route = Endpoint(
         .post, "/v1/identity/:api_key/alias",
         otherPaths: [
             "/nativeevents/v1/identity/:api_key/alias", "/webevents/v1/identity/:api_key/alias",

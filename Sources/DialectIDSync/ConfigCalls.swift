@@ -85,8 +85,8 @@ enum ConfigCalls {
     private static func document(
         _ path: String, _ otherPath: String, _ document: StandingDocument, ignoresCase: Bool = false, id: String,
         summary: String, what: String, schema: [Schema.Property]
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .get, path, otherPaths: [otherPath], ignoresCase: ignoresCase,
             // What every key of the dialect may do: a client that cannot start is of no use.
             scope: .identityWrite, keyPlace: .path(isOpen: true),

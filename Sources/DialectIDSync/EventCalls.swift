@@ -50,8 +50,8 @@ enum EventCalls {
 
     private static func route(
         _ id: String, _ path: String, _ otherPaths: [String], _ summary: String, _ read: @escaping Read
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .post, path, otherPaths: otherPaths, ignoresCase: true, scope: .eventsWrite,
             keyPlace: path.contains(":api_key") ? .path(isOpen: false) : .fields,
             operation: Operation(

@@ -12,9 +12,9 @@ package enum IDSync {
     static let aliasWindowDays = 90
 
     /// - Parameter dateWindowMinutes: how far the date of a signature may be from now; 0 takes any.
-    package static func surface(secrets: IDSyncSecrets, dateWindowMinutes: Int) -> Surface {
+    package static func surface(secrets: IDSyncSecrets, dateWindowMinutes: Int) -> WireDialect {
         let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
-        return Surface(
+        return WireDialect(
             name: "idsync",
             description: "Who is this? Compatible with mParticle's IDSync HTTP API.",
             cors: CORSPolicy(

@@ -13,7 +13,7 @@ struct IDSyncAuthentication: Sendable {
     let dateWindowMinutes: Int
 
     func caller(
-        of request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+        of request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
         let key: AccessKey? =
             switch route.keyPlace {
@@ -27,7 +27,7 @@ struct IDSyncAuthentication: Sendable {
     }
 
     private func byFields(
-        of request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+        of request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) -> AccessKey? {
         if request.hasField("authorization") {
             return request.withField("authorization") { basic($0, directory, tools) } ?? nil
@@ -43,7 +43,7 @@ struct IDSyncAuthentication: Sendable {
 
     /// The path names the key. Whatever else the call says of it has to be right, and of that key.
     private func byPath(
-        of request: borrowing Request, _ route: SurfaceRoute, isOpen: Bool, _ directory: Directory, _ now: Instant,
+        of request: borrowing Request, _ route: Endpoint, isOpen: Bool, _ directory: Directory, _ now: Instant,
         _ tools: LoopTools
     ) -> AccessKey? {
         guard let text = request.parameters.first, let named = tools.key(text.utf8.span, in: directory) else {
@@ -76,7 +76,7 @@ struct IDSyncAuthentication: Sendable {
 
     /// Whether the signature is the one that a secret makes, over a date that counts.
     private func isSigned(
-        _ request: borrowing Request, _ route: SurfaceRoute, by secret: IDSyncSecrets.Secret, _ now: Instant
+        _ request: borrowing Request, _ route: Endpoint, by secret: IDSyncSecrets.Secret, _ now: Instant
     ) -> Bool {
         guard let date = request.withField("date", { [UInt8](copying: $0) }),
             let signature = request.withField("x-mp-signature", { Hexadecimal.decode($0) }) ?? nil,
@@ -96,7 +96,7 @@ struct IDSyncAuthentication: Sendable {
     }
 
     /// The route's path with its parameters filled in.
-    private func canonicalPath(of request: borrowing Request, _ route: SurfaceRoute) -> String {
+    private func canonicalPath(of request: borrowing Request, _ route: Endpoint) -> String {
         var parameters = request.parameters[...]
         return route.path.split(separator: "/", omittingEmptySubsequences: false)
             .map { $0.hasPrefix(":") ? parameters.popFirst() ?? "" : String($0) }

@@ -39,8 +39,8 @@ enum IdentityCalls {
     private static func route<A: Act>(
         _ name: String, _ summary: String, _ description: String,
         act: @escaping @Sendable (IdentityRequest, Inspection) -> A
-    ) -> SurfaceRoute where A.Answer == Identified {
-        SurfaceRoute(
+    ) -> Endpoint where A.Answer == Identified {
+        Endpoint(
             .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
             // Search too: it tells less than identify does, and pages search with the key that they carry.
             scope: .identityWrite,

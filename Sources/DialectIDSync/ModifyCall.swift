@@ -6,7 +6,7 @@ import JSON
 
 /// The call that changes what a person is called (spec/idsync.md 1.5).
 enum ModifyCall {
-    static let route = SurfaceRoute(
+    static let route = Endpoint(
         .post, "/v1/:mpid/modify", otherPaths: IDSync.identityPrefixes.map { "\($0)/:mpid/modify" },
         scope: .identityWrite, operation: operation,
         action: .act(

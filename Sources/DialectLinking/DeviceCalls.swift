@@ -8,7 +8,7 @@ import JSON
 
 /// What installs call (spec/linking.md 1.5): a protocol of ours, in the vendor's words.
 enum DeviceCalls {
-    static func routes(_ tools: Linking.Tools) -> [SurfaceRoute] {
+    static func routes(_ tools: Linking.Tools) -> [Endpoint] {
         [
             makeInstall(tools), createUser(tools), person, linkHard, linkLate, refresh(tools), reset, config,
             SubmitCall.route,
@@ -19,7 +19,7 @@ enum DeviceCalls {
 
     /// The app that a call without a token is for.
     static func app(
-        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ loop: LoopTools,
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ loop: LoopTools,
         _ tools: Linking.Tools
     ) throws(LinkingError) -> App {
         switch route.path {
@@ -75,7 +75,7 @@ enum DeviceCalls {
         .init("jwk", .object([]), required: false),
     ]
 
-    private static func makeInstall(_ tools: Linking.Tools) -> SurfaceRoute {
+    private static func makeInstall(_ tools: Linking.Tools) -> Endpoint {
         call(
             "/sdk/installs", scope: nil, "linking_install", "Makes an install with the app's id and secret.",
             request: [
@@ -101,7 +101,7 @@ enum DeviceCalls {
         }
     }
 
-    private static func createUser(_ tools: Linking.Tools) -> SurfaceRoute {
+    private static func createUser(_ tools: Linking.Tools) -> Endpoint {
         call(
             "/sdk/users", scope: nil, "linking_create_user", "Makes an install of the user that a code stands for.",
             description:
@@ -145,7 +145,7 @@ enum DeviceCalls {
         }
     }
 
-    private static func refresh(_ tools: Linking.Tools) -> SurfaceRoute {
+    private static func refresh(_ tools: Linking.Tools) -> Endpoint {
         call(
             "/sdk/token", scope: nil, "linking_refresh", "Gives an install its next tokens.",
             description:
@@ -213,8 +213,8 @@ enum DeviceCalls {
     private static func status(
         _ path: String, _ id: String, _ summary: String, description: String? = nil, _ more: [Schema.Property] = [],
         answer: @escaping @Sendable (InstallStatus, RequestID) -> Response
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .get, path, scope: .install,
             operation: Operation(
                 id: id, summary: summary, description: description,
@@ -293,8 +293,8 @@ enum DeviceCalls {
         request: [Schema.Property], body: BufferedBody = BufferedBody(), _ status: Status, _ answer: [Schema.Property],
         others: [Operation.Answer] = [],
         decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(LinkingError) -> PreparedCall
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .post, path, scope: scope,
             operation: Operation(
                 id: id, summary: summary, description: description,

@@ -19,8 +19,8 @@ package enum Linking {
         }
     }
 
-    package static func surface(_ tools: Tools) -> Surface {
-        Surface(
+    package static func surface(_ tools: Tools) -> WireDialect {
+        WireDialect(
             name: "linking",
             description: "Installs, the users they belong to, and which of them is active. "
                 + "Compatible with Sentiance's user linking, server to server.",
@@ -41,7 +41,7 @@ package enum Linking {
     }
 
     private static func authenticate(
-        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant,
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant,
         _ loop: LoopTools, _ tools: Tools
     ) throws(LinkingError) -> Caller {
         // What has no scope is for those who have no token yet.
@@ -61,7 +61,7 @@ package enum Linking {
     }
 
     private static func authenticate(
-        install token: String, _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory,
+        install token: String, _ request: borrowing Request, _ route: Endpoint, _ directory: Directory,
         _ now: Instant, _ loop: LoopTools, _ tools: Tools
     ) throws(LinkingError) -> Caller {
         guard let claims = tools.tokens.claims(token, at: now, loop.json), let app = directory.apps[claims.app],
@@ -89,8 +89,8 @@ package enum Linking {
         return String(field.dropFirst(scheme.count))
     }
 
-    private static func keys(_ tokens: LinkingTokens) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func keys(_ tokens: LinkingTokens) -> Endpoint {
+        Endpoint(
             .get, "/.well-known/jwks.json", scope: nil,
             operation: Operation(
                 id: "linking_keys", summary: "The keys that access tokens are signed with (RFC 7517).",

@@ -9,12 +9,12 @@ import JSON
 
 /// What back ends call (spec/linking.md 1.3, 1.4 and 1.7).
 enum ServerCalls {
-    static func routes(_ tools: Linking.Tools) -> [SurfaceRoute] { [code(tools.tokens), link, delete] }
+    static func routes(_ tools: Linking.Tools) -> [Endpoint] { [code(tools.tokens), link, delete] }
 
     // MARK: - Codes
 
-    private static func code(_ tokens: LinkingTokens) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func code(_ tokens: LinkingTokens) -> Endpoint {
+        Endpoint(
             .post, "/users/auth-code", scope: .userLink,
             operation: Operation(
                 id: "linking_auth_code", summary: "Makes a code by which an install becomes one of a user's.",
@@ -115,7 +115,7 @@ enum ServerCalls {
 
     // MARK: - Links
 
-    private static let link = SurfaceRoute(
+    private static let link = Endpoint(
         .post, "/v2/users/:install_id/link", scope: .userLink,
         operation: Operation(
             id: "linking_link", summary: "Links an install to the user that has an external id.",
@@ -160,7 +160,7 @@ enum ServerCalls {
 
     // MARK: - Deletion
 
-    private static let delete = SurfaceRoute(
+    private static let delete = Endpoint(
         .delete, "/users/:user_id", scope: .userDelete,
         operation: Operation(
             id: "linking_delete_user", summary: "Deletes a user, and all that belongs to it.",

@@ -92,10 +92,10 @@ enum AdminText {
     static func revocations(
         _ path: String, _ noun: Administer.Noun, _ summary: String,
         _ subject: @escaping @Sendable (Int64, Caller) -> Administer.Subject?
-    ) -> [SurfaceRoute] {
+    ) -> [Endpoint] {
         [(Method.delete, "\(path)/:id", ""), (Method.post, "\(path)/:id/revoke", "_by_post")].map {
             method, path, suffix in
-            SurfaceRoute(
+            Endpoint(
                 method, path, scope: .admin,
                 operation: Operation(
                     id: "\(noun.rawValue)_revoke\(suffix)", summary: summary,

@@ -7,7 +7,7 @@ import JSON
 /// Aliases as they are, and taking them back (spec/native.md, Administration).
 enum AliasCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/aliases/:id", scope: .admin,
             operation: Operation(
                 id: "alias_get", summary: "Shows an alias.",
@@ -22,7 +22,7 @@ enum AliasCalls {
                     return Native.json(.ok) { AliasCalls.write(alias, &$0) }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/aliases/:id/undo", scope: .admin,
             operation: Operation(
                 id: "alias_undo", summary: "Takes an alias back: the source's rows are the destination's no more.",

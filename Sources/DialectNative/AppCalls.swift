@@ -10,14 +10,14 @@ enum AppCalls {
     private static let webOriginBytes = 1...255
     private static let bundleIDBytes = 1...255
 
-    static func routes(_ mint: Mint) -> [SurfaceRoute] {
+    static func routes(_ mint: Mint) -> [Endpoint] {
         [list, make(mint)]
             + AdminText.revocations(
                 "/onym/v1/apps", .app, "Has no key of an app be taken any more, nor its secret. What was stored stays."
             ) { id, _ in .revokeApp(AppID(rawValue: id)) }
     }
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, "/onym/v1/apps", scope: .admin,
         operation: Operation(
             id: "apps_list", summary: "Lists the apps of the project, those that were revoked among them.",
@@ -34,8 +34,8 @@ enum AppCalls {
             }
         })
 
-    private static func make(_ mint: Mint) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func make(_ mint: Mint) -> Endpoint {
+        Endpoint(
             .post, "/onym/v1/apps", scope: .admin,
             operation: Operation(
                 id: "app_make", summary: "Makes an app. The secret of an app that links is shown this once.",

@@ -11,7 +11,7 @@ enum CatalogCalls {
             catalog, json in
             for entitlement in catalog.entitlements { write(entitlement, &json) }
         },
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/entitlements/:id", scope: .admin,
             operation: Operation(
                 id: "entitlement_put", summary: "Defines an entitlement.",
@@ -28,7 +28,7 @@ enum CatalogCalls {
             catalog, json in
             for product in catalog.products { write(product, &json) }
         },
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/products/:id", scope: .admin,
             operation: Operation(
                 id: "product_put", summary: "Says which entitlements a product gives, and for how long.",
@@ -46,7 +46,7 @@ enum CatalogCalls {
         ) {
             .removeProduct($0)
         },
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/access", scope: .admin,
             operation: Operation(
                 id: "access_set", summary: "Changes how the Entitlements dialect answers.",
@@ -56,7 +56,7 @@ enum CatalogCalls {
             action: edit(
                 { request, tools throws(Rejection) in .tellMilliseconds(try readSettings(request, tools)) },
                 answer: { catalog, _ in { write(settings: catalog, &$0) } })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/access", scope: .admin,
             operation: Operation(
                 id: "access_get", summary: "Shows how the Entitlements dialect answers.",
@@ -69,8 +69,8 @@ enum CatalogCalls {
     private static func list(
         _ path: String, _ key: StaticString, _ id: String, _ summary: String, _ schema: Schema,
         _ body: @escaping @Sendable (Catalog, inout JSONWriter) -> Void
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .get, path, scope: .admin,
             operation: Operation(
                 id: id, summary: summary,
@@ -87,7 +87,7 @@ enum CatalogCalls {
 
     private static func query(
         _ body: @escaping @Sendable (Catalog, inout JSONWriter) -> Void
-    ) -> SurfaceRoute.Action {
+    ) -> Endpoint.Action {
         .query { _, caller, _ in
             { snapshot throws(StoreFault) in
                 let packed = try snapshot.document(Catalog.key(caller.project))
@@ -105,7 +105,7 @@ enum CatalogCalls {
     private static func edit(
         _ read: @escaping @Sendable (borrowing Request, LoopTools) throws(Rejection) -> CatalogEdit,
         answer: @escaping @Sendable (Catalog, String) -> ((inout JSONWriter) -> Void)?
-    ) -> SurfaceRoute.Action {
+    ) -> Endpoint.Action {
         .call(
             body: BufferedBody(),
             decode: { request, _, tools throws(Rejection) in
@@ -123,8 +123,8 @@ enum CatalogCalls {
     private static func remove(
         _ path: String, _ operation: String, _ summary: String,
         _ edit: @escaping @Sendable (String) -> CatalogEdit
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .delete, path, scope: .admin,
             operation: Operation(
                 id: operation, summary: summary,

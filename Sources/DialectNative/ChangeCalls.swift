@@ -21,7 +21,7 @@ package enum ChangeCalls {
     }
 
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/changes", scope: .admin,
             operation: Operation(
                 id: "changes_follow",
@@ -43,7 +43,7 @@ package enum ChangeCalls {
             action: .watch { request, caller, _ throws(Rejection) in
                 let wanted = try Wanted(request)
                 let project = caller.project
-                return SurfaceRoute.SurfaceWatch(waitMilliseconds: wanted.waitMilliseconds) {
+                return Endpoint.EndpointWatch(waitMilliseconds: wanted.waitMilliseconds) {
                     snapshot, isLast throws(StoreFault) in
                     let page = try ChangePage(
                         wanted.kinds, in: project, after: wanted.after, limit: wanted.limit, snapshot)

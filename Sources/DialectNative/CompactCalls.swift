@@ -22,9 +22,9 @@ package enum CompactCalls {
         }
     }
 
-    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] {
+    static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .post, "/onym/v1/compact", scope: .admin,
                 operation: Operation(
                     id: "compact",
@@ -38,7 +38,7 @@ package enum CompactCalls {
                     sources.compact()
                     return answer(.accepted, sources.compaction())
                 }),
-            SurfaceRoute(
+            Endpoint(
                 .get, "/onym/v1/compact", scope: .admin,
                 operation: Operation(
                     id: "compaction_get", summary: "Tells how far giving room back has come.",

@@ -45,8 +45,8 @@ enum DefinitionCalls {
     private static func list(
         _ path: String, _ id: String, _ summary: String, _ key: StaticString, _ schema: Schema,
         _ write: @escaping @Sendable (Definitions, inout JSONWriter) -> Void
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             .get, path, scope: .admin,
             operation: Operation(
                 id: id, summary: summary,
@@ -69,7 +69,7 @@ enum DefinitionCalls {
     private static func change(
         _ path: String, _ id: String, _ summary: String, request: Schema,
         _ read: @escaping @Sendable (String, JSONValue) throws(JSONFault) -> Define.Subject
-    ) -> SurfaceRoute {
+    ) -> Endpoint {
         define(.put, path, id, summary, request, BufferedBody()) { slug, request, tools throws(JSONFault) in
             try tools.json.read(request.body) { root throws(JSONFault) in try read(slug, root) }
         }
@@ -77,15 +77,15 @@ enum DefinitionCalls {
 
     private static func removal(
         _ path: String, _ id: String, _ summary: String, _ subject: Define.Subject
-    ) -> SurfaceRoute {
+    ) -> Endpoint {
         define(.delete, path, id, summary, nil, .optional) { _, _, _ in subject }
     }
 
     private static func define(
         _ method: Method, _ path: String, _ id: String, _ summary: String, _ request: Schema?, _ body: BufferedBody,
         _ read: @escaping @Sendable (String, borrowing Request, LoopTools) throws(JSONFault) -> Define.Subject
-    ) -> SurfaceRoute {
-        SurfaceRoute(
+    ) -> Endpoint {
+        Endpoint(
             method, path, scope: .admin,
             operation: Operation(
                 id: id, summary: summary, request: request,

@@ -8,7 +8,7 @@ import JSON
 enum DeliveryCalls {
     static let routes = [list, replay]
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, "/onym/v1/deliveries", scope: .admin,
         operation: Operation(
             id: "deliveries_list",
@@ -51,7 +51,7 @@ enum DeliveryCalls {
             }
         })
 
-    private static let replay = SurfaceRoute(
+    private static let replay = Endpoint(
         .post, "/onym/v1/deliveries/:id/replay", scope: .admin,
         operation: Operation(
             id: "delivery_replay", summary: "Has something that was parked tried again, for another 24 hours.",

@@ -8,7 +8,7 @@ import JSON
 /// Erasing people (spec/native.md, People).
 enum EraseCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .delete, "/onym/v1/people/:id", scope: .admin,
             operation: Operation(
                 id: "person_erase",
@@ -43,7 +43,7 @@ enum EraseCalls {
                         }
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .delete, "/onym/v1/tombstones/:id", scope: .admin,
             operation: Operation(
                 id: "tombstone_release",

@@ -7,7 +7,7 @@ import JSON
 /// Why two identifiers are one person, or are not; and all that holds a person together (spec/native.md, People).
 enum ExplainCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/explain", scope: .admin,
             operation: Operation(
                 id: "explain",
@@ -44,7 +44,7 @@ enum ExplainCalls {
                     return Native.json(.ok) { write(relation, &$0) }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/people/:id/graph", scope: .admin,
             operation: Operation(
                 id: "person_graph", summary: "Shows all that a person is made of as nodes and edges, enough to draw.",

@@ -8,7 +8,7 @@ import JSON
 /// All that is held of a person, to be given to it (spec/native.md, People).
 enum ExportCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/people/:id/export", scope: .admin,
             operation: Operation(
                 id: "person_export",
@@ -162,7 +162,7 @@ private struct Export {
             }
         }
         // Its own: what the whole shows may be another member's.
-        for (dialect, kind) in Belongings.propertyKinds {
+        for (dialect, kind) in Holdings.propertyKinds {
             let document = try snapshot.document(DocumentKey(kind, of: person))
             guard let attributes = document.flatMap(Attributes.init(packed:)) else { continue }
             for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {

@@ -7,7 +7,7 @@ import JSON
 /// Giving people identities and taking them away by hand; devices that many have used; equal user ids (spec/native.md).
 enum IdentityCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/people/:id/identities", scope: .admin,
             operation: Operation(
                 id: "identity_attach", summary: "Gives a person an identity.",
@@ -27,7 +27,7 @@ enum IdentityCalls {
                         AttachIdentity(identity, to: $0, reason: reason)
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .delete, "/onym/v1/people/:id/identities/:type/:value", scope: .admin,
             operation: Operation(
                 id: "identity_detach", summary: "Takes an identity from a person; nobody else gets it by that.",
@@ -45,7 +45,7 @@ enum IdentityCalls {
                         DetachIdentity(identity, from: $0, reason: reason)
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/devices/:type/:value/release", scope: .admin,
             operation: Operation(
                 id: "device_release",
@@ -74,7 +74,7 @@ enum IdentityCalls {
                         json.integer(released.holders)
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/same-user-ids", scope: .admin,
             operation: Operation(
                 id: "same_user_ids_join",

@@ -6,7 +6,7 @@ import JSON
 
 /// Keys that calls are made with (spec/native.md, Administration).
 enum KeyCalls {
-    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] {
+    static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list(sources), make(sources.mint)]
             + AdminText.revocations("/onym/v1/keys", .key, "Has a key be taken no more, from its next call on.") {
                 id, _ in
@@ -14,8 +14,8 @@ enum KeyCalls {
             }
     }
 
-    private static func list(_ sources: Native.Sources) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func list(_ sources: Native.Sources) -> Endpoint {
+        Endpoint(
             .get, "/onym/v1/keys", scope: .admin,
             operation: Operation(
                 id: "keys_list", summary: "Lists the keys of the project, those that were revoked among them.",
@@ -42,8 +42,8 @@ enum KeyCalls {
             })
     }
 
-    private static func make(_ mint: Mint) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func make(_ mint: Mint) -> Endpoint {
+        Endpoint(
             .post, "/onym/v1/keys", scope: .admin,
             operation: Operation(
                 id: "key_make", summary: "Makes a key, which is shown this once.",

@@ -8,7 +8,7 @@ import JSON
 /// How a project links, and the operator's switch for its installs (spec/native.md, Administration).
 enum LinkingCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/linking", scope: .admin,
             operation: Operation(
                 id: "linking_get", summary: "Shows how the project links.",
@@ -20,7 +20,7 @@ enum LinkingCalls {
                     return answer(LinkingSettings(document: try snapshot.document(key)), apps)
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/linking", scope: .admin,
             operation: Operation(
                 id: "linking_set", summary: "Changes how the project links; what is not named stays.",
@@ -44,7 +44,7 @@ enum LinkingCalls {
                         return answer(settings, apps)
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/installs/:id", scope: .admin,
             operation: Operation(
                 id: "install_get", summary: "Shows an install.",
@@ -58,7 +58,7 @@ enum LinkingCalls {
                     return Native.json(.ok) { write(install, &$0) }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/installs/:id", scope: .admin,
             operation: Operation(
                 id: "install_set", summary: "Turns an install off, or on again.",

@@ -9,7 +9,7 @@ import JSON
 /// Keys for back ends that link (spec/linking.md 1.2).
 enum LinkingKeyCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/linking/apps", scope: .admin,
             operation: Operation(
                 id: "linking_app_make", summary: "Makes one more app that links. Its secret is shown once.",
@@ -52,7 +52,7 @@ enum LinkingKeyCalls {
                         }
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/linking/keys", scope: .admin,
             operation: Operation(
                 id: "linking_key_list", summary: "Lists the keys of back ends, without their secrets.",
@@ -72,7 +72,7 @@ enum LinkingKeyCalls {
                     }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/linking/keys", scope: .admin,
             operation: Operation(
                 id: "linking_key_make", summary: "Makes a key for an app's back end. It is shown once.",
@@ -117,7 +117,7 @@ enum LinkingKeyCalls {
                         }
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/linking/keys/:id/revoke", scope: .admin,
             operation: Operation(
                 id: "linking_key_revoke", summary: "Revokes a key at once, and the codes that it asked for.",

@@ -7,7 +7,7 @@ import JSON
 /// Merging people, and taking it back (spec/native.md, People).
 enum MergeCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/merges", scope: .admin,
             operation: Operation(
                 id: "merge_make",
@@ -51,7 +51,7 @@ enum MergeCalls {
                             })
                     }
                 })),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/merges/:id/undo", scope: .admin,
             operation: Operation(
                 id: "merge_undo",

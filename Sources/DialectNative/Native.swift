@@ -18,7 +18,7 @@ package enum Native {
         package let openAPI: @Sendable () -> [UInt8]
         package let compact: @Sendable () -> Void
         package let compaction: @Sendable () -> CompactCalls.Status
-        package let rehearsals: @Sendable () -> Rehearsals?
+        package let rehearsals: @Sendable () -> DryRuns?
         /// What receipts for trying are signed with.
         package let receipts: TestReceipts
         package let mint: Mint
@@ -31,7 +31,7 @@ package enum Native {
             clockBehindSeconds: @escaping @Sendable () -> Int64, metrics: @escaping @Sendable () -> [UInt8],
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
-            rehearsals: @escaping @Sendable () -> Rehearsals?, receipts: TestReceipts,
+            rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts
         ) {
             self.mint = mint
@@ -58,8 +58,8 @@ package enum Native {
     }
 
     /// - Parameter more: routes besides its own, of a test.
-    package static func surface(_ sources: Sources, door: Door = .network, more: [SurfaceRoute] = []) -> Surface {
-        Surface(
+    package static func surface(_ sources: Sources, door: Door = .network, more: [Endpoint] = []) -> WireDialect {
+        WireDialect(
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
@@ -67,7 +67,7 @@ package enum Native {
                 + ExportCalls.routes + PeopleCalls.routes
                 + ExplainCalls.routes + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes
-                + RehearsalCalls.routes(sources.rehearsals)
+                + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
@@ -81,9 +81,9 @@ package enum Native {
             refuse: problem(_:_:))
     }
 
-    private static func routes(_ sources: Sources) -> [SurfaceRoute] {
+    private static func routes(_ sources: Sources) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .get, "/healthz", scope: nil,
                 operation: Operation(
                     id: "health", summary: "Tells that the process is alive.",
@@ -94,7 +94,7 @@ package enum Native {
                         $0.string("ok")
                     }
                 }),
-            SurfaceRoute(
+            Endpoint(
                 .get, "/readyz", scope: nil,
                 operation: Operation(
                     id: "readiness", summary: "Tells whether calls can be taken: the store is open and can be written.",
@@ -105,13 +105,13 @@ package enum Native {
                 action: .answer { _, _, _ in
                     readiness(sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds())
                 }),
-            SurfaceRoute(
+            Endpoint(
                 .get, "/openapi.json", scope: nil,
                 operation: Operation(
                     id: "description", summary: "Describes every call.",
                     responses: [.init(.ok, "This document.", schema: .object([]))]),
                 action: .answer { _, _, _ in Response(.ok, contentType: "application/json", body: sources.openAPI()) }),
-            SurfaceRoute(
+            Endpoint(
                 .get, "/metrics", scope: .admin,
                 operation: Operation(
                     id: "metrics", summary: "Counts and measures, for Prometheus.",
@@ -194,7 +194,7 @@ package enum Native {
 
     /// Whoever runs the server, in the only project or in the one that `Onym-Project` names.
     private static func serverOperator(
-        _ request: borrowing Request, _ route: SurfaceRoute, _ directory: Directory, _ now: Instant
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant
     ) throws(Rejection) -> Caller {
         let projects = directory.projects.values.sorted { $0.id.rawValue < $1.id.rawValue }
         if let name = request.field("onym-project") {

@@ -9,7 +9,7 @@ import JSON
 /// Looking at people (spec/native.md, People).
 enum PeopleCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/people", scope: .admin,
             operation: Operation(
                 id: "people_find",
@@ -46,7 +46,7 @@ enum PeopleCalls {
                     }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/people/:id", scope: .admin,
             operation: Operation(
                 id: "person_get", summary: "Shows a person, by an id or by an identity (customerid:42).",
@@ -74,7 +74,7 @@ enum PeopleCalls {
                     }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/people/:id/timeline", scope: .admin,
             operation: Operation(
                 id: "person_timeline",
@@ -111,7 +111,7 @@ enum PeopleCalls {
     ]
 
     /// The journal of a person and of all who are one with it.
-    private static let journal = SurfaceRoute(
+    private static let journal = Endpoint(
         .get, "/onym/v1/people/:id/journal", scope: .admin,
         operation: Operation(
             id: "person_journal", summary: "Shows what was done to a person, call by call, the last first.",

@@ -12,7 +12,7 @@ enum ProjectCalls {
             || !path.hasPrefix("/onym/")
     }
 
-    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] {
+    static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list, make(sources.mint), stats(sources)]
             + AdminText.revocations(
                 "/onym/v1/projects", .project,
@@ -25,7 +25,7 @@ enum ProjectCalls {
             }
     }
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, "/onym/v1/projects", scope: .admin,
         operation: Operation(
             id: "projects_list",
@@ -42,8 +42,8 @@ enum ProjectCalls {
             }
         })
 
-    private static func make(_ mint: Mint) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func make(_ mint: Mint) -> Endpoint {
+        Endpoint(
             .post, "/onym/v1/projects", scope: .admin,
             operation: Operation(
                 id: "project_make",
@@ -108,8 +108,8 @@ enum ProjectCalls {
 
     // MARK: - How much there is
 
-    private static func stats(_ sources: Native.Sources) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func stats(_ sources: Native.Sources) -> Endpoint {
+        Endpoint(
             .get, "/onym/v1/stats", scope: .admin,
             operation: Operation(
                 id: "stats", summary: "Tells how much the server holds, or how much the project has.",

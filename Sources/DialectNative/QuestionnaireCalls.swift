@@ -7,7 +7,7 @@ import JSON
 /// Making questionnaires, and taking them back (spec/native.md, Administration).
 enum QuestionnaireCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/questionnaires", scope: .admin,
             operation: Operation(
                 id: "questionnaire_list", summary: "Lists the questionnaires, the first one first.",
@@ -27,7 +27,7 @@ enum QuestionnaireCalls {
                     }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/questionnaires/:slug", scope: .admin,
             operation: Operation(
                 id: "questionnaire_get", summary: "Shows a questionnaire.",
@@ -41,7 +41,7 @@ enum QuestionnaireCalls {
                     return Native.json(.ok) { write(questionnaire, &$0) }
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/questionnaires/:slug", scope: .admin,
             operation: Operation(
                 id: "questionnaire_set", summary: "Says what a questionnaire is; there need not be one.",
@@ -69,7 +69,7 @@ enum QuestionnaireCalls {
                     }
                 },
                 encode: { reply, _, _ in answer(reply) })),
-        SurfaceRoute(
+        Endpoint(
             .delete, "/onym/v1/questionnaires/:slug", scope: .admin,
             operation: Operation(
                 id: "questionnaire_deactivate", summary: "Asks nobody any more. What was answered stays.",

@@ -7,9 +7,9 @@ import JSON
 
 /// Making receipts for trying purchases (spec/native.md, The command line).
 enum ReceiptCalls {
-    static func routes(_ receipts: TestReceipts) -> [SurfaceRoute] {
+    static func routes(_ receipts: TestReceipts) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .post, "/onym/v1/receipts", scope: .admin,
                 operation: Operation(
                     id: "receipt_make", summary: "Makes a signed receipt for trying purchases in the sandbox.",

@@ -7,7 +7,7 @@ import JSON
 
 /// The keys that customers sign tokens for known users with (docs/native.md, Signed identities).
 enum SigningKeyCalls {
-    static func routes(_ mint: Mint) -> [SurfaceRoute] {
+    static func routes(_ mint: Mint) -> [Endpoint] {
         [
             list, make(mint), retire(.delete, "/onym/v1/signing-keys/:id", ""),
             retire(.post, "/onym/v1/signing-keys/:id/retire", "_by_post"),
@@ -16,7 +16,7 @@ enum SigningKeyCalls {
 
     private static let path = "/onym/v1/signing-keys"
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, path, scope: .admin,
         operation: Operation(
             id: "signing_keys_list",
@@ -33,8 +33,8 @@ enum SigningKeyCalls {
             }
         })
 
-    private static func make(_ mint: Mint) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func make(_ mint: Mint) -> Endpoint {
+        Endpoint(
             .post, path, scope: .admin,
             operation: Operation(
                 id: "signing_key_add", summary: "Adds a key that tokens for known users may be signed with.",
@@ -125,8 +125,8 @@ enum SigningKeyCalls {
         return text
     }
 
-    private static func retire(_ method: Method, _ path: String, _ suffix: String) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func retire(_ method: Method, _ path: String, _ suffix: String) -> Endpoint {
+        Endpoint(
             method, path, scope: .admin,
             operation: Operation(
                 id: "signing_key_retire\(suffix)", summary: "Has no token be taken that a key has signed, from now on.",

@@ -7,7 +7,7 @@ import JSON
 /// The calls that show and change by which rules a project finds people.
 enum StrategyCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
                 id: "strategy_get", summary: "Shows the rules by which people are found.",
@@ -19,7 +19,7 @@ enum StrategyCalls {
                     return answer(current.strategy, version: current.number)
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .put, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
                 id: "strategy_set", summary: "Changes the rules by which people are found, from the next call on.",
@@ -30,7 +30,7 @@ enum StrategyCalls {
                 request: StrategyDocument.schema(isWhole: false),
                 responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
             action: command { root throws(JSONFault) in .edit(try StrategyDocument.read(root)) }),
-        SurfaceRoute(
+        Endpoint(
             .get, "/onym/v1/strategy/versions", scope: .admin,
             operation: Operation(
                 id: "strategy_versions", summary: "Lists the rules that were, the newest first.",
@@ -43,7 +43,7 @@ enum StrategyCalls {
                     versions(try snapshot.whole(history, of: caller.project), list, project)
                 }
             }),
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/strategy/rollback", scope: .admin,
             operation: Operation(
                 id: "strategy_rollback", summary: "Has an earlier version hold again, as a version of its own.",
@@ -95,7 +95,7 @@ enum StrategyCalls {
 
     private static func command(
         _ read: @escaping @Sendable (JSONValue) throws(JSONFault) -> SetStrategy
-    ) -> SurfaceRoute.Action {
+    ) -> Endpoint.Action {
         .act(
             SetStrategy.self, body: BufferedBody(),
             decode: { request, _, tools throws(Rejection) in

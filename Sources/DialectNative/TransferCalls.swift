@@ -8,7 +8,7 @@ import JSON
 /// What restores have moved, and moving it back (spec/native.md, Administration; spec/entitlements.md, decision 5).
 enum TransferCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/transfers/:id/undo", scope: .admin,
             operation: Operation(
                 id: "transfer_undo", summary: "Moves back what a restore has moved.",

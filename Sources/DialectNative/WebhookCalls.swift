@@ -8,9 +8,9 @@ import JSON
 enum WebhookCalls {
     private static let kindsAtMost = 100
 
-    static func routes(_ sources: Native.Sources) -> [SurfaceRoute] { [list, make(sources), remove] }
+    static func routes(_ sources: Native.Sources) -> [Endpoint] { [list, make(sources), remove] }
 
-    private static let list = SurfaceRoute(
+    private static let list = Endpoint(
         .get, "/onym/v1/webhooks", scope: .admin,
         operation: Operation(
             id: "webhooks_list", summary: "Lists the webhooks, and how far each has been told.",
@@ -38,8 +38,8 @@ enum WebhookCalls {
             }
         })
 
-    private static func make(_ sources: Native.Sources) -> SurfaceRoute {
-        SurfaceRoute(
+    private static func make(_ sources: Native.Sources) -> Endpoint {
+        Endpoint(
             .post, "/onym/v1/webhooks", scope: .admin,
             operation: Operation(
                 id: "webhook_make", summary: "Has an address be told what happens from now on.",
@@ -107,7 +107,7 @@ enum WebhookCalls {
         return text
     }
 
-    private static let remove = SurfaceRoute(
+    private static let remove = Endpoint(
         .delete, "/onym/v1/webhooks/:id", scope: .admin,
         operation: Operation(
             id: "webhook_remove", summary: "Tells an address nothing more; what waits for it is dropped.",

@@ -17,7 +17,7 @@ package protocol Act: Sendable {
     var byteCount: Int { get }
 
     /// Decides the call over some facts. No earlier call is the same.
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Answer>
+    func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Answer>
 
     /// Whether the index in memory has all that the decision reads. Other calls go to the writer at once.
     static var isDecidedInMemory: Bool { get }
@@ -27,8 +27,8 @@ package protocol Act: Sendable {
 
     // The same decision, compiled for each kind of facts that the server decides over: a call through `any Act` would
     // otherwise run the general code, which is several times slower.
-    func decide(_ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexView) throws(Refusal) -> Decision<Reply>
-    func decide(_ stamp: Stamp, in project: ProjectID, loaded: LoadingView) throws(Refusal) -> Decision<Reply>
+    func decide(_ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts) throws(Refusal) -> Decision<Reply>
+    func decide(_ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts) throws(Refusal) -> Decision<Reply>
     func decide(_ stamp: Stamp, in project: ProjectID, facts: Facts) throws(Refusal) -> Decision<Reply>
 }
 
@@ -37,13 +37,13 @@ extension Act {
     package static var readsMerges: Bool { true }
 
     package func decide(
-        _ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexView
+        _ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts
     ) throws(Refusal) -> Decision<Reply> {
         try decide(stamp, in: project, index).boxed
     }
 
     package func decide(
-        _ stamp: Stamp, in project: ProjectID, loaded: LoadingView
+        _ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts
     ) throws(Refusal) -> Decision<Reply> {
         try decide(stamp, in: project, loaded).boxed
     }
@@ -53,18 +53,20 @@ extension Act {
     }
 
     /// The decision with its answer in a box, over any facts.
-    func decideBoxed<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Reply> {
+    func decideBoxed<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Reply
+    > {
         try decide(stamp, in: project, view).boxed
     }
 }
 
-extension PeopleIndex.IndexView {
+extension PeopleIndex.IndexFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decide(stamp, in: project, index: self)
     }
 }
 
-extension LoadingView {
+extension LoadingFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decide(stamp, in: project, loaded: self)
     }
@@ -184,6 +186,7 @@ package struct Reply: Equatable, Sendable {
     package init(_ answer: some Answer) { self.answer = answer }
 
     /// The answer of a type; nil where it is of another type.
+    @inlinable
     package func `as`<A: Answer>(_ type: A.Type) -> A? { answer as? A }
 
     /// The person that was seen by the call; nil where nobody was.

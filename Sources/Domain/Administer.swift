@@ -49,7 +49,7 @@ extension Administer {
     package var byteCount: Int { 4096 }
 
     /// - Parameter project: of the caller; what the call names has to be of it, but for projects themselves.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Administered> {
         let directory = view.directory
@@ -237,7 +237,7 @@ package struct NoteKeyUse: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 4096 }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         var packer = Packer()
         packer.add(at)
         let change = Change.documentPut(NoteKeyUse.document(of: key), PersonID(rawValue: 0), packer.bytes)

@@ -96,7 +96,7 @@ extension MakeAlias {
     package var subjects: Subjects { Subjects(about: source, people: [destination]) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Aliased> {
         guard view.strategy(of: project).allowsAliases else { throw .aliasesNotAllowed }
@@ -150,7 +150,7 @@ package struct UndoAlias: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AliasUndone> {
         let packed = view.document(alias.documentKey)
@@ -179,13 +179,13 @@ package struct AliasList: Equatable, Sendable {
         while let id = unpacker.integer() { ids.append(AliasID(rawValue: Int64(bitPattern: id))) }
     }
 
-    init<V: View>(of person: PersonID, _ view: V) {
+    init<V: DecisionFacts>(of person: PersonID, _ view: V) {
         self.init(of: person, packed: view.document(AliasList.key(of: person)))
     }
 
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
 
-    func aliases<V: View>(_ view: V) -> [Alias] {
+    func aliases<V: DecisionFacts>(_ view: V) -> [Alias] {
         ids.compactMap { view.document($0.documentKey).flatMap(Alias.init(packed:)) }
     }
 

@@ -45,7 +45,7 @@ extension Bounds {
 }
 
 /// How much room a person has for identities, counted only where a limit may be near.
-struct Room<V: View> {
+struct Room<V: DecisionFacts> {
     private let view: V
     private let person: V.Person?
     private let bounds: Bounds
@@ -112,7 +112,7 @@ struct Room<V: View> {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// Whether two groups are too large to become one.
     func isFull(joining one: Group, _ other: Group, _ bounds: Bounds) -> Bool {
         if one.count + other.count > bounds.membersPerGroup { return true }

@@ -1,10 +1,10 @@
 /// Facts that are those of another view, but for who is one with whom.
-package protocol OverlayView: View where Person == Base.Person {
-    associatedtype Base: View
+package protocol OverlaidFacts: DecisionFacts where Person == Base.Person {
+    associatedtype Base: DecisionFacts
     var base: Base { get }
 }
 
-extension OverlayView {
+extension OverlaidFacts {
     package func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void) {
         base.forEachHolder(of: identity, body)
     }
@@ -28,7 +28,7 @@ extension OverlayView {
 }
 
 /// Facts as they would be without one merge.
-struct WithoutMerge<Base: View>: OverlayView {
+struct WithoutMerge<Base: DecisionFacts>: OverlaidFacts {
     let base: Base
     let hidden: Merge
 
@@ -56,7 +56,7 @@ extension Act {
     /// it looked at.
     ///
     /// - Parameter groups: the groups that it looked at, by a member of each.
-    func dependencies<V: View>(
+    func dependencies<V: DecisionFacts>(
         _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision<Reply>, Refusal>,
         _ groups: Set<PersonID>
     ) -> [MergeID] {

@@ -154,7 +154,7 @@ package struct Tombstone: Equatable, Sendable {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// The tombstone of whoever held an identity, if they were erased.
     func tombstone(of identity: IdentityKey) -> Tombstone? {
         document(Tombstone.key(of: identity)).flatMap(Tombstone.init(packed:))
@@ -167,7 +167,7 @@ extension ErasePerson {
     package var subjects: Subjects { Subjects(about: person) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Erased> {
         guard view.person(person, in: project) != nil else { throw .noSuchPerson }
@@ -238,7 +238,9 @@ extension ReleaseTombstone {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         let key = DocumentKey(.tombstone, hash: hash)
         guard let tombstone = view.document(key).flatMap(Tombstone.init(packed:)) else { throw .noSuchTombstone }
         return Decision(
@@ -254,7 +256,7 @@ struct LateRows {
     private(set) var dropped = 0
 
     /// When whoever held an identity was erased.
-    mutating func erasure<V: View>(of identity: IdentityKey, _ view: V) -> Instant? {
+    mutating func erasure<V: DecisionFacts>(of identity: IdentityKey, _ view: V) -> Instant? {
         if let known = tombstones[identity] { return known.at }
         guard let tombstone = view.tombstone(of: identity) else { return nil }
         tombstones[identity] = tombstone
@@ -268,7 +270,7 @@ struct LateRows {
     }
 
     /// The rows that are not too late.
-    mutating func filter<V: View>(_ rows: [Row], by identities: [IdentityKey], _ view: V) -> [Row] {
+    mutating func filter<V: DecisionFacts>(_ rows: [Row], by identities: [IdentityKey], _ view: V) -> [Row] {
         var rows = rows
         for identity in identities {
             guard let erased = erasure(of: identity, view) else { continue }

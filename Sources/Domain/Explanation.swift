@@ -60,7 +60,7 @@ package struct Explanation: Equatable, Sendable {
 }
 
 /// Follows a look-up. Most are followed by nobody, at no cost.
-protocol LookUpObserver {
+protocol ResolutionObserver {
     mutating func setsAside(_ inputs: @autoclosure () -> [JournalEntry.Input])
     mutating func begins(_ type: IdentityType)
     mutating func finds(_ person: @autoclosure () -> PersonID)
@@ -68,7 +68,7 @@ protocol LookUpObserver {
     mutating func decides(_ ground: Explanation.Ground)
 }
 
-struct NoObserver: LookUpObserver {
+struct NoObserver: ResolutionObserver {
     @inline(__always) mutating func setsAside(_ inputs: @autoclosure () -> [JournalEntry.Input]) {}
     @inline(__always) mutating func begins(_ type: IdentityType) {}
     @inline(__always) mutating func finds(_ person: @autoclosure () -> PersonID) {}
@@ -76,7 +76,7 @@ struct NoObserver: LookUpObserver {
     @inline(__always) mutating func decides(_ ground: Explanation.Ground) {}
 }
 
-extension Explanation: LookUpObserver {
+extension Explanation: ResolutionObserver {
     mutating func setsAside(_ inputs: @autoclosure () -> [JournalEntry.Input]) { setAside = inputs() }
 
     mutating func begins(_ type: IdentityType) { steps.append(Step(type: type)) }

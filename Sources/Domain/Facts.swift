@@ -28,7 +28,7 @@ package struct Facts: Sendable {
     package private(set) var merges: [Merge] = []
     private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
-    package private(set) var replays = Replays()
+    package private(set) var replays = RememberedCalls()
     package private(set) var directory: Directory
     /// Takes note of the groups that are looked at.
     package var trace: GroupTrace?
@@ -48,7 +48,7 @@ package struct Facts: Sendable {
     }
 
     /// Lets go of the oldest rows of a kind from before some moment; true if there are more of them.
-    package mutating func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+    package mutating func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
         let old = people.values.flatMap(\.rows).filter {
             $0.row.kind == kind && $0.row.at < moment && $0.number < lastRow
         }
@@ -72,7 +72,7 @@ package struct Facts: Sendable {
     }
 
     /// The part of these facts that a batch needs.
-    package func loading(_ needs: Needs) -> Facts {
+    package func loading(_ needs: FactKeys) -> Facts {
         var part = Facts(loadedWith: directory)
         for person in needs.people {
             for member in group(of: person).members {
@@ -111,7 +111,7 @@ package struct Facts: Sendable {
         for change in entry.changes { apply(change, in: entry.project) }
         if entry.changesDirectory { directory = directory.applying(entry) }
         if let claim = entry.replay {
-            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
+            replays.add(claim.key, RememberedCall(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 
@@ -162,7 +162,7 @@ package struct Facts: Sendable {
     }
 }
 
-extension Facts: View {
+extension Facts: DecisionFacts {
     package func forEachHolder(of identity: IdentityKey, _ body: (PersonID) -> Void) {
         known(identity).forEach(body)
     }

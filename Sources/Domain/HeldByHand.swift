@@ -16,12 +16,14 @@ extension AttachIdentity {
     package var subjects: Subjects { Subjects(speaksFor: [identity], about: person) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
         if view.holds(place, identity.key) { return Decision(Done()) }
         let strategy = view.strategy(of: project)
-        switch LookUp.reasonToSetAside(identity, strategy, view) {
+        switch Resolution.reasonToSetAside(identity, strategy, view) {
         case .blocked: throw .blockedIdentity
         case .some: throw .tooManyIdentities
         case nil: break
@@ -67,7 +69,9 @@ extension DetachIdentity {
     package var subjects: Subjects { Subjects(about: person) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
         guard view.holds(place, identity.key) else { throw .noSuchIdentity }
@@ -96,7 +100,7 @@ extension ReleaseDevice {
     package var subjects: Subjects { Subjects(mentions: [device.key]) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<DeviceReleased> {
         var holders: [PersonID] = []

@@ -22,7 +22,7 @@ package struct Identify: Act {
         _ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil,
         inspection: Inspection = []
     ) {
-        precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
+        precondition(identities.count <= Identified.identitiesAtMost, "An identity type was named twice.")
         self.occasion = occasion
         self.identities = identities
         self.previous = previous
@@ -30,26 +30,47 @@ package struct Identify: Act {
     }
 }
 
-/// The answer to ``Identify``.
-package struct Identified: Equatable, Sendable {
+/// The answer to ``Identify`` and ``Search``. It has three words, so that passing it on allocates nothing.
+package struct Identified: Sendable {
     package let person: PersonID
-    /// A bit for each identity of the call that the person held before it.
-    package let matched: UInt64
-    /// Whether the person now holds an identity that logs in.
-    package let isKnown: Bool
-    /// Whether the call only asked. A person that would have been made has the id 0 then.
-    package let isReadOnly: Bool
-    /// The grounds of the answer, where the caller wants to see them.
-    package let explanation: Explanation?
+    /// A bit for each identity of the call, and two for what the call was and found.
+    private let bits: UInt64
+    private let grounds: Grounds?
+
+    /// The most identities that a call can name.
+    package static let identitiesAtMost = 62
+
+    /// The grounds of an answer are rare and large.
+    private final class Grounds: Sendable {
+        let explanation: Explanation
+        init(_ explanation: Explanation) { self.explanation = explanation }
+    }
 
     package init(
         person: PersonID, matched: UInt64, isKnown: Bool, isReadOnly: Bool = false, explanation: Explanation? = nil
     ) {
         self.person = person
-        self.matched = matched
-        self.isKnown = isKnown
-        self.isReadOnly = isReadOnly
-        self.explanation = explanation
+        bits = matched & Identified.matches | (isKnown ? Identified.known : 0) | (isReadOnly ? Identified.readOnly : 0)
+        grounds = explanation.map(Grounds.init)
+    }
+
+    private static let known: UInt64 = 1 << 63
+    private static let readOnly: UInt64 = 1 << 62
+    private static let matches = readOnly - 1
+
+    /// A bit for each identity of the call that the person held before it.
+    package var matched: UInt64 { bits & Identified.matches }
+    /// Whether the person now holds an identity that logs in.
+    package var isKnown: Bool { bits & Identified.known != 0 }
+    /// Whether the call only asked. A person that would have been made has the id 0 then.
+    package var isReadOnly: Bool { bits & Identified.readOnly != 0 }
+    /// The grounds of the answer, where the caller wants to see them.
+    package var explanation: Explanation? { grounds?.explanation }
+}
+
+extension Identified: Equatable {
+    package static func == (one: Identified, other: Identified) -> Bool {
+        one.person == other.person && one.bits == other.bits && one.explanation == other.explanation
     }
 }
 
@@ -60,7 +81,7 @@ extension Identify {
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
         guard !inspection.isEmpty else {
@@ -71,11 +92,11 @@ extension Identify {
         return inspected(try decide(stamp, in: project, view, &explanation), explanation)
     }
 
-    private func decide<V: View, Observer: LookUpObserver>(
+    private func decide<V: DecisionFacts, Observer: ResolutionObserver>(
         _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
-        var lookUp = LookUp(identities: identities, strategy: strategy)
+        var lookUp = Resolution(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
         observer.setsAside(lookUp.inputsSetAside)
         // Where nobody is ever known, nobody comes, and a login is an identify.
@@ -93,7 +114,7 @@ extension Identify {
     }
 
     /// Whether the strategy makes a person here, whoever could be found.
-    private func makesSomebody<V: View>(_ lookUp: LookUp, _ view: V) -> Bool {
+    private func makesSomebody<V: DecisionFacts>(_ lookUp: Resolution, _ view: V) -> Bool {
         let strategy = lookUp.strategy
         if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) { return true }
         // Whoever is left when a user goes is new, unless the call names somebody who is known (decision 2). Where nobody
@@ -116,16 +137,17 @@ extension Identify {
     }
 
     /// Gives a person that is known by its id what the call names and the person lacks.
-    func attach<V: View>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Identified>
-    {
-        var lookUp = LookUp(identities: identities, strategy: view.strategy(of: project))
+    func attach<V: DecisionFacts>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
+        Identified
+    > {
+        var lookUp = Resolution(identities: identities, strategy: view.strategy(of: project))
         lookUp.setAside(in: view)
         return attach(to: person, stamp, lookUp, view)
     }
 
     /// Gives a person that was found what the call names and the person lacks.
-    private func attach<V: View>(
-        to person: V.Person, _ stamp: Stamp, _ lookUp: LookUp, _ view: V
+    private func attach<V: DecisionFacts>(
+        to person: V.Person, _ stamp: Stamp, _ lookUp: Resolution, _ view: V
     ) -> Decision<Identified> {
         let strategy = lookUp.strategy
         let (matched, held) = lookUp.match(person, in: view)
@@ -171,7 +193,7 @@ extension Identify {
     }
 
     /// Makes a person of what the call names.
-    private func make<V: View>(_ stamp: Stamp, _ lookUp: LookUp, _ view: V) -> Decision<Identified> {
+    private func make<V: DecisionFacts>(_ stamp: Stamp, _ lookUp: Resolution, _ view: V) -> Decision<Identified> {
         var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
         attaching.changes.append(.personMade(stamp.person, at: stamp.at))
         for index in identities.indices {
@@ -199,7 +221,7 @@ extension Identify.Occasion {
 }
 
 /// What one call gives to one person, as it is gathered.
-private struct Attaching<V: View> {
+private struct Attaching<V: DecisionFacts> {
     let person: PersonID
     private var room: Room<V>
     /// Whether an identity was left out because the person has no room for it.
@@ -215,7 +237,7 @@ private struct Attaching<V: View> {
     var hasLinked: Bool { !linked.isEmpty }
     var hasRefused: Bool { inputs.contains(where: \.isRefused) }
 
-    init(person: PersonID, _ lookUp: LookUp, _ room: Room<V>) {
+    init(person: PersonID, _ lookUp: Resolution, _ room: Room<V>) {
         self.person = person
         self.room = room
         unique = lookUp.strategy.unique

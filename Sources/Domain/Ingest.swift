@@ -44,7 +44,7 @@ extension Ingest {
         rows.reduce(attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) { $0 + 64 + $1.body.count }
     }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Ingested> {
         if let person, view.isErased(person) {
@@ -83,7 +83,7 @@ extension Ingest {
     }
 
     /// Whom the call is about, and what finding that out changes.
-    private func findPerson<V: View>(
+    private func findPerson<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> (PersonID, Outcome?) {
         if let person, let place = view.person(person, in: project) {
@@ -100,7 +100,7 @@ extension Ingest {
         return (found, decision.outcome)
     }
 
-    private func attributesChanged<V: View>(of person: PersonID, _ stamp: Stamp, _ view: V) -> Change? {
+    private func attributesChanged<V: DecisionFacts>(of person: PersonID, _ stamp: Stamp, _ view: V) -> Change? {
         if attributes.isEmpty { return nil }
         let key = DocumentKey(.attributes, of: person)
         var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()

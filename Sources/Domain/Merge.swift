@@ -59,7 +59,7 @@ package struct MergePeople: Act {
     package var subjects: Subjects { Subjects(about: from, people: [into]) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Merge> {
         guard view.person(from, in: project) != nil, view.person(into, in: project) != nil else {
@@ -94,7 +94,7 @@ package struct UndoMerge: Act {
     package var subjects: Subjects { Subjects(merges: [merge]) }
     package var byteCount: Int { 256 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<MergeUndone> {
         guard let merge = view.merge(merge), view.person(merge.from, in: project) != nil else { throw .noSuchMerge }

@@ -37,7 +37,7 @@ package struct MergePreview: Sendable {
         var installs = 0
         for member in from.members {
             let held = try snapshot.identities(of: member)
-            let belongings = try Belongings(of: member, identities: held, in: project, snapshot)
+            let belongings = try Holdings(of: member, identities: held, in: project, snapshot)
             identities += held.count
             purchases.formUnion(belongings.purchases.map(\.purchase.id))
             installs += belongings.installs.count
@@ -45,7 +45,7 @@ package struct MergePreview: Sendable {
         }
         (self.identities, self.rows, self.purchases, self.installs) = (identities, rows, purchases.count, installs)
         var conflicts: [Conflict] = []
-        for (dialect, kind) in Belongings.propertyKinds {
+        for (dialect, kind) in Holdings.propertyKinds {
             func fold(_ listed: ListedGroup) throws(StoreFault) -> [String: FoldedAttributes.Entry] {
                 // What is kept, where anything is, is of the group as it is now.
                 try FoldedAttributes(of: listed.group) { person throws(StoreFault) in

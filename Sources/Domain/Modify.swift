@@ -68,7 +68,7 @@ extension Modify {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
     }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Modified> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
@@ -88,7 +88,7 @@ extension Modify {
             if let new = item.new {
                 // What is set aside is taken from nobody, also where somebody got it before it was blocked.
                 if strategy.immutable.contains(item.type), strategy.unique.contains(item.type),
-                    LookUp.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
+                    Resolution.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
                 {
                     throw .immutableIdentity(item.type)
                 }
@@ -107,7 +107,7 @@ extension Modify {
 }
 
 /// What one call changes, as it is gathered.
-private struct Modifying<V: View> {
+private struct Modifying<V: DecisionFacts> {
     let person: PersonID
     private var room: Room<V>
     /// What the person holds by now.
@@ -127,7 +127,7 @@ private struct Modifying<V: View> {
     func wouldChange(_ item: Modify.Item, _ strategy: Strategy, _ view: V) -> Bool {
         if let old = item.old, held[old.key] != nil { return true }
         guard let new = item.new, held[new.key] == nil else { return false }
-        return LookUp.reasonToSetAside(new, strategy, view) == nil
+        return Resolution.reasonToSetAside(new, strategy, view) == nil
     }
 
     /// Whether another person holds a value, who would lose it.
@@ -148,7 +148,7 @@ private struct Modifying<V: View> {
     }
 
     mutating func add(_ identity: Identity, _ strategy: Strategy, _ view: V) throws(Refusal) {
-        if let reason = LookUp.reasonToSetAside(identity, strategy, view) {
+        if let reason = Resolution.reasonToSetAside(identity, strategy, view) {
             inputs.append(JournalEntry.Input(identity, reason))
             return
         }

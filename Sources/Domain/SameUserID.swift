@@ -30,7 +30,7 @@ package struct SameUserID: Sendable {
     }
 
     /// The merges that follow from what a call has linked, and whether one was left out because its group would be too large.
-    func merges<V: View>(
+    func merges<V: DecisionFacts>(
         after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V
     ) -> (changes: [Change], full: Full?) {
         if names.isEmpty { return ([], nil) }
@@ -90,12 +90,12 @@ struct Joined {
 
     mutating func add(_ merge: Merge) { merges.append(merge) }
 
-    func areOne<V: View>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+    func areOne<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
         view.areOne(one, other) || groups(with: one, view)[view.group(of: other).root] != nil
     }
 
     /// Whether two people are of groups that are too large to become one.
-    func isFull<V: View>(joining one: PersonID, _ other: PersonID, _ bounds: Bounds, _ view: V) -> Bool {
+    func isFull<V: DecisionFacts>(joining one: PersonID, _ other: PersonID, _ bounds: Bounds, _ view: V) -> Bool {
         let groups = groups(with: one, view).merging(groups(with: other, view)) { one, _ in one }
         if groups.values.reduce(0, { $0 + $1.count }) > bounds.membersPerGroup { return true }
         guard let limit = bounds.identitiesPerGroup else { return false }
@@ -103,7 +103,7 @@ struct Joined {
     }
 
     /// The groups that are one with a person's by the merges of this call, by their roots: of each its root stands for all.
-    private func groups<V: View>(with person: PersonID, _ view: V) -> [PersonID: Group] {
+    private func groups<V: DecisionFacts>(with person: PersonID, _ view: V) -> [PersonID: Group] {
         let own = view.group(of: person)
         var groups = [own.root: own]
         var isGrowing = !merges.isEmpty
@@ -141,7 +141,9 @@ extension JoinSameUserIDs {
     package var subjects: Subjects { Subjects(people: pairs.flatMap { [$0.from, $0.into] }) }
     package var byteCount: Int { 64 + pairs.count * 16 }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SameUserIDsJoined> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
+        SameUserIDsJoined
+    > {
         var next = stamp.person
         var merged: [Change] = []
         var joined = Joined([])

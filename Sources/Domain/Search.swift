@@ -5,7 +5,7 @@ package struct Search: Act {
     package let inspection: Inspection
 
     package init(identities: [Identity], inspection: Inspection = []) {
-        precondition(identities.count <= IdentityType.allCases.count, "An identity type was named twice.")
+        precondition(identities.count <= Identified.identitiesAtMost, "An identity type was named twice.")
         self.identities = identities
         self.inspection = inspection
     }
@@ -18,11 +18,11 @@ extension Search {
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
-        var lookUp = LookUp(identities: identities, strategy: strategy)
+        var lookUp = Resolution(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
         var explanation = Explanation()
         explanation.setsAside(lookUp.inputsSetAside)

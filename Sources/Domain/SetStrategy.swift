@@ -57,7 +57,7 @@ extension SetStrategy {
         }
     }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<StrategySet> {
         // Whatever is set says who may be active.

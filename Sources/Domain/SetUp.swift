@@ -15,7 +15,7 @@ package struct SetUp: Act, Equatable {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 * (1 + apps.count + keys.count) }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         Decision(
             Done(),
             outcome: Outcome(

@@ -144,7 +144,7 @@ package struct Profile: Sendable {
     /// What is known of them, by the dialect that was told of it.
     package let properties: [(dialect: Dialect, folded: FoldedAttributes)]
     /// What each of the members has.
-    package let belongings: [PersonID: Belongings]
+    package let belongings: [PersonID: Holdings]
     package let aliases: [Alias]
     package let firstSeen: Instant
     package let lastSeen: Instant
@@ -179,18 +179,18 @@ package struct Profile: Sendable {
         self.members = members
         var identities: [(holder: PersonID, identity: HeldIdentity)] = []
         var aliases: [Alias] = []
-        var belongings: [PersonID: Belongings] = [:]
+        var belongings: [PersonID: Holdings] = [:]
         for member in members {
             let held = try snapshot.identities(of: member.id)
             identities += held.map { (member.id, $0) }
-            belongings[member.id] = try Belongings(of: member.id, identities: held, in: project, snapshot)
+            belongings[member.id] = try Holdings(of: member.id, identities: held, in: project, snapshot)
             for alias in try snapshot.aliases(of: member.id) where !aliases.contains(alias) { aliases.append(alias) }
         }
         self.identities = identities
         self.aliases = aliases
         self.belongings = belongings
         var properties: [(dialect: Dialect, folded: FoldedAttributes)] = []
-        for (dialect, kind) in Belongings.propertyKinds {
+        for (dialect, kind) in Holdings.propertyKinds {
             properties.append((dialect, try snapshot.fold(kind, of: group)))
         }
         self.properties = properties

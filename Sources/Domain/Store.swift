@@ -6,14 +6,14 @@
 /// - A commit is atomic: after a fault or a crash, all of a batch is there, or nothing of it.
 /// - A commit is durable when it returns.
 /// - What is committed is what later batches and peeks see, and nothing else is.
-/// - A repeated call is recognized after a restart, for at least ``Replay/memoryMilliseconds``.
+/// - A repeated call is recognized after a restart, for at least ``RememberedCall/memoryMilliseconds``.
 /// - Opening rebuilds exactly the facts that were committed.
 /// - What is seen at a glance is what is read.
 /// - A reading sees what was committed at one moment. What takes long may see what comes later as it is then.
 /// - A reading that has to end does so at its next question, and within one that takes long.
 /// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
 ///
-/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``letGo(_:before:limit:)``, ``sweep()``, ``compact()`` and
+/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and
 /// ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
 /// ``counts`` and ``directory`` may be called from any.
 package protocol Store: AnyObject, Sendable {
@@ -29,7 +29,7 @@ package protocol Store: AnyObject, Sendable {
     ///
     /// A store that finds out only then what else the batch looks at has it decided again, from the beginning; what the last
     /// time came to is what holds.
-    func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault)
+    func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault)
 
     /// Makes durable what the batch in the last workspace changed, all of it or nothing. After a fault nobody knows
     /// which, until ``recover()`` has returned.
@@ -56,7 +56,7 @@ package protocol Store: AnyObject, Sendable {
 
     /// Lets go of the oldest rows of a kind from before some moment, so many at most; true while there may be more of them. The last
     /// row of all stays.
-    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
+    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
 
     /// Takes a little of what was stored under people who were erased out of the store; true while there is more of it. On
     /// from ``commit(_:)`` nobody can read it.
@@ -105,7 +105,7 @@ extension Store {
 }
 
 /// Where a batch is decided: it sees the committed facts, and what was changed in it before.
-package protocol Workspace: AnyObject {
+package protocol BatchFacts: AnyObject {
     /// Decides a call, to which no earlier one is the same.
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 
@@ -129,7 +129,7 @@ package protocol Workspace: AnyObject {
     func folds(after changes: [Change], in project: ProjectID) -> [Change]
 
     /// What became of the earlier call that a claim is a repetition of; where there is none, of the last under its key.
-    func earlier(_ claim: ReplayClaim) -> Replay?
+    func earlier(_ claim: ReplayClaim) -> RememberedCall?
 
     /// Takes in what a decision changed.
     func apply(_ entry: JournalEntry)
@@ -146,7 +146,7 @@ package enum Peek: Equatable, Sendable {
     case needsWriter
 
     /// Decides a call that is known to repeat none, over committed facts.
-    package init<V: View>(_ act: any Act, _ stamp: Stamp, _ call: Call, in view: V) {
+    package init<V: DecisionFacts>(_ act: any Act, _ stamp: Stamp, _ call: Call, in view: V) {
         let project = call.project
         guard type(of: act).isDecidedInMemory else {
             self = .needsWriter

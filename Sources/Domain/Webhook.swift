@@ -192,7 +192,7 @@ package struct MakeWebhook: Act {
     package var byteCount: Int { 512 + url.utf8.count }
 
     /// Makes the webhook; refused where the project has as many as it may.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<WebhookMade> {
         var webhooks = view.webhooks(of: project)
@@ -220,7 +220,7 @@ package struct RemoveWebhook: Act {
     package var byteCount: Int { 256 }
 
     /// Removes the webhook and what waits for it; refused where the project has no such webhook.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<WebhookRemoved> {
         var webhooks = view.webhooks(of: project)
@@ -250,7 +250,9 @@ package struct ReplayDelivery: Act {
     package var byteCount: Int { 256 }
 
     /// Puts the delivery back among those that wait; refused where the webhook has no such parked delivery.
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         guard var state = view.deliveries(of: webhook, in: project),
             let place = state.parked.firstIndex(where: { $0.change == change })
         else { throw .noSuch(.delivery) }
@@ -302,7 +304,9 @@ package struct NoteDeliveries: Act {
     package var byteCount: Int { 512 + 256 * results.count }
 
     /// Notes the results. A webhook that was removed meanwhile has nothing to note.
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         guard var state = view.deliveries(of: webhook, in: project) else { return Decision(Done()) }
         for result in results { state.take(result, at: stamp.at) }
         state.cursor = max(state.cursor, readTo)
@@ -358,7 +362,7 @@ package struct WebhookRemoved: Answer {
     }
 }
 
-extension DocumentView {
+extension DocumentFacts {
     fileprivate func webhooks(of project: ProjectID) -> [Webhook] { Webhook.unpack(document(Webhook.key(of: project))) }
 
     fileprivate func deliveries(of webhook: Int64, in project: ProjectID) -> Deliveries? {

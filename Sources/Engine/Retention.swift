@@ -33,7 +33,7 @@ struct RetentionPass {
         guard let kind = kinds.last, let days = retention.days[kind] else { return false }
         let start = monotonic()
         let before = now.advanced(byMilliseconds: -Int64(days) * RetentionPass.dayMilliseconds)
-        if !writer.letGo(kind, before: before, limit: limit) { kinds.removeLast() }
+        if !writer.expire(kind, before: before, limit: limit) { kinds.removeLast() }
         let taken = monotonic() &- start
         limit = taken > RetentionPass.stepNanoseconds / 2 ? limit / 2 : limit * 5 / 4
         limit = min(max(limit, RetentionPass.rows.lowerBound), RetentionPass.rows.upperBound)

@@ -56,7 +56,7 @@ package final class Writer {
         var seen: [PersonID: Instant] = [:]
         let noted = daily
         do throws(StoreFault) {
-            var needs = Needs()
+            var needs = FactKeys()
             // Asked for before the batch is decided: whoever decides has the store to itself.
             let directory = store.directory
             var userIDs: [Int: SameUserID] = [:]
@@ -101,7 +101,7 @@ package final class Writer {
     }
 
     private func decide(
-        _ job: Job, _ names: SameUserID?, _ stamp: Stamp, _ workspace: any Workspace,
+        _ job: Job, _ names: SameUserID?, _ stamp: Stamp, _ workspace: any BatchFacts,
         _ entries: inout [JournalEntry],
         _ seen: inout [PersonID: Instant]
     ) -> Answer {
@@ -216,7 +216,7 @@ package final class Writer {
     }
 
     private func dependencies(
-        of job: Job, _ stamp: Stamp, _ result: Result<Decision<Reply>, Refusal>, _ workspace: any Workspace
+        of job: Job, _ stamp: Stamp, _ result: Result<Decision<Reply>, Refusal>, _ workspace: any BatchFacts
     ) -> [MergeID] {
         guard type(of: job.act).readsMerges else { return [] }
         return workspace.dependencies(of: job.act, stamp, in: job.call.project, result)
@@ -285,10 +285,10 @@ package final class Writer {
     }
 
     /// Has the store let go of some old rows of a kind; true while there may be more of them.
-    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
         guard !needsRecovery else { return false }
         do throws(StoreFault) {
-            return try store.letGo(kind, before: moment, limit: limit)
+            return try store.expire(kind, before: moment, limit: limit)
         } catch {
             needsRecovery = true
             return false

@@ -10,9 +10,9 @@ import Synchronization
 /// Takes a request through a dialect and the engine, and back: bytes, decode, decide, encode, bytes.
 package final class Gateway: Sendable {
     private let engine: Engine
-    private let surfaces: [Surface]
+    private let surfaces: [WireDialect]
     private let limiter: RateLimiter
-    private let desks: [Desk]
+    private let desks: [LoopContext]
     private let store: any Store
     private let readers: Readers
     private let watchers: Watchers
@@ -31,7 +31,7 @@ package final class Gateway: Sendable {
     package static let retryAfterSeconds = 1
 
     /// What a loop works with, and what it has found out in this round.
-    private final class Desk: @unchecked Sendable {
+    private final class LoopContext: @unchecked Sendable {
         // Unchecked: only its loop's thread touches it.
         let lane: Int
         let tools: LoopTools
@@ -59,7 +59,7 @@ package final class Gateway: Sendable {
     ///   - identityTokens: reads what clients show of whom they may speak for; nil where no surface has clients.
     ///   - lanes: the lanes of the engine that belong to the loops, in their order.
     package init(
-        surfaces: [Surface], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
+        surfaces: [WireDialect], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
         contents: ContentFolder? = nil, identityTokens: IdentityTokens? = nil, lanes: Range<Int>, limits: RateLimits,
         readTimes: ReadTimes = ReadTimes(), clock: @escaping @Sendable () -> Instant,
         monotonic: @escaping @Sendable () -> UInt64
@@ -78,7 +78,7 @@ package final class Gateway: Sendable {
         contentSweep = contents.map { ContentSweep(store, $0) }
         desks = lanes.map { lane in
             let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
-            return Desk(lane: lane, tools: LoopTools(hash: store.hash, look: look))
+            return LoopContext(lane: lane, tools: LoopTools(hash: store.hash, look: look))
         }
     }
 
@@ -103,7 +103,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    private func route(for route: SurfaceRoute, of surface: Surface, _ usage: UsageFields) -> Route {
+    private func route(for route: Endpoint, of surface: WireDialect, _ usage: UsageFields) -> Route {
         switch route.action {
         case .answer(let answer):
             return served(route) { [self] request, exchange, desk throws(Rejection) in
@@ -175,11 +175,11 @@ package final class Gateway: Sendable {
                 if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
                 let first = try decode(request, caller, desk.tools)
                 let used = isCounted ? nil : try count(caller, [], request.id, route, desk, surface)
-                let errand = Errand(
+                let errand = CallInProgress(
                     id: request.id, project: caller.project, key: caller.key?.id, proof: caller.proof,
                     idempotencyKey: try idempotencyKey(of: request, caller, desk.tools, surface),
                     body: Gateway.hash(request, desk.tools.hash), surface: surface)
-                return go(on: first, errand, exchange) { response in
+                return run(step: first, errand, exchange) { response in
                     var response = response
                     usage.add(used, to: &response)
                     return response
@@ -195,27 +195,23 @@ package final class Gateway: Sendable {
                 let used =
                     isCounted
                     ? nil : try count(caller, call.act.subjects.limitedBy, request.id, route, desk, surface)
-                return try handle(call, request, exchange, caller, desk, surface) { response in
-                    var response = response
-                    usage.add(used, to: &response)
-                    return response
-                }
+                return try handle(call, request, exchange, caller, desk, surface, UsageNote(usage, used))
             }
         }
     }
 
     /// A route whose calls may be turned away at any point.
     private func served(
-        _ route: SurfaceRoute,
-        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+        _ route: Endpoint,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
     ) -> Route {
         served(route, .none, handle)
     }
 
     /// The same for calls with a body, which the dialect may look at first.
     private func served(
-        _ route: SurfaceRoute, _ body: BufferedBody, of surface: Surface,
-        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+        _ route: Endpoint, _ body: BufferedBody, of surface: WireDialect,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
     ) -> Route {
         served(route, .buffered(body)) { request, exchange, desk throws(Rejection) in
             // A GET has no body, whatever its Content-Type says.
@@ -225,8 +221,8 @@ package final class Gateway: Sendable {
     }
 
     private func served(
-        _ route: SurfaceRoute, _ body: Route.Body,
-        _ handle: @escaping @Sendable (borrowing Request, Exchange, Desk) throws(Rejection) -> Handling
+        _ route: Endpoint, _ body: Route.Body,
+        _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
     ) -> Route {
         Route(
             route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase, body: body
@@ -240,7 +236,7 @@ package final class Gateway: Sendable {
     }
 
     private func caller(
-        of request: borrowing Request, _ route: SurfaceRoute, _ surface: Surface, _ desk: Desk
+        of request: borrowing Request, _ route: Endpoint, _ surface: WireDialect, _ desk: LoopContext
     ) throws(Rejection) -> Caller {
         let tools = desk.tools
         var caller = try surface.authenticate(request, route, tools.directory, tools.now, tools)
@@ -271,8 +267,8 @@ package final class Gateway: Sendable {
 
     /// Counts a call, and refuses it where too many went before it. Answers how much of the key's limit is used, in percent.
     private func count(
-        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: SurfaceRoute, _ desk: Desk,
-        _ surface: Surface
+        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: Endpoint, _ desk: LoopContext,
+        _ surface: WireDialect
     ) throws(Rejection) -> Int? {
         let now = desk.tools.now
         do throws(RateLimiter.Exceeded) {
@@ -303,7 +299,7 @@ package final class Gateway: Sendable {
     /// When a key was last used since the server started.
     package func lastUse(of key: KeyID) -> Instant? { limiter.bucket(of: key).lastUse }
 
-    private func bucket(of key: KeyID, _ desk: Desk) -> RateLimiter.KeyBucket {
+    private func bucket(of key: KeyID, _ desk: LoopContext) -> RateLimiter.KeyBucket {
         if let bucket = desk.buckets[key] { return bucket }
         let bucket = limiter.bucket(of: key)
         desk.buckets[key] = bucket
@@ -323,10 +319,29 @@ package final class Gateway: Sendable {
         }
     }
 
+    /// How much of a key's limit a call has used, for its answer.
+    private struct UsageNote: Sendable {
+        private let fields: UsageFields
+        private let used: Int?
+
+        init(_ fields: UsageFields, _ used: Int?) {
+            self.fields = fields
+            self.used = used
+        }
+
+        func added(to response: Response) -> Response {
+            guard used != nil else { return response }
+            var response = response
+            fields.add(used, to: &response)
+            return response
+        }
+    }
+
     /// Answers at once a call that changes nothing, and queues other calls.
     private func handle(
-        _ prepared: PreparedCall, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller, _ desk: Desk,
-        _ surface: Surface, _ finish: @escaping @Sendable (Response) -> Response
+        _ prepared: PreparedCall, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
+        _ desk: LoopContext,
+        _ surface: WireDialect, _ usage: UsageNote
     ) throws(Rejection) -> Handling {
         let id = request.id
         let key = try replayKey(prepared, request, caller, desk.tools, surface)
@@ -334,19 +349,19 @@ package final class Gateway: Sendable {
         call.proof = caller.proof
         switch engine.peek(call, prepared.act, lane: desk.lane, at: desk.tools.now) {
         case .reply(let reply):
-            return .answer(finish(Gateway.response(to: .success(reply), prepared, id, surface)))
-        case .refusal(let refusal): return .answer(finish(surface.refuse(.refused(refusal), id)))
+            return .answer(usage.added(to: Gateway.response(to: .success(reply), prepared, id, surface)))
+        case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
         case .needsWriter: break
         }
         call.requestID = id.text
         if let key { call.replay = ReplayClaim(key: key, body: Gateway.hash(request, desk.tools.hash)) }
-        queue(call, prepared, id, surface, desk) { exchange.answer(finish($0)) }
+        queue(call, prepared, id, surface, desk) { exchange.answer(usage.added(to: $0)) }
         return .later
     }
 
     /// Has the writer decide a call, and answers.
     private func queue(
-        _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: Surface, _ desk: Desk,
+        _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: WireDialect, _ desk: LoopContext,
         _ answer: @escaping @Sendable (Response) -> Void
     ) {
         desk.jobs.append(
@@ -367,7 +382,7 @@ package final class Gateway: Sendable {
     /// Hands several acts to the writer, and answers when all of them are done.
     private func handle(
         _ decoded: [(act: any Act, ReplayKey?)], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
-        _ desk: Desk, _ surface: Surface,
+        _ desk: LoopContext, _ surface: WireDialect,
         _ encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
     ) throws(Rejection) -> Handling {
         let id = request.id
@@ -410,7 +425,7 @@ package final class Gateway: Sendable {
     }
 
     private static func response(
-        to answers: [Writer.Answer], _ id: RequestID, _ surface: Surface,
+        to answers: [Writer.Answer], _ id: RequestID, _ surface: WireDialect,
         _ encode: ([Result<Reply, Refusal>], RequestID) -> Response
     ) -> Response {
         var results: [Result<Reply, Refusal>] = []
@@ -426,19 +441,19 @@ package final class Gateway: Sendable {
     }
 
     /// What is kept of a request that goes through several hands.
-    private struct Errand: Sendable {
+    private struct CallInProgress: Sendable {
         let id: RequestID
         let project: ProjectID
         let key: KeyID?
         let proof: IdentityProof?
         let idempotencyKey: ReplayKey?
         let body: Hash128
-        let surface: Surface
+        let surface: WireDialect
     }
 
     /// Takes a call's next step. On the loop's thread.
-    private func go(
-        on step: Step, _ errand: Errand, _ exchange: Exchange, finish: @escaping @Sendable (Response) -> Response
+    private func run(
+        step: Step, _ errand: CallInProgress, _ exchange: Exchange, finish: @escaping @Sendable (Response) -> Response
     ) -> Handling {
         switch step {
         case .answer(let response): return .answer(finish(response))
@@ -467,7 +482,7 @@ package final class Gateway: Sendable {
                         return
                     }
                     let next = then(result, desks[exchange.loopIndex].tools)
-                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
                         exchange.answer(response)
                     }
                 })
@@ -484,7 +499,7 @@ package final class Gateway: Sendable {
                             .unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), errand.id))
                 }
                 exchange.post { [self] in
-                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
                         exchange.answer(response)
                     }
                 }
@@ -497,7 +512,7 @@ package final class Gateway: Sendable {
             outbound.submit(call) { [self] result in
                 exchange.post { [self] in
                     let next = then(result, desks[exchange.loopIndex].tools)
-                    if case .answer(let response) = go(on: next, errand, exchange, finish: finish) {
+                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
                         exchange.answer(response)
                     }
                 }
@@ -508,7 +523,7 @@ package final class Gateway: Sendable {
 
     /// Takes a body into a file, has decided what it comes to, and lets go of it again if it came to nothing.
     private func upload(
-        _ request: borrowing Request, _ exchange: Exchange, _ route: SurfaceRoute, _ surface: Surface,
+        _ request: borrowing Request, _ exchange: Exchange, _ route: Endpoint, _ surface: WireDialect,
         _ decode: (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload
     ) -> any BodySink {
         guard let contents else { preconditionFailure("A surface takes files, and there is no folder for them.") }
@@ -563,7 +578,7 @@ package final class Gateway: Sendable {
     /// Answers with a file, or with what there is to say instead.
     private func send(
         _ query: @escaping @Sendable (any Snapshot) throws(StoreFault) -> ContentAnswer, _ id: RequestID,
-        _ exchange: Exchange, _ surface: Surface
+        _ exchange: Exchange, _ surface: WireDialect
     ) throws(Rejection) -> Handling {
         guard let contents else { preconditionFailure("A surface has files, and there is no folder for them.") }
         let limit = limit(for: exchange)
@@ -592,7 +607,7 @@ package final class Gateway: Sendable {
 
     /// Has a question answered by a thread that may wait for the disk.
     private func ask(
-        _ query: @escaping SurfaceRoute.SurfaceQuery, _ id: RequestID, _ exchange: Exchange, _ surface: Surface,
+        _ query: @escaping Endpoint.EndpointQuery, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect,
         finish: @escaping @Sendable (Response) -> Response = { $0 }
     ) throws(Rejection) -> Handling {
         let limit = limit(for: exchange)
@@ -616,7 +631,7 @@ package final class Gateway: Sendable {
     }
 
     private static func response(
-        to answer: Writer.Answer, _ prepared: PreparedCall, _ id: RequestID, _ surface: Surface
+        to answer: Writer.Answer, _ prepared: PreparedCall, _ id: RequestID, _ surface: WireDialect
     ) -> Response {
         switch answer {
         case .success(let reply):
@@ -626,7 +641,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    private static func response(to failure: CallFailure, _ id: RequestID, _ surface: Surface) -> Response {
+    private static func response(to failure: CallFailure, _ id: RequestID, _ surface: WireDialect) -> Response {
         switch failure {
         case .refused(let refusal): surface.refuse(.refused(refusal), id)
         case .fault: surface.refuse(.unavailable(retryAfterSeconds: retryAfterSeconds), id)
@@ -636,7 +651,7 @@ package final class Gateway: Sendable {
 
     /// Has a question asked until it is answered.
     private func wait(
-        _ watch: SurfaceRoute.SurfaceWatch, _ id: RequestID, _ exchange: Exchange, _ surface: Surface
+        _ watch: Endpoint.EndpointWatch, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect
     ) throws(Rejection) -> Handling {
         let limit = limit(for: exchange)
         let isTaken = watchers.watch(milliseconds: watch.waitMilliseconds) { [store] isLast in
@@ -665,14 +680,14 @@ package final class Gateway: Sendable {
     /// What a repetition of the call would be recognized by: its Idempotency-Key before the dialect's own id.
     private func replayKey(
         _ prepared: PreparedCall, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools,
-        _ surface: Surface
+        _ surface: WireDialect
     ) throws(Rejection) -> ReplayKey? {
         let key = try idempotencyKey(of: request, caller, tools, surface)
         return prepared.isRemembered ? key ?? prepared.replayKey : nil
     }
 
     private func idempotencyKey(
-        of request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ surface: Surface
+        of request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ surface: WireDialect
     ) throws(Rejection) -> ReplayKey? {
         let given = request.withField("idempotency-key") { text -> ReplayKey? in
             guard (1...Gateway.idempotencyKeyCharacters).contains(text.count) else { return nil }

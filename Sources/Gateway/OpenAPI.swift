@@ -3,7 +3,7 @@ import JSON
 
 /// Writes the description of the API (OpenAPI 3.1) from the tables of routes.
 package enum OpenAPI {
-    package static func document(_ surfaces: [Surface], version: String) -> [UInt8] {
+    package static func document(_ surfaces: [WireDialect], version: String) -> [UInt8] {
         var json = JSONWriter(reserving: 16_384)
         json.object { json in
             json.key("openapi")
@@ -50,9 +50,9 @@ package enum OpenAPI {
         return json.bytes
     }
 
-    private static func write(paths surfaces: [Surface], _ json: inout JSONWriter) {
+    private static func write(paths surfaces: [WireDialect], _ json: inout JSONWriter) {
         var paths: [String] = []
-        var operations: [String: [(Surface, SurfaceRoute)]] = [:]
+        var operations: [String: [(WireDialect, Endpoint)]] = [:]
         for surface in surfaces {
             for route in surface.routes {
                 if operations[route.path] == nil { paths.append(route.path) }
@@ -72,7 +72,7 @@ package enum OpenAPI {
         }
     }
 
-    private static func write(_ route: SurfaceRoute, of surface: Surface, _ json: inout JSONWriter) {
+    private static func write(_ route: Endpoint, of surface: WireDialect, _ json: inout JSONWriter) {
         let operation = route.operation
         json.object { json in
             json.key("operationId")
@@ -224,7 +224,7 @@ package enum OpenAPI {
         }
     }
 
-    private static func write(_ scheme: SecurityScheme, of surface: Surface, _ json: inout JSONWriter) {
+    private static func write(_ scheme: SecurityScheme, of surface: WireDialect, _ json: inout JSONWriter) {
         json.key(name(scheme, surface))
         json.object { json in
             json.key("type")
@@ -250,7 +250,7 @@ package enum OpenAPI {
     }
 
     /// Schemes of all dialects stand in one place, so each is named with its dialect.
-    private static func name(_ scheme: SecurityScheme, _ surface: Surface) -> String {
+    private static func name(_ scheme: SecurityScheme, _ surface: WireDialect) -> String {
         "\(surface.name)_\(scheme.name)"
     }
 

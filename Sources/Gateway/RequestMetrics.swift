@@ -37,7 +37,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     /// - Parameter surfaces: in the order in which the server has them, so that routes are counted under their names.
     package init(
-        surfaces: [Surface], loops: Int, logger: Logger,
+        surfaces: [WireDialect], loops: Int, logger: Logger,
         monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
     ) {
         faultLog = RepeatedLog(logger, monotonic: monotonic)

@@ -72,7 +72,7 @@ struct ControlClient {
         let opened = try openStore()
         defer { opened.close() }
         let (store, master) = (opened.store, opened.master)
-        let lanes = Lanes()
+        let lanes = LoopPosts()
         let engine = Engine(
             store: store, lanes: 1, clock: SystemClock.now, monotonic: MonotonicClock.nanoseconds,
             observer: Unobserved(), deliver: lanes.deliver)
@@ -80,7 +80,7 @@ struct ControlClient {
         let readers = Readers(threads: 1)
         defer { readers.stop() }
         let inspection = Inspection(secrets: IDSyncSecrets(master: master), TestReceipts(master: master))
-        let rehearsals = Rehearsals(store: store, clock: SystemClock.now)
+        let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [])
         let server: ControlServer
@@ -155,7 +155,7 @@ extension CommandContext {
     /// Makes a call, and prints what it came to.
     func show(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Int32 {
         let answer = try control(method, path, body: body)
-        terminal.result(isForPrograms ? answer.text : try Readable.text(answer))
+        terminal.result(isForPrograms ? answer.text : try AnswerTable.text(answer))
         return 0
     }
 }

@@ -30,7 +30,7 @@ enum CompactCommand: ProgramCommand {
                 answer = try session.done("GET", path)
             }
         }
-        context.terminal.result(context.isForPrograms ? answer.text : try Readable.text(answer))
+        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
         return 0
     }
 
@@ -124,9 +124,9 @@ enum ChangesCommand: ProgramCommand {
             var (parts, data) = (["seq": "-"], "")
             try change.forEachMember(at: "a change") { key, value throws(JSONFault) in
                 if case "data" = key {
-                    data = try Readable.row(value) ?? ""
+                    data = try AnswerTable.row(value) ?? ""
                 } else {
-                    parts[key.copy()] = try Readable.line(value)
+                    parts[key.copy()] = try AnswerTable.line(value)
                 }
             }
             let words = ["seq", "at", "kind", "person"].map { parts[$0] ?? "-" }

@@ -49,7 +49,7 @@ package final class RunningServer: Sendable {
         package var callsPrivateAddresses = false
         package var clock: @Sendable () -> Instant = SystemClock.now
         /// Routes that the native API has besides its own: those of a test.
-        package var moreRoutes: [SurfaceRoute] = []
+        package var moreRoutes: [Endpoint] = []
 
         package init(address: ListeningAddress, loops: Int, attachments: String, logger: Logger) {
             self.address = address
@@ -62,9 +62,9 @@ package final class RunningServer: Sendable {
     package let address: ListeningAddress
     private let engine: Engine
     private let gateway: Gateway
-    private let lanes = Lanes()
+    private let lanes = LoopPosts()
     private let inspection: Inspection
-    private let rehearsals: Rehearsals
+    private let rehearsals: DryRuns
     private let readers: Readers
     private let outbound: OutboundClient
     private let dispatcher: Dispatcher
@@ -111,7 +111,7 @@ package final class RunningServer: Sendable {
         engine = Engine(
             store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
-        rehearsals = Rehearsals(store: store, clock: configuration.clock)
+        rehearsals = DryRuns(store: store, clock: configuration.clock)
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version))
@@ -161,7 +161,8 @@ package final class RunningServer: Sendable {
         }
         metricsServer = other
         self.control = control
-        var posts: [Lanes.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) } }
+        var posts: [LoopPosts.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) }
+        }
         // Where there is no control server its lane stays unused.
         if let control { posts.append { control.post($0) } } else { posts.append { $0() } }
         posts.append { $0() }
@@ -180,11 +181,11 @@ package final class RunningServer: Sendable {
 
     /// The dialect that a path which is not served looks like: the one of the calls that begin most like it, if they are one
     /// dialect's, and by two parts at least.
-    private static func surface(of refusal: HTTPRefusal, _ surfaces: [Surface]) -> Surface? {
+    private static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
         guard case .notFound(_, let path) = refusal else { return nil }
         if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        var (alike, most): ([Surface], Int) = ([], 3)
+        var (alike, most): ([WireDialect], Int) = ([], 3)
         for surface in surfaces {
             let likeness =
                 surface.routes.map { route in
@@ -260,7 +261,7 @@ final class Inspection: Sendable {
     private struct Parts {
         let store: any Store
         let engine: Engine
-        let rehearsals: Rehearsals
+        let rehearsals: DryRuns
         /// Nil where nobody counts.
         let metrics: RequestMetrics?
         let openAPI: [UInt8]
@@ -297,7 +298,7 @@ final class Inspection: Sendable {
     func countUse(in gateway: Gateway) { self.gateway.withLock { $0 = gateway } }
 
     func begin(
-        store: any Store, engine: Engine, rehearsals: Rehearsals, metrics: RequestMetrics?, openAPI: [UInt8]
+        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: [UInt8]
     ) {
         parts.withLock {
             $0 = Parts(store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: openAPI)

@@ -85,7 +85,7 @@ enum StrategyDryRunCommand: ProgramCommand {
                 answer = try session.done("GET", "\(path)/\(status.id)")
             }
         }
-        context.terminal.result(context.isForPrograms ? answer.text : try Readable.text(answer))
+        context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
         return isDone ? 0 : 1
     }
 

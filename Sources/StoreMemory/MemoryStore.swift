@@ -45,8 +45,8 @@ package final class MemoryStore: Store {
         return Peek(act, stamp, call, in: facts)
     }
 
-    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
-        body(FactsWorkspace(state.withLock { $0.facts.loading(needs) }))
+    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+        body(PlainBatchFacts(state.withLock { $0.facts.loading(needs) }))
     }
 
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
@@ -61,7 +61,8 @@ package final class MemoryStore: Store {
             }
             state.forgetErased(entries)
             if let last = entries.last {
-                state.facts.forgetReplays(before: last.at.advanced(byMilliseconds: -2 * Replay.memoryMilliseconds))
+                state.facts.forgetReplays(
+                    before: last.at.advanced(byMilliseconds: -2 * RememberedCall.memoryMilliseconds))
             }
         }
     }
@@ -72,8 +73,8 @@ package final class MemoryStore: Store {
 
     package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { false }
 
-    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
-        state.withLock { $0.facts.letGo(kind, before: moment, limit: limit) }
+    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
+        state.withLock { $0.facts.expire(kind, before: moment, limit: limit) }
     }
 
     package func read<Result>(

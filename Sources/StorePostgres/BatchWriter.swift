@@ -3,7 +3,7 @@ import Postgres
 
 /// What a batch writes, as columns: one statement for each table, whatever the number of calls.
 struct BatchWriter {
-    private let workspace: LoadingWorkspace
+    private let workspace: LoadingBatchFacts
     private(set) var state: StoreState
     private let batch: Hash128
 
@@ -29,7 +29,7 @@ struct BatchWriter {
         """)
 
     /// - Parameter workspace: where the entries were decided.
-    init(_ entries: [JournalEntry], _ workspace: LoadingWorkspace, after state: StoreState, batch: Hash128) {
+    init(_ entries: [JournalEntry], _ workspace: LoadingBatchFacts, after state: StoreState, batch: Hash128) {
         self.workspace = workspace
         self.state = state
         self.batch = batch

@@ -58,7 +58,7 @@ struct Loader {
         CROSS JOIN LATERAL (
             SELECT sequence, body, reply, at FROM journal
             WHERE replay = asked.replay AND at >= (SELECT coalesce(moment, 0) FROM state) - $2
-            ORDER BY sequence DESC LIMIT \(Replays.callsPerKey)
+            ORDER BY sequence DESC LIMIT \(RememberedCalls.callsPerKey)
         ) AS found ORDER BY found.sequence
         """)
 
@@ -74,7 +74,7 @@ struct Loader {
         """)
 
     /// Sends the questions for what is asked; ``take(_:_:into:)`` wants their answers.
-    func send(_ asks: Asks) {
+    func send(_ asks: MissingFacts) {
         if Loader.asksForPeople(asks) {
             var parameters = Parameters()
             parameters.add(uuids: asks.identities.map(\.hash.bytes))
@@ -101,16 +101,18 @@ struct Loader {
         var parameters = Parameters()
         parameters.add(uuids: replayKeys.keys.map(\.bytes))
         // Somewhat longer than they have to be.
-        parameters.add(2 * Replay.memoryMilliseconds)
+        parameters.add(2 * RememberedCall.memoryMilliseconds)
         connection.send(Loader.replays, parameters)
     }
 
-    private static func asksForPeople(_ asks: Asks) -> Bool {
+    private static func asksForPeople(_ asks: MissingFacts) -> Bool {
         !asks.identities.isEmpty || !asks.people.isEmpty || !asks.merges.isEmpty
     }
 
     /// Takes what was answered, and reads what the people hold who are among it.
-    func take(_ asks: Asks, _ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts) throws(StoreFault) {
+    func take(_ asks: MissingFacts, _ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts)
+        throws(StoreFault)
+    {
         var found: [Int64] = []
         var hasMerged = false
         if Loader.asksForPeople(asks), let rows = answers.popFirst() {
@@ -148,7 +150,7 @@ struct Loader {
                 let body = rows.withBytes(row, 1, { Hash128($0) }),
                 let reply = rows.blob(row, 2).flatMap(Reply.init(packed:))
             else { throw StoreFault(.corrupt, "A call in the journal that may be repeated has no reply.") }
-            loaded.add(key, Replay(body: body, reply: reply, at: Instant(milliseconds: rows.integer(row, 3))))
+            loaded.add(key, RememberedCall(body: body, reply: reply, at: Instant(milliseconds: rows.integer(row, 3))))
         }
     }
 

@@ -29,7 +29,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     /// it needs was found out by neither or by the other.
     private var followed: (call: Int64, directory: Directory)
     /// The batch that was decided and is not committed.
-    private var open: (workspace: LoadingWorkspace, state: StoreState)?
+    private var open: (workspace: LoadingBatchFacts, state: StoreState)?
     private var inDoubt: Batch?
     private var nextFault: FaultPoint?
     private var generator = SystemRandomNumberGenerator()
@@ -139,7 +139,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     // MARK: - The writer's thread
 
-    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         do throws(StoreFault) {
             try load(needs, body)
         } catch {
@@ -148,7 +148,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
-    private func load(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+    private func load(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         let session = try openSession()
         // Calls that change nothing mostly come in company. They need nobody to wait: what they see is what was committed at one
         // moment.
@@ -159,9 +159,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     /// Decides a batch, with the turn or over a snapshot; false where it changes something and has no turn.
     private func decide(
-        _ needs: Needs, _ session: Session, hasTurn: Bool, _ body: (any Workspace) -> Void
+        _ needs: FactKeys, _ session: Session, hasTurn: Bool, _ body: (any BatchFacts) -> Void
     ) throws(StoreFault) -> Bool {
-        var asks = Asks(needs)
+        var asks = MissingFacts(needs)
         let keys = Dictionary(needs.replays.map { ($0.hash, $0) }) { one, _ in one }
         let (size, lastRow) = shared.withLock { ($0.state.size, $0.state.row) }
         let loader = Loader(connection: session.connection, replayKeys: keys, lastRow: lastRow)
@@ -178,7 +178,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         try loader.take(asks, &answers, into: &loaded)
         let (directory, sightings) = (followed.directory, shared.withLock { $0.sightings })
         for _ in 0..<PostgresStore.passes {
-            let workspace = LoadingWorkspace(loaded, directory, lastLink: state.link, sightings: sightings)
+            let workspace = LoadingBatchFacts(loaded, directory, lastLink: state.link, sightings: sightings)
             body(workspace)
             asks = workspace.asks
             if asks.isEmpty {
@@ -349,7 +349,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         WHERE people.id = seen.id AND last_seen < seen.at
         """)
 
-    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
         try RowRetention(try openSession(), kind, before: moment, limit: limit).step()
     }
 

@@ -209,7 +209,7 @@ struct IndexLoader {
     /// Reads the calls of the last day, and a little more.
     private mutating func loadReplays(into index: PeopleIndex) throws(SQLiteFault) {
         guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
-        let first = try firstSequence(since: last - Replay.memoryMilliseconds)
+        let first = try firstSequence(since: last - RememberedCall.memoryMilliseconds)
         let rows = try connection.prepare(
             "SELECT sequence, at, replay FROM journal WHERE sequence >= ? ORDER BY sequence")
         rows.bind(1, first)

@@ -432,7 +432,7 @@ final class RowWriter {
 
     /// Lets go of the oldest rows of a kind before some moment; answers how many each person lost. The last row of all stays,
     /// so that no number is given twice.
-    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
+    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
         oldRows.bind(1, Int64(kind.rawValue))
         oldRows.bind(2, moment.milliseconds)
         oldRows.bind(3, Int64(limit))

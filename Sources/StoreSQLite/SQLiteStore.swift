@@ -158,14 +158,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     package var lastPerson: PersonID? { index.lastPerson }
     package private(set) var lastMoment: Instant?
 
-    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
-        var replays = Replays()
+    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
+        var replays = RememberedCalls()
         // Nobody else changes the index, so reading it needs no lock.
         for key in needs.replays where index.replays.mayKnow(key) {
             // The last is remembered last.
             for replay in try earlierCalls(key).reversed() { replays.add(key, replay) }
         }
-        let workspace = IndexWorkspace(index, replays: replays) { [indexLock] change in indexLock.write(change) }
+        let workspace = IndexBatchFacts(index, replays: replays) { [indexLock] change in indexLock.write(change) }
         body(workspace)
         if let fault = documentFault {
             documentFault = nil
@@ -177,11 +177,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     }
 
     /// Reads what became of the last calls under a key, the last first.
-    private func earlierCalls(_ key: ReplayKey) throws(StoreFault) -> [Replay] {
+    private func earlierCalls(_ key: ReplayKey) throws(StoreFault) -> [RememberedCall] {
         let session = try openSession()
         return try file.attempt { () throws(SQLiteFault) in
             let row = session.earlier
-            var replays: [Replay] = []
+            var replays: [RememberedCall] = []
             for sequence in index.replays.candidates(key) {
                 row.bind(1, sequence.rawValue)
                 defer { row.reset() }
@@ -190,8 +190,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 else {
                     throw SQLiteFault(code: 11, message: "journal row \(sequence.rawValue) has no reply")
                 }
-                replays.append(Replay(body: body, reply: reply, at: Instant(milliseconds: row.integer(3))))
-                if replays.count == Replays.callsPerKey { break }
+                replays.append(RememberedCall(body: body, reply: reply, at: Instant(milliseconds: row.integer(3))))
+                if replays.count == RememberedCalls.callsPerKey { break }
             }
             return replays
         }
@@ -328,13 +328,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// SQLITE_BUSY.
     private static let busyCode: Int32 = 5
 
-    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
         let session = try openSession()
         var heads: [(place: PeopleIndex.Place, head: RowHead)] = []
         var count = 0
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
-                for (person, lost) in try session.rows.letGo(kind, before: moment, limit: limit) {
+                for (person, lost) in try session.rows.expire(kind, before: moment, limit: limit) {
                     count += lost
                     // Of whoever was erased the sweep keeps where it is.
                     guard !index.isErased(person), let place = index.place(of: person),

@@ -43,7 +43,7 @@ struct Sweep {
         case .heads:
             // From here on they are kept by this alone.
             for (person, heads) in chains { try rows.write(heads, of: person) }
-            go(on: .values)
+            run(step: .values)
         case .values: try collectValues(connection)
         case .journal: try sweepJournal(connection)
         case .keys: try collectKeys(connection)
@@ -55,7 +55,7 @@ struct Sweep {
         return phase != .done
     }
 
-    private mutating func go(on next: Phase) { (phase, after) = (next, 0) }
+    private mutating func run(step next: Phase) { (phase, after) = (next, 0) }
 
     private mutating func collectValues(_ connection: Connection) throws(SQLiteFault) {
         let row = try connection.prepare(
@@ -68,7 +68,7 @@ struct Sweep {
             links.append(row.integer(0))
             values.insert(Value(type: UInt8(truncatingIfNeeded: row.integer(2)), value: row.text(3) ?? ""))
         }
-        if after == start { go(on: .journal) }
+        if after == start { run(step: .journal) }
     }
 
     /// Calls of theirs say no more than that there was one, and calls of others no more what they were called.
@@ -105,7 +105,7 @@ struct Sweep {
             rewrite.bind(2, sequence)
             try rewrite.run()
         }
-        if after == start { go(on: .keys) }
+        if after == start { run(step: .keys) }
     }
 
     /// Inputs without the values that are to go; nil where none is among them.
@@ -128,7 +128,7 @@ struct Sweep {
                 attachments.insert(hash)
             }
         }
-        if after == start { go(on: .documents) }
+        if after == start { run(step: .documents) }
     }
 
     private mutating func sweepDocuments(_ connection: Connection) throws(SQLiteFault) {
@@ -161,13 +161,13 @@ struct Sweep {
             empty.bind(1, document)
             try empty.run()
         }
-        if after == start { go(on: .rows) }
+        if after == start { run(step: .rows) }
     }
 
     /// Follows the chains. How far it has come is kept with the people, so that no row is lost sight of.
     private mutating func sweepRows(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) {
         guard let chain = chains.popLast() else {
-            go(on: .links)
+            run(step: .links)
             return
         }
         let person = chain.person

@@ -122,7 +122,7 @@ final class AccessClient {
 
 /// An install of an app, with an SDK that does as the vendor's do (spec/entitlements.md 2.1), or as ours.
 final class Install {
-    enum View: String, CaseIterable, Sendable {
+    enum DecisionFacts: String, CaseIterable, Sendable {
         /// The user alone is said, as the vendor's SDKs do.
         case plain
         /// The install's own user and who is signed in are said, as ours does.
@@ -130,12 +130,12 @@ final class Install {
     }
 
     let client: AccessClient
-    let view: View
+    let view: DecisionFacts
     let original: String
     private(set) var current: String
     private(set) var identity: String?
 
-    init(_ name: String, _ view: View, _ client: AccessClient) throws {
+    init(_ name: String, _ view: DecisionFacts, _ client: AccessClient) throws {
         self.client = client
         self.view = view
         original = "QON_\(name)"

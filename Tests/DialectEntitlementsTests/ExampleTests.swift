@@ -20,7 +20,7 @@ struct ExampleTests {
 
     @Test("as the examples say", arguments: examples, StoreKind.allCases)
     func example(_ example: AccessExample, _ kind: StoreKind) throws {
-        for view in Install.View.allCases { try example.play(view, on: kind) }
+        for view in Install.DecisionFacts.allCases { try example.play(view, on: kind) }
     }
 
     @Test("all six are there, and both known problems")
@@ -50,7 +50,7 @@ struct AccessExample: Decodable, Sendable, CustomTestStringConvertible {
 
     var testDescription: String { id }
 
-    func play(_ view: Install.View, on kind: StoreKind) throws {
+    func play(_ view: Install.DecisionFacts, on kind: StoreKind) throws {
         let client = try AccessClient(kind, restore: restore ?? "copy")
         var installs: [String: Install] = [:]
         for (place, step) in steps.enumerated() {

@@ -111,8 +111,9 @@ struct PurchaseTests {
         #expect(try client.active("B") == [])
     }
 
-    @Test("a renewal is the owner's, whoever tells of it", arguments: StoreKind.allCases, Install.View.allCases)
-    func renewal(_ kind: StoreKind, _ view: Install.View) throws {
+    @Test(
+        "a renewal is the owner's, whoever tells of it", arguments: StoreKind.allCases, Install.DecisionFacts.allCases)
+    func renewal(_ kind: StoreKind, _ view: Install.DecisionFacts) throws {
         let client = try AccessClient(kind)
         let (a, b) = (try Install("A", view, client), try Install("B", view, client))
         try a.identify("u1")

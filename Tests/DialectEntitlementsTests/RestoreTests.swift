@@ -7,7 +7,7 @@ import Testing
 struct RestoreTests {
     /// A phone whose purchase X is u1's, and on which u2 is signed in now.
     private func phone(
-        _ kind: StoreKind, _ strategy: String, _ view: Install.View = .exact
+        _ kind: StoreKind, _ strategy: String, _ view: Install.DecisionFacts = .exact
     ) throws -> (client: AccessClient, phone: Install, other: Install) {
         let client = try AccessClient(kind, restore: strategy)
         let (phone, other) = (try Install("A", view, client), try Install("B", view, client))
@@ -26,9 +26,9 @@ struct RestoreTests {
         ("transfer_if_inactive", #""outcome":"kept","by":["u1"]"#, [], ["X"]),
     ]
 
-    @Test("goes by the strategy, of the project or of the call", arguments: strategies, Install.View.allCases)
+    @Test("goes by the strategy, of the project or of the call", arguments: strategies, Install.DecisionFacts.allCases)
     func strategy(
-        _ row: (strategy: String, outcome: String, mine: [String], theirs: [String]), _ view: Install.View
+        _ row: (strategy: String, outcome: String, mine: [String], theirs: [String]), _ view: Install.DecisionFacts
     ) throws {
         for (kind, isCalls) in [(StoreKind.memory, false), (.sqlite, false), (.memory, true), (.sqlite, true)] {
             let (client, phone, other) = try phone(kind, isCalls ? "copy" : row.strategy, view)

@@ -22,7 +22,7 @@ struct Echo: Act {
     var byteCount: Int { 64 + text.utf8.count }
 
     /// Journals the note; refused where the person does not exist, or the note is longer than a note may be.
-    func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
         guard view.person(person, in: project) != nil else { throw .noSuchPerson }
         guard text.utf8.count <= Echo.textBytes else { throw .noteTooLong }
         return Decision(Done(), outcome: Outcome(kind: .exercise, person: person, changes: [], note: text))
@@ -38,7 +38,7 @@ extension Refusal {
 /// Notes about people.
 enum EchoCalls {
     static let routes = [
-        SurfaceRoute(
+        Endpoint(
             .post, "/onym/v1/echo", scope: .admin,
             operation: Operation(
                 id: "echo", summary: "Journals a note about a person.",

@@ -61,7 +61,7 @@ struct PeopleIndexTests {
         mutating func run(_ batch: [JournalEntry], commits: Bool) {
             justLinked = []
             ended = []
-            let workspace = IndexWorkspace(index, replays: Replays()) { $0() }
+            let workspace = IndexBatchFacts(index, replays: RememberedCalls()) { $0() }
             for entry in batch { workspace.apply(entry) }
             if commits {
                 index.commit(batch, sequence: sequence.next)
@@ -130,7 +130,7 @@ struct PeopleIndexTests {
             Outcome(
                 kind: .identify, person: person, changes: [.personMade(person, at: stamp.at), .linked(person, key)]),
             Reply(Done()))
-        let workspace = IndexWorkspace(index, replays: Replays()) { $0() }
+        let workspace = IndexBatchFacts(index, replays: RememberedCalls()) { $0() }
         workspace.apply(entry)
 
         let identify = Identify(identities: [key])

@@ -294,7 +294,7 @@ private final class Gate: Store {
     var directory: Directory { store.directory }
     func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
-    func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+    func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         state.change { $0.reached += 1 }
         _ = state.wait(milliseconds: Patience.milliseconds) { $0.isClosed ? nil : true }
         try store.decide(needs, body)
@@ -302,8 +302,8 @@ private final class Gate: Store {
 
     func commit(_ entries: [JournalEntry]) throws(StoreFault) { try store.commit(entries) }
     func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
-    func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
-        store.letGo(kind, before: moment, limit: limit)
+    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        store.expire(kind, before: moment, limit: limit)
     }
     func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { try store.fold(sightings) }
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }

@@ -160,7 +160,7 @@ struct SigningKeyTests {
 
     @Test("what is only watched is no call that a rehearsal of other rules makes again")
     func rehearsed() {
-        let rehearsal = Rehearsal(.default, for: ProjectID(rawValue: 1), Directory(), hash: World.hash)
+        let rehearsal = StrategyDryRun(.default, for: ProjectID(rawValue: 1), Directory(), hash: World.hash)
         func take(_ kind: ActKind, _ answer: RecordedCall.Answer) {
             rehearsal.take(
                 RecordedCall(

@@ -222,8 +222,8 @@ private final class RestoredHistory {
 
     // MARK: - Rehearsing
 
-    func rehearse() throws -> Rehearsal {
-        let rehearsal = Rehearsal(
+    func rehearse() throws -> StrategyDryRun {
+        let rehearsal = StrategyDryRun(
             there.strategies.current.strategy, for: World.project, live.store.directory, hash: live.store.hash)
         try live.store.read { snapshot throws(StoreFault) in
             for call in try snapshot.calls(after: .zero, limit: 100_000) { rehearsal.take(call) }
@@ -252,7 +252,7 @@ private final class RestoredHistory {
         return "\(transaction): \(text(owners)) by \(text(payers))"
     }
 
-    func reading(of rehearsal: Rehearsal) throws -> [String] {
+    func reading(of rehearsal: StrategyDryRun) throws -> [String] {
         let names = try users(live)
         return bought.indices.map { transaction in
             guard let holders = rehearsal.holders(of: purchase(transaction, live)) else {

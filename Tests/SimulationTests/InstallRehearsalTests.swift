@@ -296,8 +296,8 @@ private final class InstallHistory {
 
     // MARK: - Rehearsing
 
-    func rehearse() throws -> Rehearsal {
-        let rehearsal = Rehearsal(
+    func rehearse() throws -> StrategyDryRun {
+        let rehearsal = StrategyDryRun(
             there.strategies.current.strategy, for: World.project, live.store.directory, hash: live.store.hash)
         try live.store.read { snapshot throws(StoreFault) in
             for call in try snapshot.calls(after: .zero, limit: 100_000) { rehearsal.take(call) }

@@ -45,7 +45,7 @@ struct RehearsalTests {
     @Test("calls of which an older journal keeps too little are counted, and nothing is made of them")
     func unknown() throws {
         let fixture = try StoreFixture(.memory)
-        let rehearsal = Rehearsal(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
+        let rehearsal = StrategyDryRun(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
         let answers: [(ActKind, Reply)] = [
             (.recordPurchase, Reply(AccessReply.purchased(user: "u", isNew: true))),
             (.accessIdentity, Reply(AccessReply.identified(identity: "i", user: "u"))),
@@ -232,8 +232,8 @@ private final class RehearsedHistory {
 
     // MARK: - Rehearsing
 
-    func rehearse() throws -> Rehearsal {
-        let rehearsal = Rehearsal(proposed, for: World.project, live.store.directory, hash: live.store.hash)
+    func rehearse() throws -> StrategyDryRun {
+        let rehearsal = StrategyDryRun(proposed, for: World.project, live.store.directory, hash: live.store.hash)
         try live.store.read { snapshot throws(StoreFault) in
             var last = JournalSequence.zero
             while true {
@@ -247,7 +247,7 @@ private final class RehearsedHistory {
     }
 
     /// Who holds what, and who is one with whom; people go by when they were made.
-    func reading(of rehearsal: Rehearsal) -> [String] {
+    func reading(of rehearsal: StrategyDryRun) -> [String] {
         let people = rehearsal.everybody
         return reading(people, rehearsal.root) { rehearsal.holders(of: live.identity($0, $1)) }
     }

@@ -23,8 +23,8 @@ struct FoldTests {
         }
         var changes: [Change] = []
         var root = ada
-        try fixture.store.decide(Needs()) { workspace in
-            guard let view = (workspace as? FactsWorkspace)?.view else { return }
+        try fixture.store.decide(FactKeys()) { workspace in
+            guard let view = (workspace as? PlainBatchFacts)?.view else { return }
             root = view.group(of: ada).root
             let stamp = Stamp(at: fixture.clock.now, person: PersonID(rawValue: Int64.max - 10))
             let write = Attributes.Write("name", Array("Ada".utf8))

@@ -58,7 +58,7 @@ struct RowsContractTests {
     @Test(
         "rows that are let go are gone from every answer and count, and those that stay are found",
         arguments: StoreKind.allCases)
-    func letGo(_ kind: StoreKind) throws {
+    func expire(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
         let (one, other) = (
             try fixture.identify([.iosIDFV: "1"]).person, try fixture.identify([.iosIDFV: "2"]).person
@@ -73,19 +73,19 @@ struct RowsContractTests {
                 _ = try fixture.process(Ingest(person: person, identities: [], rows: [context, row]))
             }
         }
-        func letGo(before milliseconds: Int64, limit: Int) throws -> Bool {
-            try fixture.store.letGo(.event, before: Instant(milliseconds: milliseconds), limit: limit)
+        func expire(before milliseconds: Int64, limit: Int) throws -> Bool {
+            try fixture.store.expire(.event, before: Instant(milliseconds: milliseconds), limit: limit)
         }
         func counts(_ person: PersonID) throws -> [RowKind: Int]? {
             try fixture.store.read { snapshot throws(StoreFault) in
                 snapshot.person(person, in: World.project)?.counts.filter { $0.value > 0 }
             }
         }
-        #expect(try !letGo(before: start - 2_000_000, limit: 3))
+        #expect(try !expire(before: start - 2_000_000, limit: 3))
         #expect(try timeline(fixture, one) == ids((1...9).reversed()))
-        #expect(try letGo(before: start, limit: 2))
+        #expect(try expire(before: start, limit: 2))
         #expect(try timeline(fixture, one) == ids([9, 8, 7, 6, 5, 3, 1]))
-        while try letGo(before: start, limit: 2) {}
+        while try expire(before: start, limit: 2) {}
         for _ in 0..<2 {
             #expect(try timeline(fixture, one) == ids([9, 7, 5, 3, 1]))
             #expect(try timeline(fixture, other).isEmpty)
@@ -96,7 +96,7 @@ struct RowsContractTests {
         _ = try ingest(fixture, other, [11])
         #expect(try timeline(fixture, one) == ids([10, 9, 7, 5, 3, 1]) && timeline(fixture, other) == ids([11]))
         // All but the last of all, after which the next is numbered.
-        while try letGo(before: start + 1_000_000_000, limit: 2) {}
+        while try expire(before: start + 1_000_000_000, limit: 2) {}
         try fixture.reopen()
         #expect(try timeline(fixture, one).isEmpty && timeline(fixture, other) == ids([11]))
         _ = try ingest(fixture, one, [12])

@@ -120,7 +120,7 @@ struct StoreContractTests {
         let first = try calls.map { try fixture.identify($0) }
         if kind.isDurable { try fixture.reopen() }
         // The last of them, the first answer included: whoever was made, matched nothing.
-        for (call, answer) in zip(calls, first).suffix(Replays.callsPerKey) {
+        for (call, answer) in zip(calls, first).suffix(RememberedCalls.callsPerKey) {
             #expect(try fixture.identify(call) == answer)
         }
         // Those before are calls of their own again, and find whom they made.

@@ -62,7 +62,7 @@ struct StrategyContractTests {
         let entry = JournalEntry(
             Call(project: World.project, key: nil), Stamp(at: fixture.clock.now, person: PersonID(rawValue: 1)),
             Outcome(kind: .linkingSettings, person: nil, changes: [put]), Reply(LinkingReply.settings(settings)))
-        try fixture.store.decide(Needs()) { $0.apply(entry) }
+        try fixture.store.decide(FactKeys()) { $0.apply(entry) }
         try fixture.store.commit([entry])
         try fixture.reopen()
         #expect(fixture.strategies.current.strategy.activation == nil)

@@ -51,9 +51,9 @@ struct WorkTests {
     /// How many steps a decision takes, and what follows from it.
     private func count(_ act: any Act, in fixture: StoreFixture) throws -> Int {
         let counter = Counter()
-        try fixture.store.decide(Needs()) { workspace in
-            guard let workspace = workspace as? IndexWorkspace else { return }
-            let view = CountingView(base: workspace.view, counter: counter)
+        try fixture.store.decide(FactKeys()) { workspace in
+            guard let workspace = workspace as? IndexBatchFacts else { return }
+            let view = CountingFacts(base: workspace.view, counter: counter)
             let stamp = Stamp(at: fixture.clock.now, person: PersonID(rawValue: Int64.max - 100))
             let decision = try? view.decide(act, stamp, in: World.project)
             _ = KeptFolds.changes(after: decision?.outcome?.changes ?? [], in: World.project, view)
@@ -70,7 +70,7 @@ private final class Counter: @unchecked Sendable {
 
 /// Facts that count what is looked at: each question, each identity and person that is gone through, each hundred bytes of a
 /// document.
-private struct CountingView<Base: View>: OverlayView {
+private struct CountingFacts<Base: DecisionFacts>: OverlaidFacts {
     let base: Base
     let counter: Counter
 

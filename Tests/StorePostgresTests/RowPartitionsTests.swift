@@ -99,12 +99,12 @@ struct RowPartitionsTests {
                 ))
         }
         let before = try #require(try parts())
-        func letGo() throws -> Bool {
-            try fixture.store.letGo(.event, before: fixture.clock.now.advanced(byMilliseconds: -500_000), limit: 7)
+        func expire() throws -> Bool {
+            try fixture.store.expire(.event, before: fixture.clock.now.advanced(byMilliseconds: -500_000), limit: 7)
         }
         // Again and again it is stopped in the middle.
         for step in 0... {
-            guard try letGo() else { break }
+            guard try expire() else { break }
             if step % 5 == 4 { try fixture.reopen() }
             // Something is counted out and not dropped, now and then; that is no damage.
             if step == 7 || step == 9 {
@@ -120,7 +120,7 @@ struct RowPartitionsTests {
             #expect(try counts(fixture, people[number]) == [.event: 50, .context: 30])
         }
         #expect(try #require(try parts()) <= before - 8)
-        #expect(try !letGo())
+        #expect(try !expire())
         try ingest(fixture, people[0], 300..<301)
         #expect(try events(fixture, people[0]).first == 300)
     }

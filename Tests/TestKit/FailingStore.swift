@@ -47,7 +47,7 @@ package final class FailingStore: Store {
 
     package func peek(_ call: Call, _ command: any Act, _ stamp: Stamp) -> Peek { store.peek(call, command, stamp) }
 
-    package func decide(_ needs: Needs, _ body: (any Workspace) -> Void) throws(StoreFault) {
+    package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         precondition(!plan.withLock { $0.isBroken }, "A batch was given to a store that has to be recovered.")
         try store.decide(needs, body)
     }
@@ -64,8 +64,8 @@ package final class FailingStore: Store {
 
     package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
 
-    package func letGo(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
-        try store.letGo(kind, before: moment, limit: limit)
+    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+        try store.expire(kind, before: moment, limit: limit)
     }
 
     package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {

@@ -211,7 +211,7 @@ extension AnswerQuestionnaire {
     package static var kinds: [ActKind] { [.answer] }
     package var subjects: Subjects { Subjects(readsGroupOf: user) }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Answered> {
         guard let questionnaire = view.questionnaire(slug, in: project) else { throw .noSuchQuestionnaire }
@@ -306,7 +306,7 @@ extension Questionnaire.Question {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// What is kept under a holder, whoever that is one with.
     fileprivate func ownResponse(_ holder: Int64, _ questionnaire: QuestionnaireID) -> QuestionnaireResponse? {
         document(QuestionnaireResponse.key(holder, questionnaire)).flatMap(QuestionnaireResponse.init(packed:))

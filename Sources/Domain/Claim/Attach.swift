@@ -18,7 +18,7 @@ package struct StoreAttachment: Act {
 
     /// Notes that the body is there, or in what it differs from the announcement; refused where the attachment does not exist,
     /// is another app's, is there already, or came too late.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var attachment = try view.attachment(self.attachment, in: project)
@@ -49,7 +49,7 @@ package struct DeleteAttachment: Act {
     package var byteCount: Int { 256 }
 
     /// Deletes the attachment; refused where it does not exist, or has no body.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var attachment = try view.attachment(self.attachment, in: project)
@@ -78,11 +78,11 @@ package struct NoteEventOfAttachments: Act {
     package var byteCount: Int { 256 }
 
     /// Gives the attachments to the person. A person who was erased meanwhile gets nothing.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Collected> {
         var events = EventsTelling()
-        if view.person(person, in: project) != nil { events.tell(event, of: person, view) }
+        if view.person(person, in: project) != nil { events.announce(event, of: person, view) }
         let answer = Collected(accepted: 0, repeated: 1)
         if events.changes.isEmpty { return Decision(answer) }
         return Decision(answer, outcome: Outcome(kind: .collect, person: nil, changes: events.changes))
@@ -104,7 +104,7 @@ extension Attachment: Answer {
     }
 
     /// What the person and the project use, with a change.
-    fileprivate func uses<V: View>(_ view: V, _ change: (inout AttachmentUse) -> Void) -> [Change] {
+    fileprivate func uses<V: DecisionFacts>(_ view: V, _ change: (inout AttachmentUse) -> Void) -> [Change] {
         [AttachmentUse(of: person, view), AttachmentUse(of: project, view)]
             .map { use in
                 var use = use
@@ -114,7 +114,7 @@ extension Attachment: Answer {
     }
 }
 
-extension DocumentView {
+extension DocumentFacts {
     fileprivate func attachment(_ id: AttachmentID, in project: ProjectID) throws(Refusal) -> Attachment {
         guard let attachment = document(id.documentKey).flatMap(Attachment.init(packed:)), attachment.project == project
         else { throw .noSuchAttachment }
@@ -146,7 +146,7 @@ package struct ReserveAttachment: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var people = PeopleMaker(stamp)
@@ -192,7 +192,7 @@ struct AwaitedEvent {
     private let key: DocumentKey
     var attachments: [AttachmentID] = []
 
-    init<V: View>(_ event: RowHash, _ view: V) {
+    init<V: DecisionFacts>(_ event: RowHash, _ view: V) {
         key = DocumentKey(.awaitedEvent, of: Int64(bitPattern: event.rawValue))
         guard let packed = view.document(key) else { return }
         var unpacker = Unpacker(packed)
@@ -214,7 +214,7 @@ struct EventsTelling {
     private var lists: [PersonID: AttachmentList] = [:]
     private var told: [Change] = []
 
-    mutating func tell<V: View>(_ event: RowHash, of person: PersonID, _ view: V) {
+    mutating func announce<V: DecisionFacts>(_ event: RowHash, of person: PersonID, _ view: V) {
         var waiting = AwaitedEvent(event, view)
         if waiting.attachments.isEmpty { return }
         for id in waiting.attachments {
@@ -231,7 +231,8 @@ struct EventsTelling {
         told.append(waiting.put)
     }
 
-    private mutating func use<V: View>(of person: PersonID, _ view: V, _ change: (inout AttachmentUse) -> Void) {
+    private mutating func use<V: DecisionFacts>(of person: PersonID, _ view: V, _ change: (inout AttachmentUse) -> Void)
+    {
         change(&uses[person, default: AttachmentUse(of: person, view)])
     }
 

@@ -155,15 +155,15 @@ struct AttachmentUse: Equatable {
     private let person: PersonID
     private var has: AttachmentBytes
 
-    init<V: View>(of person: PersonID, _ view: V) {
+    init<V: DecisionFacts>(of person: PersonID, _ view: V) {
         self.init(DocumentKey(.attachmentUse, of: person), person, view)
     }
 
-    init<V: View>(of project: ProjectID, _ view: V) {
+    init<V: DecisionFacts>(of project: ProjectID, _ view: V) {
         self.init(DocumentKey(.attachmentUseOfProject, of: Int64(project.rawValue)), .nobody, view)
     }
 
-    private init<V: View>(_ key: DocumentKey, _ person: PersonID, _ view: V) {
+    private init<V: DecisionFacts>(_ key: DocumentKey, _ person: PersonID, _ view: V) {
         (self.key, self.person) = (key, person)
         has = AttachmentBytes(packed: view.document(key) ?? [])
     }
@@ -222,7 +222,7 @@ package struct ContentUse {
         return DocumentKey(.content, hash: Hash128(high: words[0], low: words[1]))
     }
 
-    init<V: View>(of digest: [UInt8], _ view: V) {
+    init<V: DecisionFacts>(of digest: [UInt8], _ view: V) {
         self.init(ContentUse.key(digest), view.document(ContentUse.key(digest)))
     }
 
@@ -258,7 +258,7 @@ struct AttachmentList {
 
     private static let idsPerPart = 64
 
-    init<V: View>(of person: PersonID, _ view: V) {
+    init<V: DecisionFacts>(of person: PersonID, _ view: V) {
         self.person = person
         guard let packed = view.document(DocumentKey(.attachmentList, of: person)) else { return }
         var unpacker = Unpacker(packed)
@@ -291,7 +291,7 @@ struct AttachmentList {
         return packer.bytes
     }
 
-    func forEach<V: View>(_ view: V, _ body: (AttachmentID) -> Void) {
+    func forEach<V: DecisionFacts>(_ view: V, _ body: (AttachmentID) -> Void) {
         for part in 0..<fullParts {
             var unpacker = Unpacker(view.document(key(ofPart: part)) ?? [])
             while let id = unpacker.integer() { body(AttachmentID(rawValue: Int64(bitPattern: id))) }
@@ -311,9 +311,9 @@ struct ErasedAttachments {
     private var gone: [Change] = []
     var count: Int { gone.count }
 
-    init<V: View>(in project: ProjectID, _ view: V) { ofProject = AttachmentUse(of: project, view) }
+    init<V: DecisionFacts>(in project: ProjectID, _ view: V) { ofProject = AttachmentUse(of: project, view) }
 
-    mutating func erase<V: View>(of person: PersonID, _ view: V) {
+    mutating func erase<V: DecisionFacts>(of person: PersonID, _ view: V) {
         let list = AttachmentList(of: person, view)
         var found: [Attachment] = []
         list.forEach(view) { id in

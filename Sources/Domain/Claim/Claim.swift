@@ -31,7 +31,7 @@ extension Claim {
     ///
     /// Refuses with `claimedByAnother` where the anonymous id belongs to another known user: two users are never made one by a
     /// device that both have used. Refuses with `full` where the user's group may not become larger.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Claimed> {
         var people = PeopleMaker(stamp)
@@ -85,7 +85,7 @@ struct PeopleMaker {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// The person that holds an identity of a type that one person alone can hold.
     func holder(of identity: Identity) -> PersonID? {
         var holder: PersonID?

@@ -51,7 +51,7 @@ extension Collect {
         }
     }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
         var people = PeopleMaker(stamp)
         var made: [IdentityKey: PersonID] = [:]
         let most = parts.reduce(0) { $0 + $1.rows.count }
@@ -99,7 +99,7 @@ extension Collect {
             made[part.user.key] = person
             for row in rows {
                 changes.append(.rowAdded(person, row))
-                if let event = row.recognition { events.tell(event, of: person, view) }
+                if let event = row.recognition { events.announce(event, of: person, view) }
             }
             for error in errors { changes += occurrences.changes(by: error, of: person, view) }
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
@@ -114,7 +114,7 @@ extension Collect {
     }
 
     /// What changes by an event that is imported again: what it says, and neither whose nor when it is.
-    private func revision<V: View>(_ hash: RowHash, _ row: Row, of user: Identity, _ view: V) -> Change? {
+    private func revision<V: DecisionFacts>(_ hash: RowHash, _ row: Row, of user: Identity, _ view: V) -> Change? {
         let key = EventRevision.key(hash)
         guard let person = view.holder(of: user), view.document(key) != row.body else { return nil }
         return .documentPut(key, person, row.body)

@@ -99,7 +99,9 @@ extension Define {
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         let key = Definitions.key(of: project)
         let before = view.document(key).flatMap(Definitions.init(packed:)) ?? Definitions()
         var after = before

@@ -36,7 +36,7 @@ extension SendFeedback {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 512 + body.count }
 
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SentFeedback> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SentFeedback> {
         var people = PeopleMaker(stamp)
         let person = view.holder(of: user) ?? people.make(user)
         let id = FeedbackID(rawValue: stamp.person.rawValue)
@@ -58,7 +58,7 @@ package struct DeleteFeedback: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 128 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<FeedbackDeleted> {
         let packed = view.document(feedback.documentKey)
@@ -121,7 +121,7 @@ extension [UInt8] {
 
 extension AppUser.Sighting {
     /// What it changes of somebody.
-    func changes<V: View>(of person: PersonID, _ stamp: Stamp, _ view: V) -> [Change] {
+    func changes<V: DecisionFacts>(of person: PersonID, _ stamp: Stamp, _ view: V) -> [Change] {
         var user = AppUser(of: person, view) ?? AppUser(of: person, at: since ?? stamp.at)
         return user.see(self, at: stamp.at) ? [user.put] : []
     }

@@ -96,7 +96,7 @@ struct OccurrenceFinder {
     private var recognized: Set<RowHash> = []
 
     /// What changes by an error of a person; nothing where it joins another, or where its session has had that issue.
-    mutating func changes<V: View>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
+    mutating func changes<V: DecisionFacts>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
         let session = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
         let last = lastErrors[report.session] ?? view.document(session).flatMap(OccurrenceFinder.moment)
         if let last, abs(report.at.milliseconds - last.milliseconds) <= ErrorReport.joiningMilliseconds { return [] }

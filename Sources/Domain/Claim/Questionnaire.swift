@@ -104,7 +104,7 @@ extension SetQuestionnaire {
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Questionnaire> {
         var list = QuestionnaireList(of: project, packed: view.document(QuestionnaireList.key(of: project)))
@@ -170,7 +170,7 @@ extension PersonID {
 }
 
 extension Questionnaire {
-    init?<V: View>(_ id: QuestionnaireID, _ view: V) {
+    init?<V: DecisionFacts>(_ id: QuestionnaireID, _ view: V) {
         guard let packed = view.document(id.documentKey) else { return nil }
         self.init(id: id, packed: packed)
     }
@@ -222,7 +222,7 @@ extension Questionnaire {
     }
 }
 
-extension View {
+extension DecisionFacts {
     func questionnaire(_ slug: String, in project: ProjectID) -> Questionnaire? {
         let list = QuestionnaireList(of: project, packed: document(QuestionnaireList.key(of: project)))
         return list[slug].flatMap { Questionnaire($0, self) }

@@ -21,7 +21,7 @@ extension SetProperties {
     package var subjects: Subjects { Subjects(readsGroupOf: user) }
     package var byteCount: Int { values.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count } }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<PropertiesSet> {
         var people = PeopleMaker(stamp)
@@ -35,7 +35,7 @@ extension SetProperties {
         return try decide(for: holder, view.group(of: holder), stamp, [], view)
     }
 
-    private func decide<V: View>(
+    private func decide<V: DecisionFacts>(
         for person: PersonID, _ group: Group, _ stamp: Stamp, _ made: [Change], _ view: V
     ) throws(Refusal) -> Decision<PropertiesSet> {
         let folded: FoldedAttributes = view.fold(.properties, of: group)

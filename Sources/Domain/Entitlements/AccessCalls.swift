@@ -14,7 +14,7 @@ package struct MakeAccessUser: Act {
     package var byteCount: Int { 1024 }
 
     /// Makes the user; refused where the id is taken.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard view.holder(of: user) == nil else { throw .userExists }
@@ -66,7 +66,7 @@ package enum ReceiptFault: Error, Equatable, Sendable {
     }
 }
 
-extension DocumentView {
+extension DocumentFacts {
     func accessUser(_ person: PersonID) -> AccessUser? {
         document(AccessUser.key(person)).flatMap { AccessUser(person, packed: $0) }
     }
@@ -78,7 +78,7 @@ extension DocumentView {
     }
 }
 
-extension View {
+extension DecisionFacts {
     func accessUser(_ identity: Identity) -> AccessUser? { holder(of: identity).flatMap(accessUser) }
 
     func principals(_ session: AccessSession) throws(Refusal) -> AccessPrincipals {

@@ -29,7 +29,7 @@ package struct SetAccessProperties: Act {
 
     /// Sets the properties; refused where the user does not exist. Properties that the user has no room for are left out,
     /// and the answer names them.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard let person = view.holder(of: user) else { throw .noSuchUser }

@@ -11,7 +11,7 @@ package enum CatalogEdit: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let before = view.catalog(of: project)

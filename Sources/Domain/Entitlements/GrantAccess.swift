@@ -17,7 +17,7 @@ package struct GrantAccess: Act {
 
     /// Gives the access; refused where the user or the entitlement does not exist, the end is in the past, or the user has
     /// as many grants as a user may.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard var user = view.accessUser(user) else { throw .noSuchUser }
@@ -60,7 +60,7 @@ package struct RevokeAccess: Act {
 
     /// Takes the access back; refused where the user or the entitlement does not exist. Where nothing was given by hand,
     /// nothing changes.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard var user = view.accessUser(user) else { throw .noSuchUser }

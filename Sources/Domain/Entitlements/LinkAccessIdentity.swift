@@ -23,7 +23,7 @@ package struct LinkAccessIdentity: Act {
     package var subjects: Subjects { Subjects(speaksFor: [identity, user, install].compactMap { $0 }) }
     package var byteCount: Int { 1024 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let owner = view.accessUser(identity)
@@ -66,7 +66,7 @@ package struct LinkAccessIdentity: Act {
 
 extension AccessUser {
     /// A brand-new identity takes what its store account has paid for and nobody owns.
-    mutating func takeOver<V: DocumentView>(paidBy payer: AccessUser, _ view: V) -> [Change] {
+    mutating func takeOver<V: DocumentFacts>(paidBy payer: AccessUser, _ view: V) -> [Change] {
         var changes: [Change] = []
         for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
             guard owned.count < AccessUser.purchasesPerUser else { break }
@@ -78,7 +78,7 @@ extension AccessUser {
     }
 
     /// The purchases of the install's store account.
-    func paidPurchases<V: DocumentView>(_ view: V) -> [Purchase] {
+    func paidPurchases<V: DocumentFacts>(_ view: V) -> [Purchase] {
         let principals = AccessPrincipals(loggedOut: self)
         let purchases: [Purchase] = principals.purchases { view.document($0) }
         return purchases.filter { principals.pays($0.account) }

@@ -1,4 +1,4 @@
-extension DocumentView {
+extension DocumentFacts {
     /// What becomes of the purchases of people who are erased together: those that nobody else owns or paid for go as well,
     /// and the others are theirs no longer.
     func purchasesErased(of people: [PersonID]) -> [Change] {

@@ -13,7 +13,7 @@ package struct RecordPurchase: Act {
     package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
     package var byteCount: Int { 1024 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let principals = try view.principals(session)
@@ -26,7 +26,7 @@ package struct RecordPurchase: Act {
     }
 
     /// Has a purchase be whose it is, for whoever was found out to tell of it.
-    static func record<V: DocumentView>(
+    static func record<V: DocumentFacts>(
         _ receipt: Receipt, for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let circumstances = AccessCircumstances.purchased(AccessParties(principals), receipt)
@@ -46,7 +46,7 @@ package struct RecordPurchase: Act {
     }
 
     /// Takes in what a store says of a purchase that is known. Nothing is granted by it to anybody else.
-    private static func update<V: DocumentView>(
+    private static func update<V: DocumentFacts>(
         _ known: Purchase, _ receipt: Receipt, _ principals: AccessPrincipals, _ circumstances: AccessCircumstances,
         _ stamp: Stamp, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -72,7 +72,7 @@ package struct RecordPurchase: Act {
 
 extension Purchase {
     /// The user whose it is, for whoever tells of it: they themselves, where they see it.
-    func user<V: DocumentView>(shownTo principals: AccessPrincipals, _ view: V) -> AccessUser {
+    func user<V: DocumentFacts>(shownTo principals: AccessPrincipals, _ view: V) -> AccessUser {
         if principals.rule(for: self) != nil { return principals.user }
         var person = reporter
         if let owner = owners.first {
@@ -85,7 +85,7 @@ extension Purchase {
 }
 
 /// The users, accounts and purchases that a decision changes, each of them put once.
-struct AccessLedger<V: DocumentView> {
+struct AccessLedger<V: DocumentFacts> {
     private let view: V
     private var users: [PersonID: AccessUser] = [:]
     private var accounts: [Hash128: NamedAccount] = [:]

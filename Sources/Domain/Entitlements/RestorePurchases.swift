@@ -30,7 +30,7 @@ package struct RestorePurchases: Act {
     package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
     package var byteCount: Int { 512 * (1 + items.count) }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let strategy = view.strategy(of: project).restore[world]
@@ -53,7 +53,7 @@ struct Restoring {
     let isDryRun: Bool
     let circumstances: AccessCircumstances
 
-    func decide<V: DocumentView>(
+    func decide<V: DocumentFacts>(
         for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
@@ -118,12 +118,12 @@ struct Restoring {
             outcome: Outcome(kind: .restorePurchases, person: principals.user.person, changes: changes + events))
     }
 
-    private func isAsBefore<V: DocumentView>(_ change: Change, _ view: V) -> Bool {
+    private func isAsBefore<V: DocumentFacts>(_ change: Change, _ view: V) -> Bool {
         guard case .documentPut(let key, _, let body) = change else { return false }
         return view.document(key) ?? [] == body
     }
 
-    private func restore<V: DocumentView>(
+    private func restore<V: DocumentFacts>(
         _ purchase: inout Purchase, _ receipt: Receipt, _ product: Catalog.Product?, _ strategy: RestoreStrategy,
         _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: inout AccessLedger<V>
     ) throws(Refusal) -> Restored.Outcome {

@@ -16,7 +16,7 @@ package struct Transfer: Equatable, Sendable {
         }
 
         /// Whether all whom it names are still users: nothing is given back to somebody who was erased.
-        fileprivate func isThere<V: DocumentView>(_ view: V) -> Bool {
+        fileprivate func isThere<V: DocumentFacts>(_ view: V) -> Bool {
             var people = owners
             if case .install(let person) = account { people.append(person) }
             return people.allSatisfy { person in view.accessUser(person) != nil }
@@ -127,14 +127,14 @@ package struct UndoTransfer: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         try undo(stamp, in: project, view)
     }
 
     /// Moves back what a restore has moved, all of it or, where some of it has moved on, nothing.
-    func undo<V: DocumentView>(
+    func undo<V: DocumentFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let id = transfer

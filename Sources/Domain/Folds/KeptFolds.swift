@@ -78,7 +78,7 @@ extension GroupFold {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// A fold over all that are one with a person.
     func fold<Fold: GroupFold>(_ kind: DocumentKind, part: UInt64 = 0, of group: Group) -> Fold {
         Fold(FoldSlot(kind, part: part), of: group) { document($0) }
@@ -99,7 +99,7 @@ extension Snapshot {
 /// It goes through the changes in their order. A document of a member changes its group's fold by the difference; a merge
 /// joins the folds of both sides, and costs what the side has that joins; an undo makes the folds of both sides anew from their
 /// members. Small groups cost a look at how many members they have.
-package struct KeptFolds<V: View> {
+package struct KeptFolds<V: DecisionFacts> {
     private let view: V
     private let project: ProjectID
     private var made: Set<PersonID> = []

@@ -452,17 +452,17 @@ package final class PeopleIndex: @unchecked Sendable {
     // MARK: - Views
 
     /// What everybody sees.
-    package var committed: IndexView {
-        IndexView(index: self, lastLink: lastCommittedLink, knowsEnds: false, directory: directory)
+    package var committed: IndexFacts {
+        IndexFacts(index: self, lastLink: lastCommittedLink, knowsEnds: false, directory: directory)
     }
 
     /// What the batch sees that is being decided.
-    package var pending: IndexView {
-        IndexView(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
+    package var pending: IndexFacts {
+        IndexFacts(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
     }
 
     /// The facts in an index, up to a link.
-    package struct IndexView: View {
+    package struct IndexFacts: DecisionFacts {
         fileprivate let index: PeopleIndex
         fileprivate let lastLink: Int64
         /// Whether there are links that the batch has ended, which it does not see.
@@ -471,7 +471,7 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 }
 
-extension PeopleIndex.IndexView {
+extension PeopleIndex.IndexFacts {
     @inline(__always)
     package func forEachHolder(of identity: IdentityKey, _ body: (PeopleIndex.Place) -> Void) {
         guard let place = index.identityPlace(identity) else { return }

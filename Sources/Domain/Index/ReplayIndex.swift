@@ -10,7 +10,7 @@ package final class ReplayIndex: @unchecked Sendable {
     }
 
     private var generations: [Generation] = []
-    private static let generationMilliseconds = Replay.memoryMilliseconds / 2
+    private static let generationMilliseconds = RememberedCall.memoryMilliseconds / 2
 
     package init() {}
 
@@ -22,7 +22,7 @@ package final class ReplayIndex: @unchecked Sendable {
             generations.append(Generation(startedAt: moment, base: sequence))
             // A generation may go when the one after it is older than a call has to be remembered.
             while generations.count > 1,
-                moment.milliseconds - generations[1].startedAt.milliseconds >= Replay.memoryMilliseconds
+                moment.milliseconds - generations[1].startedAt.milliseconds >= RememberedCall.memoryMilliseconds
             {
                 generations.removeFirst()
             }
@@ -34,7 +34,9 @@ package final class ReplayIndex: @unchecked Sendable {
             places.append(place)
             return false
         }
-        if places.count >= Replays.callsPerKey, let oldest = places.min() { generation.table.remove(key.low, oldest) }
+        if places.count >= RememberedCalls.callsPerKey, let oldest = places.min() {
+            generation.table.remove(key.low, oldest)
+        }
         generation.table.insert(
             key.low, UInt32(sequence.rawValue - generation.base.rawValue))
     }

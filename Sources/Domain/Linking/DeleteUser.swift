@@ -14,7 +14,7 @@ package struct DeleteUser: Act {
     package var subjects: Subjects { Subjects(people: [person]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         if let caller {

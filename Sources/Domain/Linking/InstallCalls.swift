@@ -12,7 +12,7 @@ package struct RefreshTokens: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -49,7 +49,7 @@ package struct CheckInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -89,7 +89,7 @@ package struct SubmitRows: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { rows.reduce(256) { $0 + 64 + $1.body.count } }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -138,7 +138,7 @@ package struct ResetInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         // The answer to the first may have been lost.
@@ -153,7 +153,7 @@ package struct ResetInstall: Act {
         install.reset(at: stamp.at)
         var user = install.user.flatMap { view.linkedUser($0) }
         if user?.remove(install.id) == true {
-            changes.tell(.deactivated, of: install, epoch: user?.epoch ?? 0, reason: .reset)
+            changes.announce(.deactivated, of: install, epoch: user?.epoch ?? 0, reason: .reset)
         } else {
             user = nil
         }
@@ -181,7 +181,7 @@ package struct DisableInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)

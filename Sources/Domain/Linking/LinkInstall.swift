@@ -17,7 +17,7 @@ package struct MakeInstall: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -62,7 +62,7 @@ package struct LinkInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [external.key, name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -137,7 +137,7 @@ extension Install {
     }
 
     /// Becomes one of a user's installs, for good.
-    mutating func join<V: View>(
+    mutating func join<V: DecisionFacts>(
         _ person: PersonID, _ link: Link, _ policy: ActivationPolicy, _ changes: inout InstallChanges, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         (user, self.link) = (person, link)
@@ -159,7 +159,7 @@ package struct LinkHard: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)

@@ -55,12 +55,12 @@ package struct LinkedUser: Equatable, Sendable {
         case .blocked:
             entry.isActive = false
             live.append(entry)
-            return Admitted(isActive: false, leaving: [], letGo: letGo())
+            return Admitted(isActive: false, leaving: [], letGo: expire())
         }
     }
 
     /// Lets go of those who wait, where too many do.
-    private mutating func letGo() -> [Live] {
+    private mutating func expire() -> [Live] {
         let letGo = Array(live.filter { !$0.isActive }.dropLast(LinkedUser.blockedAtMost))
         live.removeAll { letGo.contains($0) }
         return letGo
@@ -75,7 +75,7 @@ package struct LinkedUser: Equatable, Sendable {
             live[index].isActive = false
             live[index].epoch = epoch
         }
-        let letGo = letGo()
+        let letGo = expire()
         return (live.filter { excess.contains($0.install) }, letGo)
     }
 

@@ -26,7 +26,7 @@ extension Identity {
     }
 }
 
-extension DocumentView {
+extension DocumentFacts {
     func install(_ id: InstallID, _ name: IdentityKey) -> Install? {
         document(Install.key(of: name)).flatMap { Install(id, name, packed: $0) }
     }
@@ -38,7 +38,7 @@ extension DocumentView {
     }
 }
 
-extension View {
+extension DecisionFacts {
     func linkingSettings(of project: ProjectID) -> LinkingSettings {
         var settings = LinkingSettings(document: document(LinkingSettings.key(of: project)))
         settings.policy = strategy(of: project).activation ?? settings.formerPolicy
@@ -144,7 +144,7 @@ struct InstallChanges {
     mutating func add(_ change: Change) { changes.append(change) }
 
     /// Tells a person's timeline, and whoever follows along, what became of an install.
-    mutating func tell(
+    mutating func announce(
         _ kind: InstallEvent.Kind, of install: Install, epoch: UInt64, reason: InstallEvent.Reason, by: InstallID? = nil
     ) {
         let person = install.user ?? install.person
@@ -161,7 +161,7 @@ struct InstallChanges {
     }
 
     /// Has an install become active, or wait, and others make way for it.
-    mutating func activate<V: DocumentView>(
+    mutating func activate<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, reason: InstallEvent.Reason,
         _ view: V
     ) throws(Refusal) {
@@ -187,13 +187,13 @@ struct InstallChanges {
             other.fallSilent(at: moment)
             other.ending = Install.Ending(reason: .superseded, by: device, at: moment)
             add(other.put)
-            tell(.deactivated, of: other, epoch: user.epoch, reason: .superseded, by: install.id)
+            announce(.deactivated, of: other, epoch: user.epoch, reason: .superseded, by: install.id)
         }
-        tell(admitted.isActive ? .activated : .blocked, of: install, epoch: user.epoch, reason: reason)
+        announce(admitted.isActive ? .activated : .blocked, of: install, epoch: user.epoch, reason: reason)
     }
 
     /// Has those wait who are active beyond what the policy allows by now. Answers whether there were any.
-    mutating func trim<V: DocumentView>(
+    mutating func trim<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
     ) -> Bool {
         let trimmed = user.trim(policy)
@@ -205,7 +205,7 @@ struct InstallChanges {
             other.epoch = user.epoch
             other.fallSilent(at: moment)
             other.ending = Install.Ending(reason: isLetGo ? .superseded : .blocked, by: device, at: moment)
-            tell(isLetGo ? .deactivated : .blocked, of: other, epoch: user.epoch, reason: .limited)
+            announce(isLetGo ? .deactivated : .blocked, of: other, epoch: user.epoch, reason: .limited)
             if isOwn { install = other } else { add(other.put) }
         }
         return !trimmed.waiting.isEmpty || !trimmed.letGo.isEmpty
@@ -213,7 +213,7 @@ struct InstallChanges {
 
     /// Has those wait who are too many by now; where there were none, has an install that waits be active if there is room.
     /// Answers whether anything is otherwise.
-    mutating func renew<V: DocumentView>(
+    mutating func renew<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
     ) throws(Refusal) -> Bool {
         if trim(&install, &user, policy, view) { return true }
@@ -224,11 +224,11 @@ struct InstallChanges {
 
     /// Turns an install off, or on again. Meanwhile another may have become active: then the one that is back makes way, or
     /// has it make way.
-    mutating func disable<V: DocumentView>(
+    mutating func disable<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser?, _ isDisabled: Bool, _ policy: ActivationPolicy, _ view: V
     ) {
         install.isDisabled = isDisabled
-        tell(isDisabled ? .disabled : .enabled, of: install, epoch: user?.epoch ?? 0, reason: .byOperator)
+        announce(isDisabled ? .disabled : .enabled, of: install, epoch: user?.epoch ?? 0, reason: .byOperator)
         guard var changed = user, changed.disable(install.id, isDisabled) else {
             put(install, nil)
             return
@@ -239,7 +239,7 @@ struct InstallChanges {
     }
 
     /// Detaches the installs that the undone merge had attached.
-    mutating func part<V: View>(_ merge: Merge, _ view: V) {
+    mutating func part<V: DecisionFacts>(_ merge: Merge, _ view: V) {
         let group = view.group(of: merge.from)
         let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
         let joined = Set(whole.split(by: merge).from.members)
@@ -250,7 +250,7 @@ struct InstallChanges {
                     joined.contains(member) != joined.contains(person)
                 else { continue }
                 if var user = users[person] ?? view.linkedUser(person), user.remove(install.id) {
-                    tell(.deactivated, of: install, epoch: user.epoch, reason: .unlinked)
+                    announce(.deactivated, of: install, epoch: user.epoch, reason: .unlinked)
                     users[person] = user
                 }
                 install.unlink(at: moment)

@@ -16,7 +16,7 @@ package struct MakeLinkingApp: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let apps = view.directory.apps.values
@@ -54,7 +54,7 @@ package struct MakeLinkingKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let keys = view.directory.keys.values
@@ -79,7 +79,7 @@ package struct RevokeLinkingKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         guard let key = view.directory.keys[key], key.project == project, key.kind == .linking else {

@@ -129,7 +129,7 @@ package struct EditLinking: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let before = LinkingSettings(document: view.document(LinkingSettings.key(of: project)))

@@ -26,7 +26,7 @@ package struct IssueCode: Act {
     package var subjects: Subjects { Subjects(mentions: [external.key]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -106,7 +106,7 @@ package struct RedeemCode: Act {
     package var subjects: Subjects { Subjects(codes: [(LinkCode.documentKey(digest), seal)]) }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)
@@ -169,7 +169,7 @@ package struct RedeemCode: Act {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// The code with a hash, if it is for an app.
     func linkCode(_ digest: KeyHash, _ app: AppID) -> LinkCode? {
         guard let code = document(LinkCode.documentKey(digest)).flatMap(LinkCode.init(packed:)), code.digest == digest,
@@ -181,7 +181,7 @@ extension View {
 
 extension LinkCode {
     /// Whether it may be redeemed by whoever has proved to have some key.
-    func isGood<V: View>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
+    func isGood<V: DecisionFacts>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
         guard redemption == nil, moment < expiresAt else { return false }
         if let bound = self.thumbprint, bound != thumbprint { return false }
         return key.map { view.directory.keys[$0]?.revokedAt == nil } ?? true
@@ -208,7 +208,7 @@ package struct LinkLate: Act {
     }
     package var byteCount: Int { 512 }
 
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         let settings = view.linkingSettings(of: project)

@@ -1,5 +1,5 @@
 /// What a batch asks of facts that are kept elsewhere.
-package struct Asks: Equatable, Sendable {
+package struct MissingFacts: Equatable, Sendable {
     /// Who holds them, and all of these people.
     package var identities: Set<IdentityKey> = []
     /// People, with all that are one with them.
@@ -11,7 +11,7 @@ package struct Asks: Equatable, Sendable {
     package init() {}
 
     /// What is known to be needed before anything is decided.
-    package init(_ needs: Needs) {
+    package init(_ needs: FactKeys) {
         identities = Set(needs.identities)
         people = Set(needs.people)
         merges = Set(needs.merges)
@@ -22,7 +22,7 @@ package struct Asks: Equatable, Sendable {
         identities.isEmpty && people.isEmpty && merges.isEmpty && documents.isEmpty && rows.isEmpty
     }
 
-    package mutating func formUnion(_ other: Asks) {
+    package mutating func formUnion(_ other: MissingFacts) {
         identities.formUnion(other.identities)
         people.formUnion(other.people)
         merges.formUnion(other.merges)
@@ -70,8 +70,8 @@ package struct LoadedFacts: Sendable {
     private var heads: [PersonID: [RowHead]] = [:]
     private(set) var documents: [DocumentKey: [UInt8]] = [:]
     private(set) var rows: Set<RowHash> = []
-    private(set) var replays = Replays()
-    private(set) var asked = Asks()
+    private(set) var replays = RememberedCalls()
+    private(set) var asked = MissingFacts()
 
     package init() {}
 
@@ -83,10 +83,10 @@ package struct LoadedFacts: Sendable {
     package mutating func add(_ row: RowHash) { rows.insert(row) }
 
     /// Adds a call that may be repeated. Calls under one key come in the order of the journal.
-    package mutating func add(_ key: ReplayKey, _ replay: Replay) { replays.add(key, replay) }
+    package mutating func add(_ key: ReplayKey, _ replay: RememberedCall) { replays.add(key, replay) }
 
     /// Notes that all there is of what was asked for is here now.
-    package mutating func answered(_ asks: Asks) { asked.formUnion(asks) }
+    package mutating func answered(_ asks: MissingFacts) { asked.formUnion(asks) }
 
     /// An index of all this, in which a batch can be decided.
     ///

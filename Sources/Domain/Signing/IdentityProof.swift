@@ -70,7 +70,7 @@ extension AccessSession {
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// One of the people that hold an identity, always the same one.
     fileprivate func firstHolder(of identity: Identity) -> PersonID? {
         var first: PersonID?
@@ -81,7 +81,7 @@ extension View {
 
 extension IdentityProof {
     /// Why a call may not be made, by what it names; nil where it may.
-    func refusal<V: View>(of act: any Act, in project: ProjectID, _ view: V) -> Refusal? {
+    func refusal<V: DecisionFacts>(of act: any Act, in project: ProjectID, _ view: V) -> Refusal? {
         let strategy = view.strategy(of: project)
         let subjects = act.subjects
         for identity in subjects.spokenFor
@@ -98,7 +98,7 @@ extension IdentityProof {
     }
 
     /// Why a call may not read what all people of a group have; nil where it may.
-    private func refusal<V: View>(reading group: Group, _ strategy: Strategy, _ view: V) -> Refusal? {
+    private func refusal<V: DecisionFacts>(reading group: Group, _ strategy: Strategy, _ view: V) -> Refusal? {
         let types = strategy.knownTypes(in: dialect)
         guard view.totals(of: group).identities.contains(where: { $0.value > 0 && types.contains($0.key) }) else {
             return nil
@@ -116,7 +116,7 @@ extension IdentityProof {
 
     /// Why a call may not come to what it would come to; nil where it may. Somebody known is found, named or changed by none
     /// but those who may speak for them.
-    func refusal<V: View>(of decision: Decision<Reply>, in project: ProjectID, _ view: V) -> Refusal? {
+    func refusal<V: DecisionFacts>(of decision: Decision<Reply>, in project: ProjectID, _ view: V) -> Refusal? {
         var people = decision.answer.answer.found
         for change in decision.outcome?.changes ?? [] {
             switch change {
@@ -129,7 +129,7 @@ extension IdentityProof {
     }
 
     /// Why a call may not concern some people; nil where it may.
-    private func refusal<V: View>(for people: [PersonID], in project: ProjectID, _ view: V) -> Refusal? {
+    private func refusal<V: DecisionFacts>(for people: [PersonID], in project: ProjectID, _ view: V) -> Refusal? {
         let types = view.strategy(of: project).knownTypes(in: dialect)
         for person in people {
             guard let place = view.person(person, in: project) else { continue }
@@ -187,7 +187,9 @@ package struct NoteUnproven: Act {
     package var byteCount: Int { 256 }
 
     /// Always refuses: the refusal is what the journal keeps.
-    package func decide<V: View>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Done> {
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
+        Done
+    > {
         throw .unproven(fault, about: person)
     }
 }

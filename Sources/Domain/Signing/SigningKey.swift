@@ -105,7 +105,7 @@ package struct MakeSigningKey: Act {
 
     /// Adds the key; refused where its key id was used before, or the project has as many keys as it may. The oldest
     /// retired key makes room for it.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<SigningKey> {
         var keys = view.directory.signingKeys[project] ?? []
@@ -136,7 +136,7 @@ package struct RetireSigningKey: Act {
     package var byteCount: Int { 256 }
 
     /// Retires the key; refused where the project has no such key. A retired key stays as it is.
-    package func decide<V: View>(
+    package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<SigningKey> {
         var keys = view.directory.signingKeys[project] ?? []

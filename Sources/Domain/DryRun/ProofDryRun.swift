@@ -1,6 +1,6 @@
 /// How many calls have named a known user from a client's key, where rules would ask for a token. Whether they could have
 /// shown one nobody can say afterwards.
-struct ProofRehearsal {
+struct ProofDryRun {
     private let strategy: Strategy
     private let directory: Directory
     private(set) var count = 0

@@ -52,8 +52,8 @@ package struct ReplayClaim: Equatable, Sendable {
 ///
 /// Under an idempotency key there is one. A request id is used again by some clients, so under one of these the last few
 /// calls are remembered, each with its body.
-package struct Replays: Sendable {
-    private var byKey: [ReplayKey: [Replay]] = [:]
+package struct RememberedCalls: Sendable {
+    private var byKey: [ReplayKey: [RememberedCall]] = [:]
 
     /// How many calls are remembered under one key.
     package static let callsPerKey = 16
@@ -65,20 +65,20 @@ package struct Replays: Sendable {
     package func knows(_ key: ReplayKey) -> Bool { byKey[key] != nil }
 
     /// The earlier call that a claim is a repetition of; where there is none, the last under its key.
-    package func earlier(_ claim: ReplayClaim) -> Replay? {
+    package func earlier(_ claim: ReplayClaim) -> RememberedCall? {
         guard let calls = byKey[claim.key] else { return nil }
         return calls.last { $0.body == claim.body } ?? calls.last
     }
 
     /// Remembers a call, the last under its key.
-    package mutating func add(_ key: ReplayKey, _ replay: Replay) {
+    package mutating func add(_ key: ReplayKey, _ replay: RememberedCall) {
         byKey[key, default: []].append(replay)
-        if byKey[key, default: []].count > Replays.callsPerKey { byKey[key]?.removeFirst() }
+        if byKey[key, default: []].count > RememberedCalls.callsPerKey { byKey[key]?.removeFirst() }
     }
 
     /// The calls under some keys alone.
-    func under(_ keys: [ReplayKey]) -> Replays {
-        var some = Replays()
+    func under(_ keys: [ReplayKey]) -> RememberedCalls {
+        var some = RememberedCalls()
         for key in keys { some.byKey[key] = byKey[key] }
         return some
     }
@@ -101,7 +101,7 @@ package struct Replays: Sendable {
 }
 
 /// What is remembered of a call that changed something, so that the same call is given the same answer.
-package struct Replay: Equatable, Sendable {
+package struct RememberedCall: Equatable, Sendable {
     package let body: Hash128
     package let reply: Reply
     package let at: Instant

@@ -1,5 +1,5 @@
 /// Finds the person that a set of identities means, by a project's strategy (spec/idsync.md 3.2).
-struct LookUp {
+struct Resolution {
     let strategy: Strategy
     private let identities: [Identity]
     private var types = IdentityTypeSet()
@@ -18,9 +18,9 @@ struct LookUp {
     var count: Int { identities.count }
 
     /// Sets aside the values that tell nobody apart.
-    mutating func setAside<V: View>(in view: V) {
+    mutating func setAside<V: DecisionFacts>(in view: V) {
         for index in identities.indices {
-            switch LookUp.reasonToSetAside(identities[index], strategy, view) {
+            switch Resolution.reasonToSetAside(identities[index], strategy, view) {
             case nil: types.insert(identities[index].type)
             case .blocked: blocked |= 1 << UInt64(index)
             default: tooCommon |= 1 << UInt64(index)
@@ -29,7 +29,7 @@ struct LookUp {
     }
 
     /// Why a value is neither looked up nor linked; nil where it is.
-    static func reasonToSetAside<V: View>(
+    static func reasonToSetAside<V: DecisionFacts>(
         _ identity: Identity, _ strategy: Strategy, _ view: V
     ) -> JournalEntry.Input.Fate? {
         if strategy.blockedValues.contains(identity.value) { return .blocked }
@@ -54,7 +54,7 @@ struct LookUp {
     var namesLogin: Bool { !types.isDisjoint(with: strategy.login) }
 
     /// Which of the call's identities a person holds, as a bit for each, and the types of all that the person holds.
-    func match<V: View>(_ person: V.Person, in view: V) -> (matched: UInt64, held: IdentityTypeSet) {
+    func match<V: DecisionFacts>(_ person: V.Person, in view: V) -> (matched: UInt64, held: IdentityTypeSet) {
         var matched: UInt64 = 0
         var held = IdentityTypeSet()
         view.forEachIdentity(of: person) { type, key in
@@ -66,7 +66,7 @@ struct LookUp {
     }
 
     /// Whether the call names login identities, none of which anybody holds.
-    func namesNewKnownUser<V: View>(in view: V) -> Bool {
+    func namesNewKnownUser<V: DecisionFacts>(in view: V) -> Bool {
         var names = false
         for identity in identities where types.contains(identity.type) && strategy.login.contains(identity.type) {
             if view.holderCount(of: identity.key) > 0 { return false }
@@ -79,12 +79,12 @@ struct LookUp {
     ///
     /// The most telling type that anybody eligible holds decides; the types after it only choose among several. A value
     /// that nobody holds vetoes nothing.
-    mutating func find<V: View>(previous: PersonID?, in view: V) -> V.Person? {
+    mutating func find<V: DecisionFacts>(previous: PersonID?, in view: V) -> V.Person? {
         var nobody = NoObserver()
         return find(previous: previous, in: view, &nobody)
     }
 
-    mutating func find<V: View, Observer: LookUpObserver>(
+    mutating func find<V: DecisionFacts, Observer: ResolutionObserver>(
         previous: PersonID?, in view: V, _ observer: inout Observer
     ) -> V.Person? {
         // Most calls find one person by the first type that finds any; only several need a list.
@@ -128,7 +128,7 @@ struct LookUp {
 
     /// A known person is found only by one of the identities that make it known, so that nobody lands on another's
     /// profile by a shared device; and if its identities are immutable, only by one of these.
-    private func reasonToExclude<V: View>(_ person: V.Person, in view: V) -> Explanation.Rule? {
+    private func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
         if strategy.login.isEmpty, strategy.immutable.isEmpty { return nil }
         var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
         view.forEachIdentity(of: person) { type, key in
@@ -145,7 +145,9 @@ struct LookUp {
     }
 
     /// Chooses among equals: the one that the device was before, else the one seen last, else the oldest (decision 1).
-    private mutating func breakTie<V: View>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V.Person? {
+    private mutating func breakTie<V: DecisionFacts>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V
+        .Person?
+    {
         if let previous, let person = candidates.first(where: { view.id(of: $0) == previous }) { return person }
         restsOnSightings = !candidates.isEmpty
         return candidates.max { one, other in

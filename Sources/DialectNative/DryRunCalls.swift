@@ -5,12 +5,12 @@ import HTTPServer
 import JSON
 
 /// What would be if other rules had been in force (spec/native.md, Rules).
-enum RehearsalCalls {
+enum DryRunCalls {
     private static let path = "/onym/v1/strategy/dry-run"
 
-    static func routes(_ rehearsals: @escaping @Sendable () -> Rehearsals?) -> [SurfaceRoute] {
+    static func routes(_ rehearsals: @escaping @Sendable () -> DryRuns?) -> [Endpoint] {
         [
-            SurfaceRoute(
+            Endpoint(
                 .post, path, scope: .admin,
                 operation: Operation(
                     id: "strategy_dry_run",
@@ -37,7 +37,7 @@ enum RehearsalCalls {
                         }
                         return .answer(answer(.accepted, begun))
                     })),
-            SurfaceRoute(
+            Endpoint(
                 .get, path + "/:id", scope: .admin,
                 operation: Operation(
                     id: "strategy_dry_run_get", summary: "Tells how far a dry run has come, and what came of it.",
@@ -45,7 +45,7 @@ enum RehearsalCalls {
                 action: .answer { request, caller, _ in
                     find(request, caller, rehearsals()).map { answer(.ok, $0) } ?? missing(request.id)
                 }),
-            SurfaceRoute(
+            Endpoint(
                 .delete, path + "/:id", scope: .admin,
                 operation: Operation(
                     id: "strategy_dry_run_stop", summary: "Stops a dry run that is under way.",
@@ -89,11 +89,11 @@ enum RehearsalCalls {
         }
     }
 
-    private static func find(_ request: borrowing Request, _ caller: Caller?, _ rehearsals: Rehearsals?) -> Rehearsals
+    private static func find(_ request: borrowing Request, _ caller: Caller?, _ rehearsals: DryRuns?) -> DryRuns
         .Status?
     {
         guard let caller, let id = Int64(decimal: request.parameters[0]) else { return nil }
-        return rehearsals?.status(Rehearsals.ID(rawValue: id), of: caller.project)
+        return rehearsals?.status(DryRuns.ID(rawValue: id), of: caller.project)
     }
 
     private static func missing(_ id: RequestID) -> Response {
@@ -104,7 +104,7 @@ enum RehearsalCalls {
 
     // MARK: - Showing
 
-    private static func answer(_ code: HTTPMessage.Status, _ shown: Rehearsals.Status) -> Response {
+    private static func answer(_ code: HTTPMessage.Status, _ shown: DryRuns.Status) -> Response {
         Native.json(code) { json in
             json.key("id")
             json.decimalString(shown.id.rawValue)

@@ -1,7 +1,7 @@
 import JSON
 
 /// Answers of the API as people read them: a line for each member, lists of things as lines of their own.
-enum Readable {
+enum AnswerTable {
     private static let column = 18
 
     static func text(_ answer: ControlClient.Answer) throws(CommandFault) -> String {

@@ -1,5 +1,5 @@
 /// What a person has beside its identities, properties and rows, whichever dialect it came by.
-package struct Belongings: Sendable {
+package struct Holdings: Sendable {
     package let installs: [Install]
     /// What the person has bought, paid for or was given with an identity.
     package let purchases: [(purchase: Purchase, world: AccessWorld)]

@@ -2,7 +2,7 @@
 ///
 /// Who links to whom no policy decides: that is taken over as it was. What comes of it is decided again: who becomes
 /// active, who makes way, who waits, and who is let in once there is room.
-struct ActivationRehearsal {
+struct ActivationDryRun {
     private let policy: ActivationPolicy
     private let project: ProjectID
     private let hash: KeyedHash

@@ -1,5 +1,5 @@
 /// Where documents are to be found, for decisions that need nothing else.
-package protocol DocumentView {
+package protocol DocumentFacts {
     /// The document under a key.
     func document(_ key: DocumentKey) -> [UInt8]?
 }
@@ -8,7 +8,7 @@ package protocol DocumentView {
 ///
 /// A view answers about single people, as if nobody had ever been merged: decisions are made on members (DESIGN 1).
 /// The order in which it goes through things means nothing, so no decision may depend on it.
-package protocol View: DocumentView {
+package protocol DecisionFacts: DocumentFacts {
     /// How this view points at a person.
     associatedtype Person: Equatable
 
@@ -66,13 +66,13 @@ package protocol View: DocumentView {
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 }
 
-extension View {
+extension DecisionFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decideBoxed(stamp, in: project, self)
     }
 }
 
-extension View {
+extension DecisionFacts {
     /// Whether two people are one.
     func areOne(_ one: PersonID, _ other: PersonID) -> Bool {
         one == other || group(of: one).root == group(of: other).root

@@ -1,5 +1,5 @@
 /// The keys of the facts that a batch of calls reads.
-package struct Needs: Sendable {
+package struct FactKeys: Sendable {
     package private(set) var identities: [IdentityKey] = []
     package private(set) var people: [PersonID] = []
     package private(set) var merges: [MergeID] = []

@@ -5,7 +5,7 @@ package import HTTPServer
 /// A dialect as the server sees it: a table of routes, how callers prove who they are, and how it says no.
 ///
 /// It is all data and pure functions: nothing here touches a store, a clock or a socket.
-package struct Surface: Sendable {
+package struct WireDialect: Sendable {
     package let name: String
     /// What the routes have in common, for whoever reads the API's description.
     package let description: String
@@ -16,10 +16,10 @@ package struct Surface: Sendable {
     package let usageField: String?
     /// How callers prove who they are, for the API's description: a name and an object of OpenAPI.
     package let securitySchemes: [SecurityScheme]
-    package let routes: [SurfaceRoute]
+    package let routes: [Endpoint]
     /// Finds out who calls. Asked for each route that needs a key.
     package let authenticate:
-        @Sendable (borrowing Request, SurfaceRoute, Directory, Instant, LoopTools) throws(Rejection) -> Caller
+        @Sendable (borrowing Request, Endpoint, Directory, Instant, LoopTools) throws(Rejection) -> Caller
     /// Looks at a body before it is known who calls, in a dialect that does so.
     package let checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)?
     /// How the dialect says no to whoever asks for it in another form.
@@ -30,10 +30,10 @@ package struct Surface: Sendable {
     package init(
         name: String, description: String, cors: CORSPolicy? = nil, traceField: StaticString? = nil,
         usageField: String? = nil,
-        securitySchemes: [SecurityScheme] = [], routes: [SurfaceRoute],
+        securitySchemes: [SecurityScheme] = [], routes: [Endpoint],
         authenticate:
             @escaping @Sendable (
-                borrowing Request, SurfaceRoute, Directory, Instant, LoopTools
+                borrowing Request, Endpoint, Directory, Instant, LoopTools
             ) throws(Rejection) -> Caller,
         checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)? = nil,
         alternative: AlternativeForm? = nil, refuse: @escaping @Sendable (Problem, RequestID) -> Response
@@ -53,7 +53,7 @@ package struct Surface: Sendable {
 }
 
 /// One call of a dialect.
-package struct SurfaceRoute: Sendable {
+package struct Endpoint: Sendable {
     package let method: Method
     package let path: String
     /// Other paths at which the same is served, with the same parameters.
@@ -104,15 +104,15 @@ package struct SurfaceRoute: Sendable {
                     any Snapshot
                 ) throws(StoreFault) -> ContentAnswer)
         /// Reads a question, and has it answered from what is committed, on a thread that may wait for the disk.
-        case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
+        case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointQuery)
         /// Like a query that looks at so little that it is answered at once where all of that is in memory.
-        case glance(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceQuery)
+        case glance(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointQuery)
         /// Reads a question that may wait for its answer.
-        case watch(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> SurfaceWatch)
+        case watch(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointWatch)
     }
 
     /// A question that is asked again each time that something was committed, until it has an answer.
-    package struct SurfaceWatch: Sendable {
+    package struct EndpointWatch: Sendable {
         package let waitMilliseconds: Int
         /// Answers, if there is anything to say; the last time there always is.
         package let look: @Sendable (any Snapshot, _ isLast: Bool) throws(StoreFault) -> Response?
@@ -127,7 +127,7 @@ package struct SurfaceRoute: Sendable {
     }
 
     /// A question about what is committed, which answers itself.
-    package typealias SurfaceQuery = @Sendable (any Snapshot) throws(StoreFault) -> Response
+    package typealias EndpointQuery = @Sendable (any Snapshot) throws(StoreFault) -> Response
 
     package init(
         _ method: Method, _ path: String, otherPaths: [String] = [], ignoresCase: Bool = false, scope: Scope?,
@@ -145,13 +145,14 @@ package struct SurfaceRoute: Sendable {
     }
 }
 
-extension SurfaceRoute.Action {
+extension Endpoint.Action {
     /// A call of one kind: the request is read into an act, and the act's answer is written.
+    @inlinable
     package static func act<A: Act>(
         _ type: A.Type, body: BufferedBody,
         decode: @escaping @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Decoded<A>,
         encode: @escaping @Sendable (A.Answer, A, RequestID) -> Response
-    ) -> SurfaceRoute.Action {
+    ) -> Endpoint.Action {
         .call(body: body) { request, caller, tools throws(Rejection) in
             let decoded = try decode(request, caller, tools)
             let act = decoded.act
@@ -170,6 +171,7 @@ package struct Decoded<A: Act>: Sendable {
     /// Whether a repetition gets the same answer. An answer with a secret that nobody keeps cannot be given again.
     package let isRemembered: Bool
 
+    @inlinable
     package init(_ act: A, replayKey: ReplayKey? = nil, isRemembered: Bool = true) {
         self.act = act
         self.replayKey = replayKey
@@ -183,8 +185,9 @@ package struct PreparedCall: Sendable {
     package let replayKey: ReplayKey?
     package let isRemembered: Bool
     /// Writes the answer; nil where it is not an answer to this act.
-    let encode: @Sendable (Reply, RequestID) -> Response?
+    package let encode: @Sendable (Reply, RequestID) -> Response?
 
+    @inlinable
     package init<A: Act>(
         _ act: A, replayKey: ReplayKey? = nil, isRemembered: Bool = true,
         encode: @escaping @Sendable (A.Answer, RequestID) -> Response

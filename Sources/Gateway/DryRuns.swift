@@ -3,7 +3,7 @@ import Threads
 
 /// Rehearses the journal under other rules, one project's at a time, on a thread that nobody waits for: the writer goes on,
 /// and what is committed is read as anybody reads it.
-package final class Rehearsals: Sendable {
+package final class DryRuns: Sendable {
     package struct ID: Hashable, Sendable {
         package let rawValue: Int64
         package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -61,7 +61,7 @@ package final class Rehearsals: Sendable {
             let status = Status(
                 id: ID(rawValue: known.last), project: project, strategy: strategy, begunAt: clock(), end: end)
             known.running = status.id
-            known.all = known.all.suffix(Rehearsals.remembered - 1) + [status]
+            known.all = known.all.suffix(DryRuns.remembered - 1) + [status]
             return status
         }
         guard let status else { return nil }
@@ -117,12 +117,12 @@ package final class Rehearsals: Sendable {
             }
             let strategy = status.strategy.activating(settings.formerPolicy)
             change(status.id) { $0.strategy = strategy }
-            let rehearsal = Rehearsal(strategy, for: status.project, directory, hash: store.hash)
+            let rehearsal = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash)
             var place = JournalSequence.zero
             var isDone = place >= status.end
             while !isDone, goesOn(status.id, place) {
                 let calls = try store.read { snapshot throws(StoreFault) in
-                    try snapshot.calls(after: place, limit: Rehearsals.page)
+                    try snapshot.calls(after: place, limit: DryRuns.page)
                 }
                 for call in calls where call.sequence <= status.end { rehearsal.take(call) }
                 place = calls.last?.sequence ?? status.end

@@ -2,7 +2,7 @@
 ///
 /// Each call that tells of a purchase, restores, links an identity or moves a transfer back is decided twice: as it was,
 /// and as it would have been. Journals did not always keep enough for that; such calls are counted.
-struct AccessRehearsal {
+struct AccessDryRun {
     /// What there is, by one way of restoring.
     fileprivate struct World {
         let project: ProjectID
@@ -71,7 +71,7 @@ struct AccessRehearsal {
             }
         case .identified(let person, let payer):
             meet([person, payer].compactMap { $0 }, call.at)
-            for world in [\AccessRehearsal.now, \.then] {
+            for world in [\AccessDryRun.now, \.then] {
                 guard var user = self[keyPath: world].documents.accessUser(person) else { continue }
                 let payer = payer == person ? user : payer.flatMap { self[keyPath: world].documents.accessUser($0) }
                 let changes = payer.map { user.takeOver(paidBy: $0, self[keyPath: world].documents) } ?? []
@@ -92,7 +92,7 @@ struct AccessRehearsal {
     private mutating func undo(_ id: TransferID, _ call: RecordedCall) {
         let stamp = Stamp(at: call.at, person: PersonID(rawValue: id.rawValue))
         var isRefused = false
-        for world in [\AccessRehearsal.now, \.then] {
+        for world in [\AccessDryRun.now, \.then] {
             let undone = try? UndoTransfer(id, isDryRun: false).undo(
                 stamp, in: project, self[keyPath: world].documents)
             self[keyPath: world].documents.apply(undone?.outcome?.changes ?? [])
@@ -102,7 +102,7 @@ struct AccessRehearsal {
     }
 
     private mutating func erase(_ people: [PersonID]) {
-        for world in [\AccessRehearsal.now, \.then] {
+        for world in [\AccessDryRun.now, \.then] {
             let changes = self[keyPath: world].documents.purchasesErased(of: people)
             self[keyPath: world].documents.apply(changes)
             for person in people { self[keyPath: world].documents.put(AccessUser.key(person), []) }
@@ -184,7 +184,7 @@ struct AccessRehearsal {
     }
 }
 
-extension AccessRehearsal.World {
+extension AccessDryRun.World {
     /// Has a purchase told of; false where that would be refused.
     mutating func record(_ receipt: Receipt, _ parties: AccessParties, _ stamp: Stamp) -> Bool {
         let principals = principals(parties, stamp.at)

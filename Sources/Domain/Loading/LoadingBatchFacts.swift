@@ -4,11 +4,11 @@
 /// nothing: the workspace notes what was missing, takes in no change from there on, and only goes on to find out what else is
 /// missing. The store reads all of that at once and has the batch decided again, until nothing is missing. So no decision
 /// has to say beforehand what it will look at, and a batch of a thousand calls is read in as few steps as one call.
-package final class LoadingWorkspace: ViewWorkspace {
+package final class LoadingBatchFacts: DecidingBatchFacts {
     /// What the batch has changed so far.
     package let index: PeopleIndex
     private let loaded: LoadedFacts
-    private var replays: Replays
+    private var replays: RememberedCalls
     private let missing = Missing()
     /// Whether there is something to commit.
     package private(set) var hasChanged = false
@@ -16,7 +16,7 @@ package final class LoadingWorkspace: ViewWorkspace {
     package private(set) var identityChange = 0
 
     final class Missing {
-        var asks = Asks()
+        var asks = MissingFacts()
     }
 
     package init(
@@ -28,15 +28,15 @@ package final class LoadingWorkspace: ViewWorkspace {
     }
 
     /// What was looked at and is not here. As long as there is any, nothing that was decided holds.
-    package var asks: Asks { missing.asks }
+    package var asks: MissingFacts { missing.asks }
 
-    package var view: LoadingView {
-        LoadingView(base: index.pending, index: index, loaded: loaded, missing: missing)
+    package var view: LoadingFacts {
+        LoadingFacts(base: index.pending, index: index, loaded: loaded, missing: missing)
     }
 
     package var trace: GroupTrace { index.trace }
 
-    package func earlier(_ claim: ReplayClaim) -> Replay? { replays.earlier(claim) }
+    package func earlier(_ claim: ReplayClaim) -> RememberedCall? { replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) {
         hasChanged = true
@@ -48,7 +48,7 @@ package final class LoadingWorkspace: ViewWorkspace {
         index.apply(entry)
         identityChange += touched.count { view.holderCount(of: $0) > 0 } - before
         if let claim = entry.replay {
-            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
+            replays.add(claim.key, RememberedCall(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 
@@ -67,13 +67,13 @@ extension Change {
 }
 
 /// Facts of which some are not here: looking at those is noted.
-package struct LoadingView: View {
+package struct LoadingFacts: DecisionFacts {
     package typealias Person = PeopleIndex.Place
 
-    let base: PeopleIndex.IndexView
+    let base: PeopleIndex.IndexFacts
     let index: PeopleIndex
     let loaded: LoadedFacts
-    let missing: LoadingWorkspace.Missing
+    let missing: LoadingBatchFacts.Missing
 
     private func isHere(_ identity: IdentityKey) -> Bool {
         if loaded.asked.identities.contains(identity) { return true }

@@ -7,7 +7,7 @@
 ///
 /// The journal does not have all: of a value that was blocked nothing is kept, so it stays blocked; of two people who fit
 /// equally well the one that was seen last is found, also where the app named the one before.
-package final class Rehearsal {
+package final class StrategyDryRun {
     /// A person of the journal and one of this index whom the same call came to.
     private struct Pair: Hashable {
         let was: PersonID
@@ -28,9 +28,9 @@ package final class Rehearsal {
     private let blockedValues: BlockedValues
     private let lowercasesEmail: Bool
     private let index: PeopleIndex
-    private var activation: ActivationRehearsal
-    private var restoring: AccessRehearsal
-    private var proofs: ProofRehearsal
+    private var activation: ActivationDryRun
+    private var restoring: AccessDryRun
+    private var proofs: ProofDryRun
     /// Who is one with whom by the journal.
     private let was = GroupIndex()
     private var people: Set<PersonID> = []
@@ -58,9 +58,9 @@ package final class Rehearsal {
         joinsSameUserIDs = strategy.guards.joinsSameUserIDs
         blockedValues = strategy.blockedValues
         lowercasesEmail = strategy.lowercasesEmail
-        activation = ActivationRehearsal(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
-        restoring = AccessRehearsal(strategy.restore, for: project)
-        proofs = ProofRehearsal(strategy, directory)
+        activation = ActivationDryRun(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
+        restoring = AccessDryRun(strategy.restore, for: project)
+        proofs = ProofDryRun(strategy, directory)
         let version = directory.strategies(of: project).current.number + 1
         let rules = JournalEntry(
             Call(project: project, key: nil), Stamp(at: Instant(milliseconds: 0), person: PersonID(rawValue: 0)),
@@ -84,7 +84,7 @@ package final class Rehearsal {
         if let act = act(of: call, madeSomebody) {
             decide(act, of: call, madeSomebody)
         } else {
-            takeOver(call)
+            applyRecorded(call)
         }
         for fact in call.facts { note(fact, call) }
         activation.take(call, was)
@@ -216,7 +216,7 @@ package final class Rehearsal {
 
     // MARK: - Taking over what no rule decides
 
-    private func takeOver(_ call: RecordedCall) {
+    private func applyRecorded(_ call: RecordedCall) {
         var changes: [Change] = []
         var stamp = stamp(at: call.at)
         var linked: [Identity] = []

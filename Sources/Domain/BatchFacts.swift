@@ -1,12 +1,12 @@
 /// A workspace in which everything is decided over one view of the facts.
-package protocol ViewWorkspace: Workspace {
-    associatedtype Seen: View
+package protocol DecidingBatchFacts: BatchFacts {
+    associatedtype Seen: DecisionFacts
     var view: Seen { get }
     /// The groups that the decision looks at which is being made.
     var trace: GroupTrace { get }
 }
 
-extension ViewWorkspace {
+extension DecidingBatchFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         trace.groups.removeAll(keepingCapacity: true)
         return try view.decide(act, stamp, in: project)
@@ -40,7 +40,7 @@ extension ViewWorkspace {
 }
 
 /// A workspace over facts in dictionaries: those that a store loaded, or all of them.
-package final class FactsWorkspace: ViewWorkspace {
+package final class PlainBatchFacts: DecidingBatchFacts {
     package private(set) var facts: Facts
     package var view: Facts { facts }
     package let trace = GroupTrace()
@@ -50,7 +50,7 @@ package final class FactsWorkspace: ViewWorkspace {
         self.facts.trace = trace
     }
 
-    package func earlier(_ claim: ReplayClaim) -> Replay? { facts.replays.earlier(claim) }
+    package func earlier(_ claim: ReplayClaim) -> RememberedCall? { facts.replays.earlier(claim) }
 
     package func apply(_ entry: JournalEntry) { facts.apply(entry) }
 
@@ -62,31 +62,31 @@ package final class FactsWorkspace: ViewWorkspace {
 ///
 /// Decisions are made while others read: only the writer changes the index, so what it reads stands still. Others are kept
 /// out while a decision's changes are added, and no longer.
-package final class IndexWorkspace: ViewWorkspace {
+package final class IndexBatchFacts: DecidingBatchFacts {
     private let index: PeopleIndex
-    private var replays: Replays
+    private var replays: RememberedCalls
     private let change: (() -> Void) -> Void
-    package var view: PeopleIndex.IndexView { index.pending }
+    package var view: PeopleIndex.IndexFacts { index.pending }
     package var trace: GroupTrace { index.trace }
 
     /// - Parameters:
     ///   - replays: what the store remembers of the calls that the batch may repeat.
     ///   - change: runs a change of the index while nobody reads.
-    package init(_ index: PeopleIndex, replays: Replays, change: @escaping (() -> Void) -> Void) {
+    package init(_ index: PeopleIndex, replays: RememberedCalls, change: @escaping (() -> Void) -> Void) {
         self.index = index
         self.replays = replays
         self.change = change
         index.beginSeeing()
     }
 
-    package func earlier(_ claim: ReplayClaim) -> Replay? { replays.isEmpty ? nil : replays.earlier(claim) }
+    package func earlier(_ claim: ReplayClaim) -> RememberedCall? { replays.isEmpty ? nil : replays.earlier(claim) }
 
     package func see(_ person: PersonID, at moment: Instant) { index.seeInBatch(person, at: moment) }
 
     package func apply(_ entry: JournalEntry) {
         change { index.apply(entry) }
         if let claim = entry.replay {
-            replays.add(claim.key, Replay(body: claim.body, reply: entry.reply, at: entry.at))
+            replays.add(claim.key, RememberedCall(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 }

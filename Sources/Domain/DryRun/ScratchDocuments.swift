@@ -1,5 +1,5 @@
 /// Documents of a rehearsal, which nobody else sees.
-struct ScratchDocuments: DocumentView {
+struct ScratchDocuments: DocumentFacts {
     private var bodies: [DocumentKey: [UInt8]] = [:]
 
     func document(_ key: DocumentKey) -> [UInt8]? { bodies[key] }

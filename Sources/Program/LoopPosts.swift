@@ -1,7 +1,7 @@
 import Threads
 
 /// The way from the writer back to the loops, which begin after it.
-final class Lanes: Sendable {
+final class LoopPosts: Sendable {
     typealias Work = @Sendable () -> Void
     /// Has the thread of a lane run some work soon.
     typealias Post = @Sendable (@escaping Work) -> Void
