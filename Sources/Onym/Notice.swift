@@ -10,6 +10,9 @@ public enum Notice: Hashable, Sendable {
     case accessChanged
     /// Some of what waited to be sent never will be.
     case dropped(Int, DropReason)
+    /// The server, or something before it, answers that so many of what waits may not be sent now. Nothing is lost: the same is
+    /// tried again, after 401 and 403 each hour, and by each ``Onym/flush()``.
+    case held(OnymError, waiting: Int)
     /// A file had lines that could not be read; they are in a file of this name, beside it.
     case fileSetAside(String)
     /// The device's storage failed; what happened since may be lost with the process.
@@ -26,6 +29,18 @@ public enum DropReason: Error, Hashable, Sendable {
     case optedOut
     /// The device could not keep it.
     case storage
+}
+
+extension DropReason: CustomStringConvertible {
+    /// What is the matter, for people.
+    public var description: String {
+        switch self {
+        case .overflow: "More waited than there is room for."
+        case .refused(let error): error.description
+        case .optedOut: "The person has opted out."
+        case .storage: "The device could not keep it."
+        }
+    }
 }
 
 /// Why a user does not work on this device any more.

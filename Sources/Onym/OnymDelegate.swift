@@ -10,6 +10,8 @@ public protocol OnymDelegate: AnyObject, Sendable {
     func onymDidChangeAccess(_ onym: Onym)
     /// Some of what waited to be sent never will be.
     func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason)
+    /// So many of what waits may not be sent now, and goes on waiting.
+    func onym(_ onym: Onym, isHeldBy error: OnymError, waiting: Int)
 }
 
 extension OnymDelegate {
@@ -23,6 +25,8 @@ extension OnymDelegate {
     public func onymDidChangeAccess(_ onym: Onym) {}
     /// Does nothing.
     public func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason) {}
+    /// Does nothing.
+    public func onym(_ onym: Onym, isHeldBy error: OnymError, waiting: Int) {}
 }
 
 extension Onym {
@@ -37,6 +41,7 @@ extension Onym {
             case .reactivated: delegate.onymDidReactivate(self)
             case .accessChanged: delegate.onymDidChangeAccess(self)
             case .dropped(let count, let reason): delegate.onym(self, didDrop: count, reason)
+            case .held(let error, let waiting): delegate.onym(self, isHeldBy: error, waiting: waiting)
             case .fileSetAside, .storageFailed: break
             }
         }

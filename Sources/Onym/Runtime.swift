@@ -17,6 +17,8 @@ package final class Runtime: Sendable {
     package let time: any TimeSource
     package let callbacks: any CallbackQueue
     package let chance: @Sendable () -> UInt64
+    /// How wrong the device's clock is.
+    package let clock: ServerClock
     private let announcer = Announcer()
 
     package init(
@@ -25,10 +27,19 @@ package final class Runtime: Sendable {
     ) {
         (self.configuration, self.files, self.transport) = (configuration, files, transport)
         (self.time, self.callbacks, self.chance) = (time, callbacks, chance)
+        clock = ServerClock(files)
     }
 
     /// The time in milliseconds since 1970.
     package var milliseconds: Int64 { Int64((time.now.timeIntervalSince1970 * 1000).rounded(.down)) }
+
+    /// What the server's clock shows, as far as the device knows.
+    package var serverNow: Date { time.now.addingTimeInterval(clock.correction) }
+
+    /// A time of the device's clock by the server's, which it is never ahead of.
+    package func onServer(_ milliseconds: Int64) -> Int64 {
+        min(milliseconds + Int64(clock.correction * 1000), serverNow.milliseconds)
+    }
 
     package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
 

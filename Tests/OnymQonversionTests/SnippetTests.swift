@@ -57,7 +57,9 @@ struct SnippetTests {
         let users = Collector<String?>()
         Seed003_LoggingIn.snippet(users.callback)
         await answer(201, [:])
-        #expect(await answer(404, ["error": [:]])?.path == "/v3/identities/your_custom_user_id")
+        #expect(
+            await answer(404, ["error": ["type": "resource", "code": "not_found", "message": "no"]])?.path
+                == "/v3/identities/your_custom_user_id")
         let device = try #require(user?.id)
         let linked = await answer(200, ["id": "your_custom_user_id", "user_id": .string(device)])
         #expect(linked?.json == ["user_id": .string(device)])

@@ -239,7 +239,7 @@ struct AccessTests {
         #expect(first?.path == "/v3/users/QON_i/properties")
         #expect(first?.json == [["key": "_q_email", "value": "a@x"]])
         #expect(second?.path == "/v3/users/\(device)/properties" && second?.json == [["key": "plan", "value": "c"]])
-        #expect(bench.notices.contains(.dropped(1, .refused(.http(HTTPFailure(status: 200))))))
+        #expect(bench.notices.contains(.dropped(1, .refused(.http(HTTPFailure(status: 200, message: "x: no"))))))
     }
 
     @Test("properties make sure first that there is a user to have them")
@@ -248,7 +248,7 @@ struct AccessTests {
         bench.advance(5)
         #expect(bench.answer(.bytes(401, ""))?.path == "/v3/users/\(device)")
         #expect(bench.transport.open.isEmpty)
-        bench.advance(2)
+        bench.advance(3601)
         bench.answer(AccessTests.refusal("User with given uid already exists"))
         #expect(bench.answer(.json(200, [:]))?.path == "/v3/users/\(device)/properties")
     }

@@ -215,6 +215,7 @@ struct DelegateTests {
         let end = bench.onym.addDelegate(delegate)
         bench.onym.log("a")
         bench.onym.log("b")
+        bench.advance(1)
         bench.onym.identity.identify { _ in delegate.heard.callback("identified") }
         bench.answer(.json(200, ["mpid": "7"]))
         #expect(delegate.heard.values == ["dropped 1", "nobody to 7", "identified"])

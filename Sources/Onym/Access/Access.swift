@@ -64,6 +64,40 @@ public struct Purchase: Hashable, Sendable {
     }
 }
 
+/// A purchase that the server will never take.
+public struct RefusedPurchase: Hashable, Sendable {
+    /// What was sent: `price`, `currency`, `purchased` in seconds, and what the shop said of it.
+    public let purchase: JSON
+    /// For whom it was bought.
+    public let user: String
+    /// The server's code: `invalid_data`, `purchase_fraud`.
+    public let code: String
+    /// What the server says about it.
+    public let message: String?
+    /// When it was refused.
+    public let at: Date
+
+    /// Makes one.
+    public init(purchase: JSON, user: String, code: String, message: String?, at: Date) {
+        (self.purchase, self.user, self.code, self.message, self.at) = (purchase, user, code, message, at)
+    }
+}
+
+extension RefusedPurchase {
+    package var kept: JSON {
+        .sparse([
+            "p": purchase, "u": .string(user), "c": .string(code), "m": .optional(message),
+            "t": .integer(at.milliseconds),
+        ])
+    }
+
+    package init(kept: JSON) {
+        self.init(
+            purchase: kept["p"] ?? .null, user: kept["u"]?.text ?? "", code: kept["c"]?.text ?? "",
+            message: kept["m"]?.text, at: Date(milliseconds: kept["t"]?.integer ?? 0))
+    }
+}
+
 /// What became of one purchase in a restore.
 public struct RestoredPurchase: Hashable, Sendable {
     /// The shop's id of it.
@@ -129,6 +163,12 @@ public struct Access: Sendable {
         guard let client else { return completion(.failure(.refused(.notConfigured))) }
         client.purchase(purchase, onym.holding(completion))
     }
+
+    /// Purchases that the server will never take, the oldest first. They stay until ``forgetRefusedPurchases()``.
+    public var refusedPurchases: [RefusedPurchase] { client?.refused ?? [] }
+
+    /// Forgets ``refusedPurchases``, once the app has done something about them.
+    public func forgetRefusedPurchases() { client?.forgetRefused() }
 
     /// Restores purchases, by what the shop has signed: the one call that may transfer them to this user.
     public func restore(

@@ -31,6 +31,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var isOptedOut = false
     /// What was answered last, by who was logged in; nobody is an empty text.
     private var cache: [String: Cached] = [:]
+    private var refusedPurchases: [RefusedPurchase] = []
 
     private let queue: CallQueue<Call, Outcome>
     /// Rises with each change of who it is. What began before does not count after.
@@ -39,6 +40,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var asked: [String: Date] = [:]
     /// How often the server has been told of something that gives access.
     private var grants = 0
+    /// Purchases whose user the server had lost, and was told of anew.
+    private var retold: Set<Int64> = []
     private var buyers: [Int64: @Sendable (Result<Void, OnymError>) -> Void] = [:]
 
     /// For so long an answer is not asked for again.
@@ -47,6 +50,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package static let lifetime: TimeInterval = 30 * 86_400
     /// Of so many who were logged in, the answers are kept.
     private static let cacheLimit = 10
+    /// The codes by which the server says that a purchase is not one (spec/entitlements.md 1.5).
+    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud"]
+    /// So many refused purchases are kept; the oldest go.
+    package static let refusedLimit = 100
     private static let property = "p"
     private static let purchase = "b"
 
@@ -72,6 +79,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         for (name, entry) in state["cache"]?.members ?? [:] {
             cache[name] = Cached(at: Date(milliseconds: entry["t"]?.integer ?? 0), list: entry["l"] ?? .array([]))
         }
+        refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
         if device.isEmpty {
             device = runtime.keepsake("entitlements.user", newUser)
             current = device
@@ -88,7 +96,23 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
             "created": .bool(isCreated), "out": .bool(isOptedOut),
             "cache": .object(cache.mapValues { ["t": .integer($0.at.milliseconds), "l": $0.list] }),
+            "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
         ])
+    }
+
+    package override func isEnvelope(_ body: JSON) -> Bool {
+        body["error"]?["code"]?.text != nil && body["error"]?["message"]?.text != nil
+    }
+
+    /// Purchases that the server will never take.
+    package var refused: [RefusedPurchase] { enter { refusedPurchases } }
+
+    package func forgetRefused() {
+        enter {
+            guard !refusedPurchases.isEmpty, !isShutDown else { return }
+            refusedPurchases = []
+            save()
+        }
     }
 
     package override var isOut: Bool { enter { isOptedOut } }
@@ -128,6 +152,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             endBuyers(.refused(.optedOut))
             device = newUser()
             (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
+            refusedPurchases = []
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
             wipe(.optedOut)
         }
@@ -184,7 +209,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 created()
                 then(.success(()))
             // An answer was lost on the way: it is there already (spec/entitlements.md, decision 7).
-            case .failure(.http(let failure)) where failure.status == 422:
+            case .failure(let error) where error.serversStatus == 422:
                 ask(request("GET", "/v3/users/\(device.escaped)")) { [unowned self] result in
                     let found = result.flatMap { $0.object }
                     if case .success = found { created() }
@@ -213,7 +238,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("GET", path(id))) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 404: link(id)
+            case .failure(let error) where error.serversStatus == 404: link(id)
             case .failure(let error): finish(.failure(error))
             }
         }
@@ -223,7 +248,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("POST", path(id), ["user_id": .string(device)])) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 422 || failure.status == 409: look(id)
+            case .failure(let error) where error.serversStatus == 422 || error.serversStatus == 409: look(id)
             case .failure(let error): finish(.failure(error))
             }
         }
@@ -234,7 +259,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("GET", path(id))) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 404:
+            case .failure(let error) where error.serversStatus == 404:
                 ask(request("POST", path(id), [:])) { [unowned self] result in
                     switch result.flatMap(EntitlementsClient.owner) {
                     case .success(let owner): identified(id, owner)
@@ -276,7 +301,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// What was answered a moment ago, unless something of it has expired since.
     private var fresh: [String: Entitlement]? {
-        let now = runtime.time.now
+        let now = runtime.serverNow
         guard let at = asked[cacheKey], (0..<EntitlementsClient.freshness).contains(now.timeIntervalSince(at)),
             let cached = cache[cacheKey]
         else { return nil }
@@ -298,7 +323,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 if grants != self.grants { asked[cacheKey] = nil }
                 finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))
             // The server has lost the user, and is told of it anew.
-            case .failure(.http(let failure)) where failure.status == 404 && current == device && !isAgain:
+            case .failure(let error) where error.serversStatus == 404 && current == device && !isAgain:
                 isCreated = false
                 ensureUser { [unowned self] result in
                     if case .failure(let error) = result { return finish(fallBack(error)) }
@@ -310,7 +335,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func keep(_ list: JSON) {
-        let now = runtime.time.now
+        let now = runtime.serverNow
         let isChanged = cache[cacheKey]?.list != list
         asked[cacheKey] = now
         cache[cacheKey] = Cached(at: now, list: list)
@@ -325,8 +350,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Without a network, what was known last counts, for the one who was logged in then.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
-        guard error.isPassing, let cached = cache[cacheKey],
-            runtime.time.now.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+        guard error.isPassing || error.isOfAnother, let cached = cache[cacheKey],
+            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
         else { return .failure(error) }
         return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
     }
@@ -334,7 +359,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// With each that has expired by now not active any more. A clock that was set back brings nothing back: it is later than
     /// when the server answered.
     private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
-        let now = max(runtime.time.now, since)
+        let now = max(runtime.serverNow, since)
         return list.mapValues { entitlement in
             var entitlement = entitlement
             if let expires = entitlement.expires, expires <= now { entitlement.isActive = false }
@@ -435,7 +460,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 accept: { [unowned self] answer in
                     if case .failure(let error) = answer.object { return .failure(error) }
                     created()
-                    return .success(0)
+                    return .success(.nothing)
                 },
                 forgives: { [unowned self] failure in
                     if failure.status == 422 { created() }
@@ -460,7 +485,24 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 grants += 1
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.success(())) } }
                 runtime.announce(.accessChanged)
-                return .success(0)
+                return .success(.nothing)
+            },
+            // The server has lost the user, and is told of it anew; of one that it goes on losing, the purchase waits.
+            retries: { [unowned self] failure in
+                guard failure.status == 404, letter.owner == device, retold.insert(number).inserted else {
+                    return false
+                }
+                isCreated = false
+                return true
+            },
+            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false },
+            refused: { [unowned self] failure in
+                refusedPurchases.append(
+                    RefusedPurchase(
+                        purchase: content?["p"] ?? .null, user: letter.owner, code: failure.code ?? "",
+                        message: failure.message, at: runtime.serverNow))
+                refusedPurchases = refusedPurchases.suffix(EntitlementsClient.refusedLimit)
+                save()
             },
             failed: { [unowned self] error in
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
@@ -477,6 +519,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
         return Delivery(
             count: run.count, request: request("POST", "/v3/users/\(first.owner.escaped)/properties", .array(body)),
-            accept: { answer in answer.object.map { $0["propertyErrors"]?.elements?.count ?? 0 } })
+            accept: { answer in
+                answer.object.map { body in
+                    let errors = body["propertyErrors"]?.elements ?? []
+                    let texts = errors.map { "\($0["key"]?.text ?? ""): \($0["error"]?.text ?? "")" }
+                    return Rejected(count: errors.count, texts: texts)
+                }
+            })
     }
 }

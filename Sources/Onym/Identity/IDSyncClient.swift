@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 
 /// The client of the IDSync dialect (spec/idsync.md 4).
 package final class IDSyncClient: DialectClient, @unchecked Sendable {
@@ -41,9 +41,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private struct Attempt {
         let id: String
         let time: Int64
+        /// By how much the device's clock was wrong, as far as it was known.
+        let correction: TimeInterval
         var count = 0
 
-        static let none = Attempt(id: "", time: 0)
+        static let none = Attempt(id: "", time: 0, correction: 0)
     }
 
     /// At most so many users are remembered; the one that was seen the longest ago goes.
@@ -99,6 +101,12 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
             "leaving": leaving?.kept ?? .null,
         ])
+    }
+
+    /// Errors of all calls, and those of aliases (spec/idsync.md 1.7).
+    package override func isEnvelope(_ body: JSON) -> Bool {
+        let error = body["errors"]?.elements?.first ?? body
+        return error["code"]?.text != nil && error["message"]?.text != nil
     }
 
     private static let attribute = "u"
@@ -256,6 +264,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// Ends the call that runs, or has it made once more, as the app wants it.
     private func fail(_ error: OnymError, again: @escaping @Sendable () -> Void) {
         attempt.count += 1
+        // A signature is good for the server's time alone, which the device may have learned just now.
+        if error.status == 401, runtime.clock.correction != attempt.correction {
+            attempt = newAttempt
+            return again()
+        }
         guard error.isPassing, case .automatic(let attempts) = configuration.retry, attempt.count < attempts else {
             return finish(.failure(error))
         }
@@ -273,7 +286,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         queue.finish(result)
     }
 
-    private var newAttempt: Attempt { Attempt(id: runtime.uuid(), time: runtime.milliseconds) }
+    private var newAttempt: Attempt {
+        Attempt(id: runtime.uuid(), time: runtime.serverNow.milliseconds, correction: runtime.clock.correction)
+    }
 
     // MARK: - Who it is now
 
@@ -435,23 +450,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private func request(_ path: String, _ json: JSON) -> HTTPRequest {
         var request = HTTPRequest("POST", configuration.endpoint, path, ["x-mp-key": key], json: json)
         guard let secret else { return request }
-        let date = IDSyncClient.date(runtime.time.now)
+        let date = HTTPDate.write(runtime.serverNow)
         let message = Array("POST\n\(date)\n\(path)".utf8) + request.body
         request.fields["Date"] = date
         request.fields["x-mp-signature"] = hexadecimal(SHA256.authenticate(message, key: secret.utf8))
         return request
-    }
-
-    /// `Wed, 12 Jul 2017 22:41:27 GMT`, without a formatter: those follow the device's settings.
-    package static func date(_ date: Date) -> String {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = .gmt
-        let parts = calendar.dateComponents([.year, .month, .day, .weekday, .hour, .minute, .second], from: date)
-        func two(_ number: Int?) -> String { String(format: "%02d", number ?? 0) }
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1])"
-            + " \(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
     }
 
     // MARK: - Deliveries
@@ -483,7 +486,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let body: JSON = .sparse([
             "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
             "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
-            "timestamp_unixtime_ms": .integer(last.time),
+            "timestamp_unixtime_ms": .integer(runtime.onServer(last.time)),
             "user_attributes": attributes.isEmpty ? .null : .object(attributes),
             "device_application_stamp": .string(stamp),
             "application_info": .sparse([
@@ -507,7 +510,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 "screen_name": isScreen ? .string(event.name) : .optional(event.screen),
                 "custom_event_type": event.type == "custom_event" ? .string(event.category ?? "other") : .null,
                 "custom_attributes": event.attributes.isEmpty ? .null : .object(event.attributes),
-                "timestamp_unixtime_ms": .integer(letter.time), "source_message_id": .string(mailbox.uuid(of: letter)),
+                "timestamp_unixtime_ms": .integer(runtime.onServer(letter.time)),
+                "source_message_id": .string(mailbox.uuid(of: letter)),
             ]),
         ]
     }

@@ -166,7 +166,9 @@ package final class Mailbox {
     /// Takes one letter out, wherever it is.
     package func drop(at index: Int) throws(FileFault) {
         let letter = storage[index]
-        if index == head { moveHead(by: 1) } else { storage.remove(at: index) }
+        // Few letters are before the one that goes, and thousands behind it.
+        for place in stride(from: index, to: head, by: -1) { storage[place] = storage[place - 1] }
+        moveHead(by: 1)
         _ = try journal.append(JSON.array([.string("d"), .integer(letter.number)]).bytes)
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
     }
