@@ -51,6 +51,11 @@ public struct Configuration: Sendable {
     public var files: (any FileStore)?
     /// Where ids outlive the app; nil for nowhere. On Apple's platforms, `KeychainKeepsakes` is one.
     public var keepsakes: (any Keepsakes)?
+    /// The vendors' SDKs that the app had before, one for a dialect at most. Their ids are read once, before a dialect makes its
+    /// own, and never changed: everybody in the field stays who they are.
+    public var imports: [VendorImport] = []
+    /// Where the vendors' SDKs have kept their ids; nil for ``DeviceVendorStore``.
+    public var vendorStore: (any VendorStore)?
     /// What tells that the app goes out of sight; nil for the platform's own.
     public var lifeCycle: (any LifeCycle)?
     /// Where the attribution token of an install comes from; nil for the platform's own.

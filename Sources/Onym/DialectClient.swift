@@ -377,6 +377,8 @@ package class DialectClient: @unchecked Sendable {
         package var retries: (HTTPFailure) -> Bool = { _ in false }
         /// Says whether a refusal by the server means that it will never take the letters.
         package var isFinal: (HTTPFailure) -> Bool = { _ in true }
+        /// The statuses by which the server says that it will never take the letters, besides those of all deliveries.
+        package var ends: Set<Int> = []
         /// Hears that the server will never take the letters.
         package var refused: (HTTPFailure) -> Void = { _ in }
         /// Hears of each failure, whether the letters are sent again or not.
@@ -477,7 +479,9 @@ package class DialectClient: @unchecked Sendable {
 
     /// Does what a refusal asks for. Answers whether the deliveries go on; otherwise they wait.
     private func judge(_ delivery: Delivery, _ failure: HTTPFailure) -> Bool {
-        let isFinal = failure.isServersWord && DialectClient.finalStatuses.contains(failure.status)
+        let isFinal =
+            failure.isServersWord
+            && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
         // Of several, it may be one alone that is too much, for the server or for a proxy.
         if delivery.count > 1, isFinal || failure.status == 413 {
             size = delivery.count / 2

@@ -13,6 +13,8 @@ public enum Notice: Hashable, Sendable {
     /// The server, or something before it, answers that so many of what waits may not be sent now. Nothing is lost: the same is
     /// tried again, after 401 and 403 each hour, and by each ``Onym/flush()``.
     case held(OnymError, waiting: Int)
+    /// What a vendor's SDK has left on the device was read: so many values were kept, and so many did not parse.
+    case imported(String, kept: Int, skipped: Int)
     /// A file had lines that could not be read; they are in a file of this name, beside it.
     case fileSetAside(String)
     /// The device's storage failed; what happened since may be lost with the process.

@@ -117,6 +117,15 @@ extension Runtime {
         try files.append(Array("1\n".utf8), to: Runtime.marker)
     }
 
+    /// Where vendors' SDKs have kept their ids.
+    package var vendorStore: any VendorStore { configuration.vendorStore ?? DeviceVendorStore() }
+
+    /// Tells what was read of a vendor's SDK, if anything was there.
+    func announce(_ vendor: VendorImport, _ tally: ImportTally) {
+        if tally == ImportTally() { return }
+        announce(.imported(vendor.vendor, kept: tally.kept, skipped: tally.skipped))
+    }
+
     /// The id of a name that outlived the app, or a new one.
     package func keepsake(_ name: String, _ make: () -> String) -> String {
         if let text = configuration.keepsakes?.text(name), !text.isEmpty { return text }

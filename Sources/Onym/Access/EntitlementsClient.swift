@@ -51,7 +51,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// Of so many who were logged in, the answers are kept.
     private static let cacheLimit = 10
     /// The codes by which the server says that a purchase is not one (spec/entitlements.md 1.5).
-    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud"]
+    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud", "not_found"]
     /// So many refused purchases are kept; the oldest go.
     package static let refusedLimit = 100
     private static let property = "p"
@@ -81,12 +81,30 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
         refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
         if device.isEmpty {
-            device = runtime.keepsake("entitlements.user", newUser)
+            let imported = state == .null ? importVendor() : nil
+            device = runtime.keepsake("entitlements.user") { imported?.device ?? newUser() }
             current = device
+            if let imported, device == imported.device {
+                // The vendor's SDK has made this user.
+                isCreated = true
+                current = imported.current ?? device
+                identity = imported.identity
+            }
         }
         save()
         queue.run = { [unowned self] in run($0) }
         if mailbox.count > 0 { deliverSoon() }
+    }
+
+    /// Reads who the user of the vendor's SDK is.
+    private func importVendor() -> QonversionImport? {
+        for vendor in configuration.imports {
+            guard case .qonversion(let suite) = vendor else { continue }
+            let found = QonversionImport(runtime.vendorStore, suite: suite)
+            runtime.announce(vendor, found.tally)
+            return found
+        }
+        return nil
     }
 
     private func newUser() -> String { "QON_\(runtime.digits(1))" }
@@ -487,15 +505,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 runtime.announce(.accessChanged)
                 return .success(.nothing)
             },
-            // The server has lost the user, and is told of it anew; of one that it goes on losing, the purchase waits.
-            retries: { [unowned self] failure in
-                guard failure.status == 404, letter.owner == device, retold.insert(number).inserted else {
-                    return false
-                }
-                isCreated = false
-                return true
-            },
-            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false },
+            retries: { [unowned self] failure in isLost(failure, letter) },
+            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false }, ends: [404],
             refused: { [unowned self] failure in
                 refusedPurchases.append(
                     RefusedPurchase(
@@ -507,6 +518,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             failed: { [unowned self] error in
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
             })
+    }
+
+    /// Whether the server has lost the device's user, and has to be told of it anew: once for each letter. Another user whom it
+    /// does not know was erased.
+    private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter) -> Bool {
+        guard failure.status == 404, letter.owner == device, retold.insert(letter.number).inserted else { return false }
+        isCreated = false
+        return true
     }
 
     private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
@@ -525,6 +544,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     let texts = errors.map { "\($0["key"]?.text ?? ""): \($0["error"]?.text ?? "")" }
                     return Rejected(count: errors.count, texts: texts)
                 }
-            })
+            },
+            retries: { [unowned self] failure in isLost(failure, first) }, ends: [404])
     }
 }

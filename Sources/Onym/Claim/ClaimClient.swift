@@ -59,11 +59,28 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             pending = Pending(
                 since: Date(milliseconds: since), wait: Double(state["wait"]?.integer ?? 0) / 1000)
         }
-        if anonymous.isEmpty { anonymous = runtime.keepsake("claim.anonymous", newAnonymous) }
+        let imported = state == .null ? importVendor() : nil
+        if anonymous.isEmpty {
+            anonymous = runtime.keepsake("claim.anonymous") { imported?.anonymous ?? newAnonymous() }
+        }
         save()
         // The claim of a former launch may have been lost on the way.
         if let user, !isOptedOut { postClaim(user) }
         if mailbox.count > 0 { deliverSoon() }
+    }
+
+    /// Takes over who the user of the vendor's SDK is, and what that could not send. The events are here before the state is:
+    /// a process that ends in between reads them again, under the same ids.
+    private func importVendor() -> OwlmetryImport? {
+        guard configuration.imports.contains(.owlmetry) else { return nil }
+        let vendor = OwlmetryImport(runtime.vendorStore)
+        runtime.announce(.owlmetry, vendor.tally)
+        (user, isCaptured, pendings) = (vendor.user, vendor.isCaptured, vendor.pendings)
+        for event in vendor.events.suffix(configuration.eventLimit) {
+            let body: JSON = ["n": event.wire["message"] ?? "", "w": event.wire]
+            post("e", of: event.owner, at: event.time, body.bytes)
+        }
+        return vendor
     }
 
     package override var kept: JSON {
@@ -355,7 +372,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         let facts = facts
         let oldest = runtime.serverNow.milliseconds - ClaimClient.oldestMilliseconds
         let events = zip(run, mailbox.contents(of: run)).compactMap { letter, content -> JSON? in
-            Event(kept: content).map { event in
+            if let vendors = content?["w"]?.members { return wire(vendors, letter, notBefore: oldest) }
+            return Event(kept: content).map { event in
                 wire(event, letter, content?["x"]?.text ?? session, facts, notBefore: oldest)
             }
         }
@@ -373,6 +391,22 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     /// An older event is taken by no server (spec/claim.md 1.6), less what the way there takes.
     private static let oldestMilliseconds: Int64 = 30 * 86_400_000 - 600_000
+
+    /// An event of the vendor's SDK, as that would have sent it.
+    private func wire(_ event: [String: JSON], _ letter: Mailbox.Letter, notBefore oldest: Int64) -> JSON {
+        var event = event
+        let time = runtime.onServer(letter.time)
+        event["timestamp"] = .string(ClaimClient.time(max(time, oldest)))
+        if time < oldest {
+            var attributes = event["custom_attributes"]?.members ?? [:]
+            attributes["_late_ms"] = .string("\(oldest - time)")
+            event["custom_attributes"] = .object(attributes)
+        }
+        event["user_id"] = .string(letter.owner)
+        event["client_event_id"] = event["client_event_id"] ?? .string(mailbox.uuid(of: letter))
+        event["session_id"] = event["session_id"] ?? .string(session)
+        return .object(event)
+    }
 
     private func wire(
         _ event: Event, _ letter: Mailbox.Letter, _ session: String, _ facts: [String: JSON], notBefore oldest: Int64

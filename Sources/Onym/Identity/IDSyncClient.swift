@@ -30,6 +30,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private var users: [Int64: User] = [:]
     private var isOptedOut = false
     package override var isOut: Bool { enter { isOptedOut } }
+    /// Whether the current user's MPID is the vendor's, which the server may not know. What happens until it has answered belongs
+    /// to whomever the server names for that user.
+    private var isImported = false
     /// A logout that was asked for and has not been answered. It outlives the process: nobody logs out for fun.
     private var leaving: IdentityRequest?
 
@@ -59,8 +62,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         try super.init("idsync", runtime) { kept.fold($0) }
         callback = { [unowned self] in call($0) }
         (stamp, current, first, users) = (kept.stamp, kept.current, kept.first, kept.users)
-        (isOptedOut, leaving) = (kept.isOptedOut, kept.leaving)
-        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { runtime.uuid() } }
+        (isOptedOut, leaving, isImported) = (kept.isOptedOut, kept.leaving, kept.isImported)
+        let imported = kept.isNew ? importVendor() : nil
+        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { imported ?? runtime.uuid() } }
         // A user that letters speak of is not there when the state that named it was lost; the letters are.
         if current != 0, users[current] == nil { current = 0 }
         save()
@@ -68,9 +72,23 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if mailbox.count > 0 { deliverSoon() }
     }
 
+    /// Takes over who the users of the vendor's SDK are. Answers the device's stamp.
+    private func importVendor() -> String? {
+        guard configuration.imports.contains(.mParticle) else { return nil }
+        let vendor = MParticleImport(runtime.vendorStore, now: runtime.milliseconds)
+        runtime.announce(.mParticle, vendor.tally)
+        isOptedOut = vendor.isOptedOut
+        // Of somebody who has opted out, nothing is kept.
+        guard !isOptedOut else { return nil }
+        (current, users, isImported) = (vendor.current, vendor.users, vendor.current != 0)
+        return vendor.stamp
+    }
+
     // MARK: - State
 
     private struct Kept {
+        var isNew = true
+        var isImported = false
         var stamp = ""
         var current: Int64 = 0
         var first: Int64 = 0
@@ -81,6 +99,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         mutating func fold(_ line: Mailbox.Line) {
             switch line {
             case .state(let state):
+                isNew = state == .null
+                isImported = state["imported"]?.bool ?? false
                 stamp = state["stamp"]?.text ?? stamp
                 current = state["current"]?.integer ?? 0
                 first = state["first"]?.integer ?? 0
@@ -89,8 +109,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 isOptedOut = state["out"]?.bool ?? false
                 leaving = state["leaving"].map { IdentityRequest(kept: $0) }
             case .letter(let letter, let body):
-                guard letter.kind == IDSyncClient.attribute, let id = Int64(letter.owner) else { return }
-                users[id]?.fold(body)
+                guard letter.kind == IDSyncClient.attribute else { return }
+                users[Int64(letter.owner) ?? current]?.fold(body)
             }
         }
     }
@@ -99,7 +119,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         .sparse([
             "stamp": .string(stamp), "current": .integer(current), "first": .integer(first), "out": .bool(isOptedOut),
             "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
-            "leaving": leaving?.kept ?? .null,
+            "leaving": leaving?.kept ?? .null, "imported": isImported ? true : .null,
         ])
     }
 
@@ -137,7 +157,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         enter {
             guard !isOptedOut, !isShutDown, users[id] != nil else { return }
             let body: JSON = ["k": .string(name), "v": value]
-            guard post(IDSyncClient.attribute, of: "\(id)", body.bytes) != nil else { return }
+            guard post(IDSyncClient.attribute, of: owner(id), body.bytes) != nil else { return }
             users[id]?.fold(body)
             mailbox.fold(kept)
             deliverSoon()
@@ -167,9 +187,12 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     package func log(_ body: [UInt8]) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            postEvent(of: current == 0 ? "" : "\(current)", body)
+            postEvent(of: owner(current), body)
         }
     }
+
+    /// Whose a letter is: empty for the first user whom the server names.
+    private func owner(_ id: Int64) -> String { id == 0 || id == current && isImported ? "" : "\(id)" }
 
     package override func setOptedOut(_ isOut: Bool) {
         enter {
@@ -177,6 +200,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             isOptedOut = isOut
             guard isOut else { return save() }
             (current, first, users, leaving, stamp) = (0, 0, [:], nil, runtime.uuid())
+            isImported = false
             runtime.configuration.keepsakes?.keep(nil, as: "idsync.stamp")
             queue.close(.refused(.optedOut))
             // A call that waits to be made again is not made for whoever opts in.
@@ -221,7 +245,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         attempt = newAttempt
         if call.verb == .modify {
             // There has to be somebody whose names change.
-            if current == 0 { return send(Call(verb: .identify, request: nil), for: call) }
+            if current == 0 || isImported { return send(Call(verb: .identify, request: nil), for: call) }
             return modify(call)
         }
         send(call, for: call)
@@ -245,7 +269,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             case .failure(let error): fail(error) { [unowned self] in send(call, for: whole) }
             case .success(let answer):
                 if call.verb == .search { return found(answer) }
-                let previous = become(answer, asked)
+                let previous = become(answer, asked, by: call)
                 if whole == call { return finish(.success(IdentityResult(user: userNow, previousUser: previous))) }
                 attempt = newAttempt
                 modify(whole)
@@ -313,10 +337,15 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     /// Goes over to the user of an answer, in the documented order (spec/idsync.md 4.4). Answers who it was before, if that
     /// was somebody else.
-    private func become(_ answer: Answer, _ asked: [IdentityType: String?]) -> User? {
+    private func become(_ answer: Answer, _ asked: [IdentityType: String?], by call: Call) -> User? {
         let now = runtime.time.now
         let old = current
         var user = users[answer.mpid] ?? User(answer.mpid, at: now)
+        let isOfImported = isImported && isOfCurrent(call, asked)
+        // A server that does not know the vendor's MPID has another one for the same user.
+        if isOfImported, old != answer.mpid, let imported = users.removeValue(forKey: old) {
+            user = users[answer.mpid] ?? imported.renamed(answer.mpid)
+        }
         user.isLoggedIn = answer.isLoggedIn
         user.isEphemeral = answer.isEphemeral
         user.lastSeen = now
@@ -331,15 +360,24 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             previous = users[old]
             forgetOldUsers()
         }
-        if old == 0 { first = current }
+        let hadOwner = first != 0
+        // What an imported user did before somebody else logged in stays with that user.
+        if first == 0 { first = isImported && !isOfImported ? old : current }
+        isImported = false
         if !isLeavingLater { leaving = nil }
         save()
         if old != current {
             runtime.announce(.userChanged(from: old == 0 ? nil : "\(old)", to: "\(current)"))
-            // What waited for somebody to belong to can go now.
-            if old == 0, mailbox.count > 0 { deliver() }
         }
+        // What waited for somebody to belong to can go now.
+        if !hadOwner, mailbox.count > 0 { deliver() }
         return previous
+    }
+
+    /// Whether a call asks for the current user: by no name that the user has otherwise.
+    private func isOfCurrent(_ call: Call, _ asked: [IdentityType: String?]) -> Bool {
+        let known = users[current]?.identities ?? [:]
+        return call.verb == .identify && asked.allSatisfy { type, value in known[type] == nil || known[type] == value }
     }
 
     /// Whether a logout waits behind the call that runs.

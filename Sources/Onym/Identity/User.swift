@@ -27,6 +27,14 @@ public struct User: Hashable, Sendable, Identifiable {
 }
 
 extension User {
+    /// The same user under another MPID.
+    func renamed(_ id: Int64) -> User {
+        var user = User(id, at: firstSeen)
+        (user.isLoggedIn, user.isEphemeral, user.lastSeen) = (isLoggedIn, isEphemeral, lastSeen)
+        (user.identities, user.attributes, user.notes) = (identities, attributes, notes)
+        return user
+    }
+
     package var kept: JSON {
         [
             "m": .integer(id), "l": .bool(isLoggedIn), "e": .bool(isEphemeral),
