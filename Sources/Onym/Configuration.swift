@@ -11,7 +11,14 @@ public struct Configuration: Sendable {
     /// The keys that the app has, one for each dialect that it speaks.
     public var keys: [Key]
     /// The folder that everything is kept in. Two instances must not share one.
-    public var folder: URL
+    public var folder: URL {
+        didSet { formerFolder = nil }
+    }
+    /// The folder that was the default one in former versions, which is moved.
+    package private(set) var formerFolder: URL?
+    /// The app group whose folder everything is kept in instead, so that extensions and widgets can use ``OnymReader``; nil for
+    /// none. An app group that the app has no right to is refused when the SDK is made.
+    public var appGroup: String?
     /// `production` or `development`.
     public var environment = Environment.production
     /// What identity calls do when another is under way.
@@ -61,21 +68,21 @@ public struct Configuration: Sendable {
     /// Where the attribution token of an install comes from; nil for the platform's own.
     public var attributionTokens: (any AttributionTokens)?
 
-    /// Makes a configuration. Without a folder, it is `Onym` in the app's own one.
+    /// Makes a configuration. Without a folder, it is `Application Support/<bundle id>/Onym`, on tvOS in `Caches`.
     public init(endpoint: URL, keys: [Key], folder: URL? = nil) {
         self.endpoint = endpoint
         self.keys = keys
-        self.folder = folder ?? Configuration.defaultFolder
+        self.folder = folder ?? Folders.ofApp
+        formerFolder = folder == nil ? Folders.former : nil
+        #if os(tvOS)
+            // The system may empty the folder.
+            keepsakes = UserDefaultsKeepsakes()
+        #endif
     }
 
     /// Makes a configuration for an app that speaks one dialect.
     public init(endpoint: URL, key: Key, folder: URL? = nil) {
         self.init(endpoint: endpoint, keys: [key], folder: folder)
-    }
-
-    private static var defaultFolder: URL {
-        let base = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first
-        return (base ?? FileManager.default.temporaryDirectory).appendingPathComponent("Onym")
     }
 
     /// A key, and the dialect that it is one of.

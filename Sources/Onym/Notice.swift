@@ -15,6 +15,8 @@ public enum Notice: Hashable, Sendable {
     case held(OnymError, waiting: Int)
     /// What a vendor's SDK has left on the device was read: so many values were kept, and so many did not parse.
     case imported(String, kept: Int, skipped: Int)
+    /// Somebody has unlocked the device for the first time since its start: the SDK knows who the user is, and takes calls.
+    case unlocked
     /// A file had lines that could not be read; they are in a file of this name, beside it.
     case fileSetAside(String)
     /// The device's storage failed; what happened since may be lost with the process.

@@ -74,6 +74,8 @@ public enum Refusal: Hashable, Sendable {
     case appFailed
     /// The SDK has been shut down.
     case shutDown
+    /// Nobody has unlocked the device since its start, so that files cannot be read yet. The same call works a while later.
+    case locked
     /// The platform has no such thing.
     case unavailable
 }
@@ -161,6 +163,7 @@ extension Refusal: CustomStringConvertible {
         case .resetting: "A reset is under way."
         case .appFailed: "The app's own part of the call failed or took too long."
         case .shutDown: "The SDK has been shut down."
+        case .locked: "The device was not unlocked since its start; try again when Notice.unlocked comes."
         case .unavailable: "This platform has no such thing."
         }
     }

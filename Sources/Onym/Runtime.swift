@@ -105,14 +105,14 @@ private final class Announcer: @unchecked Sendable {
 extension Runtime {
     /// All names under which ids are kept.
     private static let keepsakes = ["idsync.stamp", "claim.anonymous", "entitlements.user", "linking.install"]
-    private static let marker = "installed"
+    static let marker = "installed"
 
     /// Finds out whether the app is new on the device. What an earlier one left behind is removed or used again, as the app
     /// wants it.
     package func checkInstall() throws(FileFault) {
         if try files.names().contains(Runtime.marker) { return }
-        if configuration.reinstall == .wipe {
-            for name in Runtime.keepsakes { configuration.keepsakes?.keep(nil, as: name) }
+        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp {
+            for name in Runtime.keepsakes { keepsakes.keep(nil, as: name) }
         }
         try files.append(Array("1\n".utf8), to: Runtime.marker)
     }

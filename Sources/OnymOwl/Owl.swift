@@ -184,7 +184,7 @@ public enum Owl {
     // MARK: - Questionnaires
 
     private static func client() throws(OnymError) -> ClaimClient {
-        guard let client = core?.claim else { throw .refused(.notConfigured) }
+        guard let client = core?.claim else { throw .refused(core?.missing ?? .notConfigured) }
         return client
     }
 

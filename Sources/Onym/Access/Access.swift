@@ -128,7 +128,7 @@ public struct Access: Sendable {
         _ call: EntitlementsClient.Call, _ read: @escaping @Sendable (EntitlementsClient.Outcome) -> Value?,
         _ completion: @escaping Completion<Value>
     ) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         let completion = onym.holding(completion)
         client.perform(call) { result in
             completion(
@@ -160,7 +160,7 @@ public struct Access: Sendable {
 
     /// Tells the server of a purchase. It is kept until the server has it, whatever the completion says before.
     public func purchase(_ purchase: Purchase, completion: @escaping Completion<Void>) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         client.purchase(purchase, onym.holding(completion))
     }
 

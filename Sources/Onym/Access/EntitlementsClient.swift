@@ -374,15 +374,38 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
     }
 
+    private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
+        EntitlementsClient.effective(list, at: runtime.serverNow, since: since)
+    }
+
     /// With each that has expired by now not active any more. A clock that was set back brings nothing back: it is later than
     /// when the server answered.
-    private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
-        let now = max(runtime.serverNow, since)
+    private static func effective(
+        _ list: [String: Entitlement], at now: Date, since: Date
+    ) -> [String: Entitlement] {
+        let now = max(now, since)
         return list.mapValues { entitlement in
             var entitlement = entitlement
             if let expires = entitlement.expires, expires <= now { entitlement.isActive = false }
             return entitlement
         }
+    }
+
+    /// Who the user is and what was answered last, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(
+        in files: ReadOnlyFiles, at now: Date
+    ) throws(FileFault) -> (user: AccessUser, list: [String: Entitlement])? {
+        var state: JSON = .null
+        _ = try Mailbox(
+            "entitlements", in: files, id: 0, report: { _ in },
+            fold: { if case .state(let kept) = $0 { state = kept } })
+        guard let device = state["device"]?.text, state["out"]?.bool != true else { return nil }
+        let identity = state["identity"]?.text
+        let user = AccessUser(id: state["current"]?.text ?? device, deviceID: device, identityID: identity)
+        guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
+        let at = Date(milliseconds: cached["t"]?.integer ?? 0)
+        guard now.timeIntervalSince(at) < lifetime else { return (user, [:]) }
+        return (user, effective(read(cached["l"] ?? .array([])), at: now, since: at))
     }
 
     private static func read(_ list: JSON) -> [String: Entitlement] {

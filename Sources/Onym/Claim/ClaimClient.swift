@@ -83,6 +83,26 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         return vendor
     }
 
+    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (owner: String?, isOut: Bool)? {
+        var state: JSON = .null
+        _ = try Mailbox(
+            "claim", in: files, id: 0, report: { _ in }, fold: { if case .state(let kept) = $0 { state = kept } })
+        if state == .null { return nil }
+        return (state["user"]?.text ?? state["anonymous"]?.text, state["out"]?.bool ?? false)
+    }
+
+    /// Keeps an event that an extension has left, for the user of then.
+    func take(_ note: NoteOfReader) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            var body = note.body
+            body.removeLast()
+            body += ",\"x\":\"\(session)\"}".utf8
+            postEvent(of: note.claimUser ?? owner, at: note.time, body)
+        }
+    }
+
     package override var kept: JSON {
         .sparse([
             "anonymous": .string(anonymous), "user": .optional(user), "out": .bool(isOptedOut),
@@ -166,7 +186,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events and properties
 
-    package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = []) {
+    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = [], at time: Int64? = nil) {
         var body = body
         body.removeLast()
         body += ",\"x\":\"".utf8
@@ -175,7 +196,9 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         let fingerprint = ClaimClient.fingerprint(event)
         enter {
             guard !isOptedOut, !isShutDown, !isRepeated(fingerprint) else { return }
-            if let letter = postEvent(of: owner, body), !attachments.isEmpty { attach(attachments, to: letter) }
+            if let letter = postEvent(of: owner, at: time, body), !attachments.isEmpty {
+                attach(attachments, to: letter)
+            }
         }
     }
 
@@ -190,7 +213,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         switch phase {
         case .background: note("sdk:app_backgrounded")
         case .foreground: note("sdk:app_foregrounded")
-        case .termination: break
+        case .termination, .unlocked: break
         }
     }
 

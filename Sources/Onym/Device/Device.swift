@@ -54,7 +54,7 @@ public struct Device: Sendable {
     private func with<Value>(
         _ completion: @escaping Completion<Value>, _ body: (LinkingClient, @escaping Completion<Value>) -> Void
     ) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         body(client, onym.holding(completion))
     }
 

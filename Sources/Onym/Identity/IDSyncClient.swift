@@ -115,6 +115,23 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
+    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (user: User?, owner: String, isOut: Bool)? {
+        var kept = Kept()
+        _ = try Mailbox("idsync", in: files, id: 0, report: { _ in }, fold: { kept.fold($0) })
+        if kept.isNew { return nil }
+        let user = kept.users[kept.current]
+        return (user, user == nil || kept.isImported ? "" : "\(kept.current)", kept.isOptedOut)
+    }
+
+    /// Keeps an event that an extension has left, for the user of then.
+    func take(_ note: NoteOfReader) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            postEvent(of: note.user ?? "", at: note.time, note.body)
+        }
+    }
+
     package override var kept: JSON {
         .sparse([
             "stamp": .string(stamp), "current": .integer(current), "first": .integer(first), "out": .bool(isOptedOut),
@@ -184,10 +201,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events
 
-    package func log(_ body: [UInt8]) {
+    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    package func log(_ body: [UInt8], at time: Int64? = nil) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            postEvent(of: owner(current), body)
+            postEvent(of: owner(current), at: time, body)
         }
     }
 

@@ -1,5 +1,6 @@
+import Foundation
+
 #if canImport(Security)
-    import Foundation
     import Security
 #endif
 
@@ -9,6 +10,37 @@ public protocol Keepsakes: Sendable {
     func text(_ name: String) -> String?
     /// Keeps a text, or with nil removes it.
     func keep(_ text: String?, as name: String)
+    /// Whether what is kept is still there when the app was deleted and comes back.
+    var outlivesApp: Bool { get }
+}
+
+extension Keepsakes {
+    /// It is.
+    public var outlivesApp: Bool { true }
+}
+
+/// The app's user defaults: ids there survive that the system empties the app's folder, and go with the app. On tvOS, where apps
+/// have only folders that the system may empty, it is the default.
+public struct UserDefaultsKeepsakes: Keepsakes {
+    private let suite: String?
+
+    /// - Parameter suite: the name of a suite; nil for the standard one.
+    public init(suite: String? = nil) { self.suite = suite }
+
+    private var defaults: UserDefaults? { suite.map { UserDefaults(suiteName: $0) } ?? .standard }
+
+    /// A kept text.
+    public func text(_ name: String) -> String? { defaults?.string(forKey: "onym.\(name)") }
+    /// Keeps a text, or with nil removes it.
+    public func keep(_ text: String?, as name: String) {
+        if let text {
+            defaults?.set(text, forKey: "onym.\(name)")
+        } else {
+            defaults?.removeObject(forKey: "onym.\(name)")
+        }
+    }
+    /// It goes with the app.
+    public var outlivesApp: Bool { false }
 }
 
 #if canImport(Security)

@@ -16,8 +16,13 @@ package final class ServerClock: @unchecked Sendable {
 
     package init(_ files: any FileStore) {
         self.files = files
-        let kept = (try? files.read(ServerClock.file)).flatMap { JSON($0) }
-        offset = Double(kept?["offset"]?.integer ?? 0) / 1000
+        load()
+    }
+
+    /// Reads what a former process has learned.
+    func load() {
+        guard let kept = (try? files.read(ServerClock.file)).flatMap({ JSON($0) }) else { return }
+        lock.withLock { offset = Double(kept["offset"]?.integer ?? 0) / 1000 }
     }
 
     /// The seconds that have to be added to what the device's clock shows.
