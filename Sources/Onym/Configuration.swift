@@ -31,8 +31,14 @@ public struct Configuration: Sendable {
     public var eventLimit = 10_000
     /// How many events are sent together at most.
     public var batchSize = 100
-    /// The seconds after which waiting events are sent.
-    public var flushInterval: TimeInterval = 5
+    /// The seconds after which waiting events are sent: 30, and 5 in development, unless the app sets others.
+    public var flushInterval: TimeInterval {
+        get { ownFlushInterval ?? (environment == .development ? 5 : 30) }
+        set { ownFlushInterval = newValue }
+    }
+    private var ownFlushInterval: TimeInterval?
+    /// Whether events go in Low Data Mode. If not, they wait for its end; claims, purchases and identity calls do not.
+    public var allowsConstrained = true
     /// Whether long bodies are sent in gzip, in dialects that have it.
     public var compressesBodies = true
     /// Whether what waits is sent when the app goes out of sight, as far as the system gives it the time.
@@ -65,6 +71,8 @@ public struct Configuration: Sendable {
     public var vendorStore: (any VendorStore)?
     /// What tells that the app goes out of sight; nil for the platform's own.
     public var lifeCycle: (any LifeCycle)?
+    /// What tells how the device reaches the network; nil for the platform's own.
+    public var connectivity: (any Connectivity)?
     /// Where the attribution token of an install comes from; nil for the platform's own.
     public var attributionTokens: (any AttributionTokens)?
 

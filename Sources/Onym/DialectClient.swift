@@ -353,6 +353,30 @@ package class DialectClient: @unchecked Sendable {
     private var isHeldByServer = false
     private var heldError = OnymError.offline
 
+    /// The network is back: what waits for it goes before long, but not all devices' at once.
+    package final func pathIsBack() {
+        enter {
+            guard !isShutDown else { return }
+            networkIsBack()
+            guard isPaused, !isHeldByServer, heldError.isOfNetwork else { return }
+            let number = pause
+            later(runtime.part(of: DialectClient.longestReturn)) { client in
+                guard client.pause == number, client.isPaused else { return }
+                client.resume()
+                client.deliver()
+            }
+        }
+    }
+
+    /// Hears that the network is back.
+    package func networkIsBack() {}
+
+    /// Low Data Mode is over.
+    package final func pathIsFree() { enter { if !isShutDown, mailbox.count > 0 { deliver() } } }
+
+    /// Within so many seconds, devices whose network is back come again.
+    package static let longestReturn: TimeInterval = 2
+
     private func resume() {
         isPaused = false
         pause += 1
@@ -430,6 +454,10 @@ package class DialectClient: @unchecked Sendable {
         guard mailbox.count > 0 else {
             isDue = false
             return endFlushes(.success(()))
+        }
+        if mailbox.letters.first?.kind == "e", runtime.path.isConstrained, !runtime.configuration.allowsConstrained {
+            isDue = false
+            return endFlushes(.failure(.refused(.constrained)))
         }
         guard let delivery = delivery(batch) else {
             return endFlushes(.failure(.refused(.noUser)))

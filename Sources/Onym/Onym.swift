@@ -16,6 +16,7 @@ public final class Onym: Sendable {
     package var entitlements: EntitlementsClient? { opening.clients.entitlements }
     package var linking: LinkingClient? { opening.clients.linking }
     private let living = Ending()
+    private let watching = Ending()
 
     /// Opens what is kept in the configuration's folder, and goes on where the last process was. Sends nothing by itself but
     /// what was left over.
@@ -73,6 +74,17 @@ public final class Onym: Sendable {
         if let cycle = runtime.configuration.lifeCycle ?? PlatformLifeCycle.available {
             living.set(cycle.observe { [weak self] phase, done in self?.live(phase, done) ?? done() })
         }
+        if let connectivity = runtime.configuration.connectivity ?? PlatformConnectivity.available {
+            watching.set(connectivity.observe { [weak self] path in self?.follow(path) })
+        }
+    }
+
+    private func follow(_ path: NetworkPath) {
+        let change = runtime.path.set(path)
+        for client in clients {
+            if change.isBack { client.pathIsBack() }
+            if change.isFree { client.pathIsFree() }
+        }
     }
 
     /// Whether nobody has unlocked the device since its start, so that files cannot be read. Until then, 200 events wait in memory,
@@ -110,6 +122,7 @@ public final class Onym: Sendable {
     /// to let it go may be a client that ends one, and that has its own lock then.
     deinit {
         living.end()
+        watching.end()
         opening.end(runtime)
         let clients = clients
         DispatchQueue.global().async { for client in clients { client.shutDown() } }
@@ -188,6 +201,7 @@ public final class Onym: Sendable {
     /// What ``shutdown()`` does, for callers that cannot wait.
     public func close() {
         living.end()
+        watching.end()
         opening.end(runtime)
         for client in clients { client.shutDown() }
     }

@@ -74,6 +74,8 @@ public enum Refusal: Hashable, Sendable {
     case appFailed
     /// The SDK has been shut down.
     case shutDown
+    /// The device is in Low Data Mode, and the app wants events to wait for its end.
+    case constrained
     /// Nobody has unlocked the device since its start, so that files cannot be read yet. The same call works a while later.
     case locked
     /// The platform has no such thing.
@@ -88,6 +90,14 @@ extension OnymError {
         // A redirection, for one, says nothing of the call.
         case .http(let failure): [408, 429].contains(failure.status) || !(400..<500).contains(failure.status)
         case .tls, .refused, .storage, .dropped: false
+        }
+    }
+
+    /// Whether there was no answer, for want of a network.
+    package var isOfNetwork: Bool {
+        switch self {
+        case .offline, .timeout, .tls, .connection: true
+        case .http, .malformed, .refused, .storage, .dropped: false
         }
     }
 
@@ -163,6 +173,7 @@ extension Refusal: CustomStringConvertible {
         case .resetting: "A reset is under way."
         case .appFailed: "The app's own part of the call failed or took too long."
         case .shutDown: "The SDK has been shut down."
+        case .constrained: "The device is in Low Data Mode; events wait for its end."
         case .locked: "The device was not unlocked since its start; try again when Notice.unlocked comes."
         case .unavailable: "This platform has no such thing."
         }

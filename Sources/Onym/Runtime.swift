@@ -17,6 +17,8 @@ package final class Runtime: Sendable {
     package let time: any TimeSource
     package let callbacks: any CallbackQueue
     package let chance: @Sendable () -> UInt64
+    /// How the device reaches the network.
+    package let path = KnownPath()
     /// How wrong the device's clock is.
     package let clock: ServerClock
     private let announcer = Announcer()
@@ -62,9 +64,12 @@ package final class Runtime: Sendable {
     /// Nobody can have been listening before.
     package func opened() { announcer.opened() }
 
+    /// A part of a time, by chance.
+    package func part(of time: TimeInterval) -> TimeInterval { time * Double(chance() >> 11) / Double(1 << 53) }
+
     /// A waiting time with chance in it, so that devices that failed together do not come again together.
     package func jittered(_ delay: TimeInterval) -> TimeInterval {
-        delay * (1 + Double(chance() >> 11) / Double(1 << 53) * 0.4)
+        delay + part(of: delay * 0.4)
     }
 }
 

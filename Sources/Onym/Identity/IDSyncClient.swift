@@ -51,6 +51,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         static let none = Attempt(id: "", time: 0, correction: 0)
     }
 
+    /// What makes the call that waits for a network again.
+    private var retry: (@Sendable (DialectClient) -> Void)?
+    /// Rises with each wait between tries, and when it is over.
+    private var waits = 0
+
     /// At most so many users are remembered; the one that was seen the longest ago goes.
     package static let userLimit = 100
 
@@ -314,11 +319,25 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         guard error.isPassing, case .automatic(let attempts) = configuration.retry, attempt.count < attempts else {
             return finish(.failure(error))
         }
+        waits += 1
+        let number = waits
         let id = attempt.id
-        later(delay(after: attempt.count, error)) { client in
-            guard let client = client as? IDSyncClient, client.attempt.id == id, !client.isOptedOut else { return }
+        // Once, by whichever comes first: the time, or the network.
+        let once: @Sendable (DialectClient) -> Void = { client in
+            guard let client = client as? IDSyncClient, client.waits == number, client.attempt.id == id,
+                !client.isOptedOut
+            else { return }
+            client.waits += 1
             again()
         }
+        retry = error.isOfNetwork ? once : nil
+        later(delay(after: attempt.count, error), once)
+    }
+
+    package override func networkIsBack() {
+        guard let retry else { return }
+        self.retry = nil
+        later(runtime.part(of: DialectClient.longestReturn), retry)
     }
 
     private func finish(_ result: Result<IdentityResult, OnymError>) {
