@@ -39,6 +39,9 @@ public struct Configuration: Sendable {
     private var ownFlushInterval: TimeInterval?
     /// Whether events go in Low Data Mode. If not, they wait for its end; claims, purchases and identity calls do not.
     public var allowsConstrained = true
+    /// What changes each event before it is kept, one after the other; one that answers false has the event not be kept. They run
+    /// on the thread that logs, and must not wait.
+    public var enrich: [@Sendable (inout Event) -> Bool] = []
     /// Whether long bodies are sent in gzip, in dialects that have it.
     public var compressesBodies = true
     /// Whether what waits is sent when the app goes out of sight, as far as the system gives it the time.

@@ -1,7 +1,7 @@
 /// Something that an app may want to know when it happens.
 public enum Notice: Hashable, Sendable {
-    /// Another user is the current one: from whom, and to whom, where nil is nobody yet.
-    case userChanged(from: String?, to: String?)
+    /// Another user is the current one of a dialect: from whom, and to whom, where nil is nobody yet.
+    case userChanged(Dialect, from: String?, to: String?)
     /// The server has disabled the user on this device.
     case deactivated(Deactivation)
     /// The server lets the user work on this device again.
@@ -21,6 +21,18 @@ public enum Notice: Hashable, Sendable {
     case fileSetAside(String)
     /// The device's storage failed; what happened since may be lost with the process.
     case storageFailed(String)
+}
+
+/// A dialect that the SDK speaks. Each has its own kind of user id.
+public enum Dialect: Hashable, Sendable {
+    /// IDSync: users are MPIDs.
+    case idSync
+    /// Claim: users are the app's own ids, or anonymous ones that begin with `owl_anon_`.
+    case claim
+    /// Entitlements: users are ids that begin with `QON_`.
+    case entitlements
+    /// Linking: users are persons that a device is linked to.
+    case linking
 }
 
 /// Why something is not sent.

@@ -159,6 +159,8 @@ public final class Onym: Sendable {
 
     /// Keeps an event of the current user, and sends files with it, in the Claim dialect.
     public func log(_ event: Event, attachments: [Attachment]) {
+        var event = event
+        for change in runtime.configuration.enrich where !change(&event) { return }
         let body = event.body
         guard body.count <= Event.bytes else {
             return runtime.announce(

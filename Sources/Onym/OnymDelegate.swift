@@ -1,7 +1,7 @@
 /// Hears what happens, on the queue of callbacks. All of it is optional.
 public protocol OnymDelegate: AnyObject, Sendable {
-    /// Another user is the current one.
-    func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?)
+    /// Another user is the current one of a dialect.
+    func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect)
     /// The server has disabled the user on this device.
     func onym(_ onym: Onym, didDeactivate deactivation: Deactivation)
     /// The server lets the user work on this device again.
@@ -16,7 +16,7 @@ public protocol OnymDelegate: AnyObject, Sendable {
 
 extension OnymDelegate {
     /// Does nothing.
-    public func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?) {}
+    public func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {}
     /// Does nothing.
     public func onym(_ onym: Onym, didDeactivate deactivation: Deactivation) {}
     /// Does nothing.
@@ -36,7 +36,8 @@ extension Onym {
         observe { [weak self, weak delegate] notice in
             guard let self, let delegate else { return }
             switch notice {
-            case .userChanged(let old, let new): delegate.onym(self, didChangeUserFrom: old, to: new)
+            case .userChanged(let dialect, let old, let new):
+                delegate.onym(self, didChangeUserFrom: old, to: new, in: dialect)
             case .deactivated(let deactivation): delegate.onym(self, didDeactivate: deactivation)
             case .reactivated: delegate.onymDidReactivate(self)
             case .accessChanged: delegate.onymDidChangeAccess(self)

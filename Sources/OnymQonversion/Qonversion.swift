@@ -133,7 +133,8 @@ public final class Qonversion: @unchecked Sendable {
             case .failure(let error): completion.value([:], error)
             }
         }
-        perform(end) { $0.entitlements(completion: $1) }
+        // The vendor's rule.
+        perform(end) { $0.entitlements(.newerThan(300), completion: $1) }
     }
 
     /// Tells the server of something that was bought.

@@ -49,7 +49,7 @@ struct AccessTests {
 
     private func check() -> Lists {
         let ends = Lists()
-        bench.onym.access.entitlements(completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
         bench.settle()
         return ends
     }
@@ -90,7 +90,7 @@ struct AccessTests {
         bench.onym.access.logout()
         let second = identify("known", AccessTests.owner("QON_other"))
         #expect(try second.values[0].get() == AccessUser(id: "QON_other", deviceID: device, identityID: "known"))
-        #expect(bench.notices.contains(.userChanged(from: device, to: "QON_other")))
+        #expect(bench.notices.contains(.userChanged(.entitlements, from: device, to: "QON_other")))
         bench.relaunch()
         #expect(bench.onym.access.user?.identityID == "known")
         let count = bench.transport.requests.count

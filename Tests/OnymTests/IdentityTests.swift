@@ -45,7 +45,7 @@ struct IdentityTests {
         let result = try #require(ends.values.first).get()
         #expect(result.user.id == .min && result.user.isLoggedIn && result.previousUser == nil)
         #expect(bench.onym.users.current?.identities == [.customerID: "1"])
-        #expect(bench.notices == [.userChanged(from: nil, to: "-9223372036854775808")])
+        #expect(bench.notices == [.userChanged(.idSync, from: nil, to: "-9223372036854775808")])
     }
 
     @Test("calls wait their turn, identical ones join, and each ends once")

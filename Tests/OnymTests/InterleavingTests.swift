@@ -160,7 +160,7 @@ final class Interleaving {
         case 1:
             let ends = ends("entitlements")
             let user = bench.onym.access.user
-            bench.onym.access.entitlements { [bench] result in
+            bench.onym.access.entitlements([.cached, .newerThan(300), .fresh][roll(3)]) { [bench] result in
                 ends.count += 1
                 // Whoever looks gets no other's.
                 if case .success(let list) = result, bench.onym.access.user?.identityID == user?.identityID,

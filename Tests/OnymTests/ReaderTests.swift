@@ -19,7 +19,7 @@ struct ReaderTests {
         bench.answer(.json(200, ["mpid": "7", "is_logged_in": true]))
         try bench.onym.setUser("ada")
         bench.answer(.json(200, ["claimed": true]))
-        bench.onym.access.entitlements(completion: { _ in })
+        bench.onym.access.entitlements(.newerThan(300), completion: { _ in })
         bench.answer(.json(201, [:]))
         bench.answer(
             .json(

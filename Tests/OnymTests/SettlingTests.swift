@@ -191,7 +191,7 @@ struct SettlingTests {
         let bench = Bench(.entitlements(key: "k"))
         func check() -> Collector<Result<[String: Entitlement], OnymError>> {
             let ends = Collector<Result<[String: Entitlement], OnymError>>()
-            bench.onym.access.entitlements(completion: ends.callback)
+            bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
             return ends
         }
         _ = check()

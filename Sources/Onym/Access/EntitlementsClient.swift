@@ -6,7 +6,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package enum Call: Equatable, Sendable {
         case userInfo
         case identify(String)
-        case entitlements
+        /// The seconds that an answer may be old; nil for none.
+        case entitlements(TimeInterval?)
         case restore([String], String?)
     }
 
@@ -40,6 +41,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var asked: [String: Date] = [:]
     /// How often the server has been told of something that gives access.
     private var grants = 0
+    /// How often it had been, when it answered last.
+    private var grantsAsked = 0
     /// Purchases whose user the server had lost, and was told of anew.
     private var retold: Set<Int64> = []
     private var buyers: [Int64: @Sendable (Result<Void, OnymError>) -> Void] = [:]
@@ -194,7 +197,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func run(_ call: Call) {
         if case .identify(let id) = call, id == identity { return finish(.success(.user(userNow))) }
-        if case .entitlements = call, let known = fresh { return finish(.success(.entitlements(known))) }
+        if case .entitlements(let seconds?) = call, let known = fresh(within: seconds) {
+            return finish(.success(.entitlements(known)))
+        }
         ensureUser { [unowned self] result in
             if case .failure(let error) = result {
                 if case .entitlements = call { return finish(fallBack(error)) }
@@ -300,7 +305,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         let (old, oldIdentity) = (current, identity)
         (current, identity) = (user, id)
         save()
-        if old != current { runtime.announce(.userChanged(from: old, to: current)) }
+        if old != current { runtime.announce(.userChanged(.entitlements, from: old, to: current)) }
         if old != current || oldIdentity != identity { runtime.announce(.accessChanged) }
     }
 
@@ -317,10 +322,26 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private var cacheKey: String { identity ?? "" }
 
+    /// What was answered last for who is logged in, as far as it counts.
+    package var cached: [String: Entitlement]? { enter { isOptedOut ? nil : cachedNow } }
+
+    /// The same, unless something was bought or restored since.
+    var knownForSure: [String: Entitlement]? { enter { isOptedOut || isShutDown || isOutdated ? nil : cachedNow } }
+
+    private var cachedNow: [String: Entitlement]? {
+        guard let cached = cache[cacheKey],
+            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+        else { return nil }
+        return effective(EntitlementsClient.read(cached.list), since: cached.at)
+    }
+
+    /// Whether something was bought or restored since the server was asked last.
+    private var isOutdated: Bool { grants != grantsAsked }
+
     /// What was answered a moment ago, unless something of it has expired since.
-    private var fresh: [String: Entitlement]? {
+    private func fresh(within seconds: TimeInterval) -> [String: Entitlement]? {
         let now = runtime.serverNow
-        guard let at = asked[cacheKey], (0..<EntitlementsClient.freshness).contains(now.timeIntervalSince(at)),
+        guard let at = asked[cacheKey], seconds > 0, (0..<seconds).contains(now.timeIntervalSince(at)),
             let cached = cache[cacheKey]
         else { return nil }
         let list = EntitlementsClient.read(cached.list)
@@ -337,6 +358,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return finish(fallBack(answer.malformed))
                 }
                 keep(list)
+                grantsAsked = grants
                 // Something was bought while the server looked.
                 if grants != self.grants { asked[cacheKey] = nil }
                 finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))

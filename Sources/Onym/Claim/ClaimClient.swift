@@ -134,7 +134,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             let old = user ?? anonymous
             user = id
             save()
-            if old != id { runtime.announce(.userChanged(from: old, to: id)) }
+            if old != id { runtime.announce(.userChanged(.claim, from: old, to: id)) }
             postClaim(id)
             return .success(())
         }
@@ -162,7 +162,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
                 configuration.keepsakes?.keep(anonymous, as: "claim.anonymous")
             }
             save()
-            if old != anonymous { runtime.announce(.userChanged(from: old, to: anonymous)) }
+            if old != anonymous { runtime.announce(.userChanged(.claim, from: old, to: anonymous)) }
         }
     }
 

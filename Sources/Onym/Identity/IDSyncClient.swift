@@ -51,6 +51,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         static let none = Attempt(id: "", time: 0, correction: 0)
     }
 
+    /// What the server calls users whom the vendor's SDK has called otherwise.
+    private var renames: [Int64: Int64] = [:]
     /// What makes the call that waits for a network again.
     private var retry: (@Sendable (DialectClient) -> Void)?
     /// Rises with each wait between tries, and when it is over.
@@ -268,7 +270,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         attempt = newAttempt
         if call.verb == .modify {
             // There has to be somebody whose names change.
-            if current == 0 || isImported { return send(Call(verb: .identify, request: nil), for: call) }
+            if current == 0 || isImported, [nil, current].contains(call.request?.user) {
+                return send(Call(verb: .identify, request: nil), for: call)
+            }
             return modify(call)
         }
         send(call, for: call)
@@ -382,6 +386,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         // A server that does not know the vendor's MPID has another one for the same user.
         if isOfImported, old != answer.mpid, let imported = users.removeValue(forKey: old) {
             user = users[answer.mpid] ?? imported.renamed(answer.mpid)
+            renames[old] = answer.mpid
         }
         user.isLoggedIn = answer.isLoggedIn
         user.isEphemeral = answer.isEphemeral
@@ -404,7 +409,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if !isLeavingLater { leaving = nil }
         save()
         if old != current {
-            runtime.announce(.userChanged(from: old == 0 ? nil : "\(old)", to: "\(current)"))
+            runtime.announce(.userChanged(.idSync, from: old == 0 ? nil : "\(old)", to: "\(current)"))
         }
         // What waited for somebody to belong to can go now.
         if !hadOwner, mailbox.count > 0 { deliver() }
@@ -433,7 +438,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     // MARK: - Modify
 
     private func modify(_ call: Call) {
-        let user = current
+        let user = call.request?.user.map { renames[$0] ?? $0 } ?? current
         let known = users[user]?.identities ?? [:]
         var changes: [JSON] = []
         for (type, value) in (call.request?.identities ?? [:]).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
@@ -445,7 +450,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             ])
         }
         // Nothing that changes needs no server (spec/idsync.md 4.5).
-        if changes.isEmpty { return finish(.success(IdentityResult(user: userNow, previousUser: nil))) }
+        if changes.isEmpty { return finish(.success(IdentityResult(user: seen(user) ?? userNow))) }
         var body = frame
         body["identity_changes"] = .array(changes)
         exchange(request("/v1/\(user)/modify", .object(body))) { [unowned self] result in
