@@ -269,13 +269,8 @@ package class DialectClient: @unchecked Sendable {
     package var droppable: Set<String> { ["e"] }
 
     private func makeRoom() {
-        let letters = mailbox.letters
-        let start = letters.startIndex + (isDelivering ? inFlight : 0)
-        let droppable = droppable
-        guard
-            let index = letters[min(start, letters.endIndex)...].firstIndex(where: { droppable.contains($0.kind) })
-        else { return }
-        let number = letters[index].number
+        guard let index = mailbox.firstIndex(of: droppable, after: isDelivering ? inFlight : 0) else { return }
+        let number = mailbox.letters[index].number
         do throws(FileFault) {
             try mailbox.drop(at: index)
         } catch {
