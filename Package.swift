@@ -45,7 +45,9 @@ let clientSettings: [SwiftSetting] = [
 
 /// A part of the SDK: Foundation, and nothing of the server.
 func client(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: imports, swiftSettings: clientSettings)
+    .target(
+        name: name, dependencies: imports, resources: [.process("PrivacyInfo.xcprivacy")],
+        swiftSettings: clientSettings)
 }
 
 /// An app of one facade.

@@ -15,24 +15,35 @@ struct Taking: Transport {
     }
 }
 
+/// A server that never answers.
+struct Silent: Transport {
+    func send(
+        _ request: HTTPRequest, completion: @escaping @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
+    ) -> @Sendable () -> Void {
+        {}
+    }
+}
+
 func memory() -> Int {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
     let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
     return Int(line?.filter(\.isNumber) ?? "") ?? 0
 }
 
-func open(_ name: String) throws -> Onym {
+func newFolder() -> URL { FileManager.default.temporaryDirectory.appending(path: "onym-bench-\(UUID().uuidString)") }
+
+func open(_ folder: URL = newFolder(), _ change: (inout Configuration) -> Void = { _ in }) throws -> Onym {
     guard let endpoint = URL(string: "http://127.0.0.1:1") else { fatalError() }
-    let folder = FileManager.default.temporaryDirectory.appending(path: "onym-bench-\(UUID().uuidString)")
     var configuration = Configuration(
         endpoint: endpoint, key: .claim(key: "owl_client_k", bundleID: "b"), folder: folder)
     configuration.transport = Taking()
     configuration.flushInterval = 1000
+    change(&configuration)
     return try Onym(configuration)
 }
 
 for round in 1...3 {
-    let onym = try open("log")
+    let onym = try open()
     let clock = ContinuousClock()
     var times: [Duration] = []
     // Fewer than would be sent at once: what is measured is `log` alone.
@@ -54,7 +65,30 @@ for round in 1...3 {
     )
 }
 
-let onym = try open("drain")
+for round in 1...3 {
+    let full = try open { configuration in
+        configuration.transport = Silent()
+        configuration.eventLimit = 1000
+    }
+    for number in 0..<1000 { full.log("event \(number)", ["number": .integer(Int64(number))]) }
+    let start = ContinuousClock().now
+    for number in 0..<10_000 { full.log("event \(number)", ["number": .integer(Int64(number))]) }
+    print("an event over the limit, round \(round): \((ContinuousClock().now - start) / 10_000)")
+    full.close()
+}
+
+for round in 1...3 {
+    let folder = newFolder()
+    let waiting = try open(folder) { $0.transport = Silent() }
+    for number in 0..<10_000 { waiting.log("event \(number)", ["number": .integer(Int64(number))]) }
+    waiting.close()
+    let start = ContinuousClock().now
+    let started = try open(folder) { $0.transport = Silent() }
+    print("a start with 10,000 waiting, round \(round): \(ContinuousClock().now - start)")
+    started.close()
+}
+
+let onym = try open()
 let before = memory()
 for round in 1...5 {
     let start = ContinuousClock().now

@@ -11,7 +11,14 @@ public struct Configuration: Sendable {
     /// The keys that the app has, one for each dialect that it speaks.
     public var keys: [Key]
     /// The folder that everything is kept in. Two instances must not share one.
-    public var folder: URL
+    public var folder: URL {
+        didSet { formerFolder = nil }
+    }
+    /// The folder that was the default one in former versions, which is moved.
+    package private(set) var formerFolder: URL?
+    /// The app group whose folder everything is kept in instead, so that extensions and widgets can use ``OnymReader``; nil for
+    /// none. An app group that the app has no right to is refused when the SDK is made.
+    public var appGroup: String?
     /// `production` or `development`.
     public var environment = Environment.production
     /// What identity calls do when another is under way.
@@ -24,8 +31,17 @@ public struct Configuration: Sendable {
     public var eventLimit = 10_000
     /// How many events are sent together at most.
     public var batchSize = 100
-    /// The seconds after which waiting events are sent.
-    public var flushInterval: TimeInterval = 5
+    /// The seconds after which waiting events are sent: 30, and 5 in development, unless the app sets others.
+    public var flushInterval: TimeInterval {
+        get { ownFlushInterval ?? (environment == .development ? 5 : 30) }
+        set { ownFlushInterval = newValue }
+    }
+    private var ownFlushInterval: TimeInterval?
+    /// Whether events go in Low Data Mode. If not, they wait for its end; claims, purchases and identity calls do not.
+    public var allowsConstrained = true
+    /// What changes each event before it is kept, one after the other; one that answers false has the event not be kept. They run
+    /// on the thread that logs, and must not wait.
+    public var enrich: [@Sendable (inout Event) -> Bool] = []
     /// Whether long bodies are sent in gzip, in dialects that have it.
     public var compressesBodies = true
     /// Whether what waits is sent when the app goes out of sight, as far as the system gives it the time.
@@ -51,26 +67,33 @@ public struct Configuration: Sendable {
     public var files: (any FileStore)?
     /// Where ids outlive the app; nil for nowhere. On Apple's platforms, `KeychainKeepsakes` is one.
     public var keepsakes: (any Keepsakes)?
+    /// The vendors' SDKs that the app had before, one for a dialect at most. Their ids are read once, before a dialect makes its
+    /// own, and never changed: everybody in the field stays who they are.
+    public var imports: [VendorImport] = []
+    /// Where the vendors' SDKs have kept their ids; nil for ``DeviceVendorStore``.
+    public var vendorStore: (any VendorStore)?
     /// What tells that the app goes out of sight; nil for the platform's own.
     public var lifeCycle: (any LifeCycle)?
+    /// What tells how the device reaches the network; nil for the platform's own.
+    public var connectivity: (any Connectivity)?
     /// Where the attribution token of an install comes from; nil for the platform's own.
     public var attributionTokens: (any AttributionTokens)?
 
-    /// Makes a configuration. Without a folder, it is `Onym` in the app's own one.
+    /// Makes a configuration. Without a folder, it is `Application Support/<bundle id>/Onym`, on tvOS in `Caches`.
     public init(endpoint: URL, keys: [Key], folder: URL? = nil) {
         self.endpoint = endpoint
         self.keys = keys
-        self.folder = folder ?? Configuration.defaultFolder
+        self.folder = folder ?? Folders.ofApp
+        formerFolder = folder == nil ? Folders.former : nil
+        #if os(tvOS)
+            // The system may empty the folder.
+            keepsakes = UserDefaultsKeepsakes()
+        #endif
     }
 
     /// Makes a configuration for an app that speaks one dialect.
     public init(endpoint: URL, key: Key, folder: URL? = nil) {
         self.init(endpoint: endpoint, keys: [key], folder: folder)
-    }
-
-    private static var defaultFolder: URL {
-        let base = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first
-        return (base ?? FileManager.default.temporaryDirectory).appendingPathComponent("Onym")
     }
 
     /// A key, and the dialect that it is one of.

@@ -26,9 +26,25 @@ package class DialectClient: @unchecked Sendable {
     private var failures = 0
     private var size: Int
     private var pause = 0
-    private var flushes: [(number: Int64, completion: @Sendable (Result<Void, OnymError>) -> Void)] = []
+    private var flushes: [Flush] = []
     private var isDirty = false
     private var isHurrying = false
+    /// The status that was told of as holding letters back; nil while nothing is.
+    private var toldStatus: Int?
+    /// How many letters went for want of room since that was last told of.
+    private var overflow = 0
+
+    /// Somebody waits until all up to a letter is with the server.
+    private struct Flush {
+        let number: Int64
+        let completion: @Sendable (Result<Void, OnymError>) -> Void
+        /// What of it was dropped since, and why the first.
+        var dropped: (count: Int, reason: DropReason)?
+
+        var result: Result<Void, OnymError> {
+            dropped.map { .failure(.dropped($0.count, $0.reason)) } ?? .success(())
+        }
+    }
 
     // Completions that no queue keeps, by number.
     private var nextOwed = 0
@@ -128,10 +144,14 @@ package class DialectClient: @unchecked Sendable {
             if let tokens = tokens?(), !tokens.isEmpty {
                 sent.fields["Onym-Identity-Token"] = tokens.joined(separator: ", ")
             }
+            let start = runtime.time.now
             let cancel = transport.send(sent) { [weak self] result in
                 guard let self else { return }
                 let now = self.runtime.time.now
-                let checked = result.mapError(OnymError.init).flatMap { OnymError.check($0, at: now) }
+                if case .success(let answer) = result { self.learn(answer, start, now) }
+                let checked = result.mapError(OnymError.init).flatMap {
+                    OnymError.check($0, at: now, envelope: self.isEnvelope)
+                }
                 self.enter { self.finish(number, checked) }
             }
             enter {
@@ -143,6 +163,17 @@ package class DialectClient: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// Whether a body has the form of the dialect's errors.
+    package func isEnvelope(_ body: JSON) -> Bool { false }
+
+    /// The server's clock is right.
+    private func learn(_ answer: HTTPAnswer, _ sent: Date, _ received: Date) {
+        guard answer.fields["x-request-id"] != nil, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
+            return
+        }
+        runtime.clock.learn(date, sent: sent, received: received)
     }
 
     private func finish(_ number: Int, _ result: Result<HTTPAnswer, OnymError>) {
@@ -168,9 +199,8 @@ package class DialectClient: @unchecked Sendable {
             abandonCalls()
             close(.refused(.shutDown))
             endOwed(.refused(.shutDown))
-            let flushes = self.flushes
-            self.flushes = []
-            for flush in flushes { call { flush.completion(.failure(.refused(.shutDown))) } }
+            endFlushes(.failure(.refused(.shutDown)))
+            tellOverflow()
             try? mailbox.sync()
             runtime.files.unlock(name)
         }
@@ -222,7 +252,7 @@ package class DialectClient: @unchecked Sendable {
             return letter
         } catch {
             runtime.announce(.storageFailed(error.reason))
-            runtime.announce(.dropped(1, .storage))
+            lose(1, .storage)
             return nil
         }
     }
@@ -239,17 +269,37 @@ package class DialectClient: @unchecked Sendable {
     package var droppable: Set<String> { ["e"] }
 
     private func makeRoom() {
-        let letters = mailbox.letters
-        let start = letters.startIndex + (isDelivering ? inFlight : 0)
-        let droppable = droppable
-        guard
-            let index = letters[min(start, letters.endIndex)...].firstIndex(where: { droppable.contains($0.kind) })
-        else { return }
+        guard let index = mailbox.firstIndex(of: droppable, after: isDelivering ? inFlight : 0) else { return }
+        let number = mailbox.letters[index].number
         do throws(FileFault) {
             try mailbox.drop(at: index)
-            runtime.announce(.dropped(1, .overflow))
         } catch {
-            runtime.announce(.storageFailed(error.reason))
+            return runtime.announce(.storageFailed(error.reason))
+        }
+        note([number], 1, .overflow)
+        overflow += 1
+        // Who logs a thousand events a second is told once.
+        if overflow == 1 { later(1) { $0.tellOverflow() } }
+    }
+
+    private func tellOverflow() {
+        if overflow > 0 { runtime.announce(.dropped(overflow, .overflow)) }
+        overflow = 0
+    }
+
+    /// Tells that letters will never be sent.
+    private func lose(_ count: Int, _ reason: DropReason, _ letters: ArraySlice<Mailbox.Letter> = []) {
+        runtime.announce(.dropped(count, reason))
+        note(letters.map(\.number), count, reason)
+    }
+
+    /// Has whoever waits for letters hear that some of them are gone.
+    private func note(_ numbers: [Int64], _ count: Int, _ reason: DropReason) {
+        for index in flushes.indices {
+            let covered = min(count, numbers.count { $0 <= flushes[index].number })
+            if covered == 0 { continue }
+            let before = flushes[index].dropped
+            flushes[index].dropped = ((before?.count ?? 0) + covered, before?.reason ?? reason)
         }
     }
 
@@ -282,7 +332,7 @@ package class DialectClient: @unchecked Sendable {
         enter {
             if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
             if mailbox.count == 0 { return call { completion(.success(())) } }
-            flushes.append((mailbox.lastNumber, completion))
+            flushes.append(Flush(number: mailbox.lastNumber, completion: completion))
             if let error = tryNow() { endFlushes(.failure(error)) }
         }
     }
@@ -298,6 +348,30 @@ package class DialectClient: @unchecked Sendable {
     private var isHeldByServer = false
     private var heldError = OnymError.offline
 
+    /// The network is back: what waits for it goes before long, but not all devices' at once.
+    package final func pathIsBack() {
+        enter {
+            guard !isShutDown else { return }
+            networkIsBack()
+            guard isPaused, !isHeldByServer, heldError.isOfNetwork else { return }
+            let number = pause
+            later(runtime.part(of: DialectClient.longestReturn)) { client in
+                guard client.pause == number, client.isPaused else { return }
+                client.resume()
+                client.deliver()
+            }
+        }
+    }
+
+    /// Hears that the network is back.
+    package func networkIsBack() {}
+
+    /// Low Data Mode is over.
+    package final func pathIsFree() { enter { if !isShutDown, mailbox.count > 0 { deliver() } } }
+
+    /// Within so many seconds, devices whose network is back come again.
+    package static let longestReturn: TimeInterval = 2
+
     private func resume() {
         isPaused = false
         pause += 1
@@ -306,7 +380,7 @@ package class DialectClient: @unchecked Sendable {
     private func endFlushes(_ result: Result<Void, OnymError>) {
         let ended = flushes
         flushes = []
-        for flush in ended { call { flush.completion(result) } }
+        for flush in ended { call { flush.completion(result.flatMap { flush.result }) } }
     }
 
     /// What is sent next, and what its answer means.
@@ -315,15 +389,41 @@ package class DialectClient: @unchecked Sendable {
         package var count: Int
         package var request: HTTPRequest
         /// Takes a success; answers what of it was not taken after all.
-        package var accept: (HTTPAnswer) -> Result<Int, OnymError>
-        /// Says whether a refusal settles the letters, without a word to anybody.
+        package var accept: (HTTPAnswer) -> Result<Rejected, OnymError>
+        /// Says whether a refusal by the server settles the letters, without a word to anybody.
         package var forgives: (HTTPFailure) -> Bool = { _ in false }
-        /// Says whether a refusal asks for another delivery of the same letters.
+        /// Says whether a refusal by the server asks for another delivery of the same letters.
         package var retries: (HTTPFailure) -> Bool = { _ in false }
+        /// Says whether a refusal by the server means that it will never take the letters.
+        package var isFinal: (HTTPFailure) -> Bool = { _ in true }
+        /// The statuses by which the server says that it will never take the letters, besides those of all deliveries.
+        package var ends: Set<Int> = []
+        /// Hears that the server will never take the letters.
+        package var refused: (HTTPFailure) -> Void = { _ in }
         /// Hears of each failure, whether the letters are sent again or not.
         package var failed: (OnymError) -> Void = { _ in }
         /// How many of the letters the disk has lost.
         package var lost = 0
+    }
+
+    /// What a success says was not taken after all.
+    package struct Rejected {
+        package var count: Int
+        /// What the server says of it.
+        package var message: String?
+
+        package static let nothing = Rejected(count: 0)
+
+        package init(count: Int, message: String? = nil) { (self.count, self.message) = (count, message) }
+
+        /// - Parameter texts: what the server says of each.
+        package init(count: Int, texts: [String]) {
+            self.init(
+                count: count, message: texts.isEmpty ? nil : texts.prefix(Rejected.textLimit).joined(separator: "; "))
+        }
+
+        /// A notice says no more than this.
+        private static let textLimit = 10
     }
 
     /// Makes a request of the first letters, at most so many of them; nil if they have to wait for something.
@@ -350,31 +450,81 @@ package class DialectClient: @unchecked Sendable {
             isDue = false
             return endFlushes(.success(()))
         }
+        if mailbox.letters.first?.kind == "e", runtime.path.isConstrained, !runtime.configuration.allowsConstrained {
+            isDue = false
+            return endFlushes(.failure(.refused(.constrained)))
+        }
         guard let delivery = delivery(batch) else {
             return endFlushes(.failure(.refused(.noUser)))
         }
         isDelivering = true
         inFlight = delivery.count
+        let correction = runtime.clock.correction
         exchange(delivery.request) { [unowned self] result in
             isDelivering = false
             inFlight = 0
+            // A signature is good for the server's time alone.
+            if case .failure(let error) = result, error.status == 401, !isCorrecting,
+                runtime.clock.correction != correction
+            {
+                isCorrecting = true
+                return pump()
+            }
+            isCorrecting = false
             conclude(delivery, result)
         }
     }
 
+    /// Whether what is under way is sent again because the clock was wrong.
+    private var isCorrecting = false
+
     private func conclude(_ delivery: Delivery, _ result: Result<HTTPAnswer, OnymError>) {
+        let letters = mailbox.letters.prefix(delivery.count)
         switch result.flatMap({ answer in delivery.accept(answer) }) {
-        case .success(let refused):
-            failures = 0
+        case .success(let rejected):
+            (failures, toldStatus) = (0, nil)
             size = runtime.configuration.batchSize
-            if refused > 0 { runtime.announce(.dropped(refused, .refused(.http(HTTPFailure(status: 200))))) }
-            if delivery.lost > 0 { runtime.announce(.dropped(delivery.lost, .storage)) }
+            if rejected.count > 0 {
+                let status = (try? result.get())?.status ?? 200
+                lose(
+                    rejected.count, .refused(.http(HTTPFailure(status: status, message: rejected.message))), letters)
+            }
+            if delivery.lost > 0 { lose(delivery.lost, .storage, letters) }
             settle(delivery.count)
             pump()
-        case .failure(let error) where error.isPassing || error.isUntrusted || isForNow(error): wait(delivery, error)
-        case .failure(let error):
-            refuse(delivery, error)
+        case .failure(.http(let failure)) where judge(delivery, failure): pump()
+        case .failure(let error): wait(delivery, error)
         }
+    }
+
+    /// The statuses by which the server says that it will never take letters.
+    private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
+
+    /// Does what a refusal asks for. Answers whether the deliveries go on; otherwise they wait.
+    private func judge(_ delivery: Delivery, _ failure: HTTPFailure) -> Bool {
+        let isFinal =
+            failure.isServersWord
+            && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
+        // Of several, it may be one alone that is too much, for the server or for a proxy.
+        if delivery.count > 1, isFinal || failure.status == 413 {
+            size = delivery.count / 2
+            return true
+        }
+        // Whoever stands before the server does not say what becomes of letters.
+        guard failure.isServersWord else { return false }
+        if delivery.retries(failure) { return true }
+        size = runtime.configuration.batchSize
+        if delivery.forgives(failure) {
+            settle(delivery.count)
+            return true
+        }
+        // What the letters need first is refused, not the letters.
+        guard isFinal, delivery.count > 0, delivery.isFinal(failure) else { return false }
+        lose(delivery.count, .refused(.http(failure)), mailbox.letters.prefix(delivery.count))
+        delivery.refused(failure)
+        delivery.failed(.http(failure))
+        settle(delivery.count)
+        return true
     }
 
     /// Whether it is a token that may be missing: the next one may be there when this is sent again.
@@ -385,9 +535,19 @@ package class DialectClient: @unchecked Sendable {
     private func wait(_ delivery: Delivery, _ error: OnymError) {
         failures += 1
         hold(error)
+        tellHeld(error)
         delivery.failed(error)
         held(error)
         endFlushes(.failure(error))
+    }
+
+    /// Tells of an answer that is not likely to change by itself, once until it does.
+    private func tellHeld(_ error: OnymError) {
+        guard case .http(let failure) = error, !error.isPassing, !isForNow(error), toldStatus != failure.status else {
+            return
+        }
+        toldStatus = failure.status
+        runtime.announce(.held(error, waiting: mailbox.count))
     }
 
     /// Hears that what waits goes on waiting, and why.
@@ -395,26 +555,6 @@ package class DialectClient: @unchecked Sendable {
 
     /// Hears that nothing waits any more.
     package func emptied() {}
-
-    /// The server will never take it. Of several, it may be one alone that it will not have.
-    private func refuse(_ delivery: Delivery, _ error: OnymError) {
-        if delivery.count > 1, [400, 413, 422].contains(error.status) {
-            size = delivery.count / 2
-            return pump()
-        }
-        size = runtime.configuration.batchSize
-        if case .http(let failure) = error, delivery.retries(failure) { return pump() }
-        if case .http(let failure) = error, delivery.forgives(failure) {
-            settle(delivery.count)
-            return pump()
-        }
-        // What the letters need first is refused, not the letters.
-        if delivery.count == 0 { return wait(delivery, error) }
-        runtime.announce(.dropped(delivery.count, .refused(error)))
-        delivery.failed(error)
-        settle(delivery.count)
-        pump()
-    }
 
     private func settle(_ count: Int) {
         do throws(FileFault) {
@@ -431,17 +571,21 @@ package class DialectClient: @unchecked Sendable {
         else { return }
         let ended = flushes[...last]
         flushes.removeFirst(last + 1)
-        for flush in ended { call { flush.completion(.success(())) } }
+        for flush in ended { call { flush.completion(flush.result) } }
     }
 
     /// The seconds between tries (spec/idsync.md 4.10); the last for all that follow.
     package static let delays: [TimeInterval] = [1, 2, 5, 15, 60, 120, 300]
     /// A server that wants to be left alone for longer is asked again after a day.
     package static let longestWait: TimeInterval = 86_400
+    /// The seconds between tries where a key is not good enough: somebody has to do something about it.
+    package static let keyDelay: TimeInterval = 3600
 
     package final func delay(after failures: Int, _ error: OnymError) -> TimeInterval {
         let delays = DialectClient.delays
-        let own = runtime.jittered(delays[min(max(failures, 1), delays.count) - 1])
+        let isOfKey = [401, 403].contains(error.status) && !isForNow(error)
+        let own =
+            isOfKey ? DialectClient.keyDelay : runtime.jittered(delays[min(max(failures, 1), delays.count) - 1])
         return min(max(own, error.retryAfter ?? 0), DialectClient.longestWait)
     }
 
@@ -466,7 +610,7 @@ package class DialectClient: @unchecked Sendable {
         abandonCalls()
         if kind == nil {
             resume()
-            (isHeldByServer, isDue, failures) = (false, false, 0)
+            (isHeldByServer, isDue, failures, toldStatus) = (false, false, 0, nil)
         }
         endOwed(.refused(refusal))
         endFlushes(.failure(.refused(refusal)))

@@ -10,14 +10,18 @@ public final class Onym: Sendable {
     public static let version = "1.0.0"
 
     package let runtime: Runtime
-    package let idsync: IDSyncClient?
-    package let claim: ClaimClient?
-    package let entitlements: EntitlementsClient?
-    package let linking: LinkingClient?
+    private let opening: Opening
+    package var idsync: IDSyncClient? { opening.clients.idsync }
+    package var claim: ClaimClient? { opening.clients.claim }
+    package var entitlements: EntitlementsClient? { opening.clients.entitlements }
+    package var linking: LinkingClient? { opening.clients.linking }
     private let living = Ending()
+    private let watching = Ending()
 
     /// Opens what is kept in the configuration's folder, and goes on where the last process was. Sends nothing by itself but
     /// what was left over.
+    ///
+    /// If files cannot be read because nobody has unlocked the device since its start, the instance waits for that: ``isLocked``.
     ///
     /// - Throws: `storage` if the folder cannot be used, `refused` if the configuration asks for what the platform lacks.
     public convenience init(_ configuration: Configuration) throws(OnymError) {
@@ -26,7 +30,7 @@ public final class Onym: Sendable {
             if let given = configuration.files {
                 files = given
             } else {
-                files = try DiskFiles(folder: configuration.folder)
+                files = try Onym.files(configuration)
             }
             try self.init(
                 runtime: Runtime(
@@ -44,31 +48,61 @@ public final class Onym: Sendable {
         }
     }
 
+    /// The files of a configuration that names a folder, or none.
+    private static func files(_ configuration: Configuration) throws(FileFault) -> DiskFiles {
+        var folder = configuration.folder
+        if let group = configuration.appGroup {
+            guard let shared = Folders.ofGroup(group) else {
+                throw FileFault("the app has no right to the app group \(group)")
+            }
+            // What was kept before the app had the group comes along.
+            folder = try Folders.move(folder, to: shared)
+        }
+        if let former = configuration.formerFolder, folder == configuration.folder {
+            folder = try Folders.move(former, to: folder)
+        }
+        return try DiskFiles(folder: folder)
+    }
+
     package init(runtime: Runtime) throws(FileFault) {
         self.runtime = runtime
-        try runtime.checkInstall()
-        var (idsync, claim): (IDSyncClient?, ClaimClient?) = (nil, nil)
-        var (entitlements, linking): (EntitlementsClient?, LinkingClient?) = (nil, nil)
-        for key in runtime.configuration.keys {
-            switch key {
-            case .idSync(let key, let secret): idsync = try IDSyncClient(runtime, key: key, secret: secret)
-            case .claim(let key, let bundleID): claim = try ClaimClient(runtime, key: key, bundleID: bundleID)
-            case .entitlements(let key): entitlements = try EntitlementsClient(runtime, key: key)
-            case .linking(let app, let secret): linking = try LinkingClient(runtime, appID: app, secret: secret)
-            }
-        }
-        (self.idsync, self.claim, self.entitlements, self.linking) = (idsync, claim, entitlements, linking)
-        // A dialect that the app has learned since knows nothing of what the person has said.
-        if clients.contains(where: \.isOut) { optOut() }
+        opening = try Opening(runtime)
+        opening.takeIn(runtime)
         runtime.opened()
         // What they found left over goes out.
         for client in clients { client.enter {} }
         if let cycle = runtime.configuration.lifeCycle ?? PlatformLifeCycle.available {
             living.set(cycle.observe { [weak self] phase, done in self?.live(phase, done) ?? done() })
         }
+        if let connectivity = runtime.configuration.connectivity ?? PlatformConnectivity.available {
+            watching.set(connectivity.observe { [weak self] path in self?.follow(path) })
+        }
+    }
+
+    private func follow(_ path: NetworkPath) {
+        let change = runtime.path.set(path)
+        for client in clients {
+            if change.isBack { client.pathIsBack() }
+            if change.isFree { client.pathIsFree() }
+        }
+    }
+
+    /// Whether nobody has unlocked the device since its start, so that files cannot be read. Until then, 200 events wait in memory,
+    /// and calls fail with `locked`.
+    public var isLocked: Bool { opening.mustWait }
+
+    /// Why a dialect is not there.
+    package var missing: Refusal { isLocked ? .locked : .notConfigured }
+
+    private func unlock() {
+        guard opening.tryAgain(runtime) else { return }
+        runtime.announce(.unlocked)
+        opening.takeIn(runtime)
+        for client in clients { client.enter {} }
     }
 
     private func live(_ phase: LifeCyclePhase, _ done: @escaping @Sendable () -> Void) {
+        if phase != .termination { unlock() }
         claim?.live(phase)
         switch phase {
         case .background where runtime.configuration.flushesInBackground: flush { _ in done() }
@@ -76,9 +110,11 @@ public final class Onym: Sendable {
             for client in clients { client.sync() }
             done()
         case .foreground:
+            opening.takeIn(runtime)
             // The network may be another one by now.
             flush { _ in }
             done()
+        case .unlocked: done()
         }
     }
 
@@ -86,6 +122,8 @@ public final class Onym: Sendable {
     /// to let it go may be a client that ends one, and that has its own lock then.
     deinit {
         living.end()
+        watching.end()
+        opening.end(runtime)
         let clients = clients
         DispatchQueue.global().async { for client in clients { client.shutDown() } }
     }
@@ -111,7 +149,7 @@ public final class Onym: Sendable {
         return queue
     }
 
-    private var clients: [DialectClient] { [idsync, claim, entitlements, linking].compactMap { $0 } }
+    private var clients: [DialectClient] { opening.clients.all }
 
     // MARK: - Events
 
@@ -121,14 +159,19 @@ public final class Onym: Sendable {
 
     /// Keeps an event of the current user, and sends files with it, in the Claim dialect.
     public func log(_ event: Event, attachments: [Attachment]) {
+        var event = event
+        for change in runtime.configuration.enrich where !change(&event) { return }
         let body = event.body
         guard body.count <= Event.bytes else {
             return runtime.announce(
                 .dropped(1, .refused(.refused(.invalid("an event has at most \(Event.bytes) bytes")))))
         }
-        if idsync == nil, claim == nil { return runtime.announce(.dropped(1, .refused(.refused(.notConfigured)))) }
-        idsync?.log(body)
-        claim?.log(event, body, attachments)
+        if opening.keep(event, body, attachments, runtime) { return }
+        let clients = opening.clients
+        if clients.idsync == nil, clients.claim == nil {
+            return runtime.announce(.dropped(1, .refused(.refused(.notConfigured))))
+        }
+        clients.log(event, body, attachments, at: nil)
     }
 
     /// Keeps an event of the current user.
@@ -141,6 +184,7 @@ public final class Onym: Sendable {
 
     /// Sends all that waits, and tells when it is with the server, or of the first failure.
     public func flush(completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+        if isLocked { return runtime.callbacks.run { completion(.failure(.refused(.locked))) } }
         Onym.flush(clients[...], .success(()), holding(completion))
     }
 
@@ -159,19 +203,27 @@ public final class Onym: Sendable {
     /// What ``shutdown()`` does, for callers that cannot wait.
     public func close() {
         living.end()
+        watching.end()
+        opening.end(runtime)
         for client in clients { client.shutDown() }
     }
 
     // MARK: - A say for the person
 
     /// Nothing is sent nor kept from now on, and what was kept is gone.
-    public func optOut() { for client in clients { client.setOptedOut(true) } }
+    public func optOut() { setOptedOut(true) }
 
     /// Whether the person has opted out. It survives the process.
-    public var isOptedOut: Bool { clients.contains(where: \.isOut) }
+    public var isOptedOut: Bool { opening.isOptedOut }
 
     /// Starts anew, as somebody unknown.
-    public func optIn() { for client in clients { client.setOptedOut(false) } }
+    public func optIn() { setOptedOut(false) }
+
+    private func setOptedOut(_ isOut: Bool) {
+        if opening.optOut(isOut, runtime) { return }
+        if isOut { opening.clients.forgetNotes(runtime) }
+        for client in clients { client.setOptedOut(isOut) }
+    }
 
     // MARK: - Notices
 

@@ -18,6 +18,8 @@ public enum OnymError: Error, Hashable, Sendable {
     case refused(Refusal)
     /// The device's storage failed.
     case storage(String)
+    /// So many of what ``Onym/flush()`` covered will never be sent, and why the first of them will not.
+    indirect case dropped(Int, DropReason)
 }
 
 /// An answer whose status is no success.
@@ -32,14 +34,17 @@ public struct HTTPFailure: Hashable, Sendable {
     public var retryAfter: TimeInterval?
     /// By what the server's own log knows the call.
     public var requestID: String?
+    /// Whether the server itself answered: the answer has a request id, and the form that the dialect's errors have. Firewalls,
+    /// proxies and hotels' networks answer too, and what they say of a call is not final.
+    public var isServersWord: Bool
 
     /// Makes a failure.
     public init(
         status: Int, code: String? = nil, message: String? = nil, retryAfter: TimeInterval? = nil,
-        requestID: String? = nil
+        requestID: String? = nil, isServersWord: Bool = false
     ) {
         (self.status, self.code, self.message) = (status, code, message)
-        (self.retryAfter, self.requestID) = (retryAfter, requestID)
+        (self.retryAfter, self.requestID, self.isServersWord) = (retryAfter, requestID, isServersWord)
     }
 }
 
@@ -69,6 +74,10 @@ public enum Refusal: Hashable, Sendable {
     case appFailed
     /// The SDK has been shut down.
     case shutDown
+    /// The device is in Low Data Mode, and the app wants events to wait for its end.
+    case constrained
+    /// Nobody has unlocked the device since its start, so that files cannot be read yet. The same call works a while later.
+    case locked
     /// The platform has no such thing.
     case unavailable
 }
@@ -78,10 +87,30 @@ extension OnymError {
     public var isPassing: Bool {
         switch self {
         case .offline, .timeout, .connection, .malformed: true
-        // What is no answer of the server's own, such as a redirection, says nothing of the call.
+        // A redirection, for one, says nothing of the call.
         case .http(let failure): [408, 429].contains(failure.status) || !(400..<500).contains(failure.status)
-        case .tls, .refused, .storage: false
+        case .tls, .refused, .storage, .dropped: false
         }
+    }
+
+    /// Whether there was no answer, for want of a network.
+    package var isOfNetwork: Bool {
+        switch self {
+        case .offline, .timeout, .tls, .connection: true
+        case .http, .malformed, .refused, .storage, .dropped: false
+        }
+    }
+
+    /// The status of an answer that is the server's own word.
+    package var serversStatus: Int? {
+        guard case .http(let failure) = self, failure.isServersWord else { return nil }
+        return failure.status
+    }
+
+    /// Whether something between the device and the server refused the call: the server may take it later.
+    package var isOfAnother: Bool {
+        guard case .http(let failure) = self else { return false }
+        return !failure.isServersWord
     }
 
     /// Whether the server is not trusted: it may be again, when the network is another.
@@ -118,6 +147,7 @@ extension OnymError: CustomStringConvertible {
         case .malformed(let status, _): "The server's answer (\(status)) cannot be read. Is this the right server?"
         case .refused(let refusal): refusal.description
         case .storage(let why): "The device's storage failed: \(why)."
+        case .dropped(let count, let reason): "\(count) of what waited will never be sent: \(reason)"
         }
     }
 }
@@ -143,6 +173,8 @@ extension Refusal: CustomStringConvertible {
         case .resetting: "A reset is under way."
         case .appFailed: "The app's own part of the call failed or took too long."
         case .shutDown: "The SDK has been shut down."
+        case .constrained: "The device is in Low Data Mode; events wait for its end."
+        case .locked: "The device was not unlocked since its start; try again when Notice.unlocked comes."
         case .unavailable: "This platform has no such thing."
         }
     }

@@ -17,6 +17,10 @@ package final class Runtime: Sendable {
     package let time: any TimeSource
     package let callbacks: any CallbackQueue
     package let chance: @Sendable () -> UInt64
+    /// How the device reaches the network.
+    package let path = KnownPath()
+    /// How wrong the device's clock is.
+    package let clock: ServerClock
     private let announcer = Announcer()
 
     package init(
@@ -25,10 +29,19 @@ package final class Runtime: Sendable {
     ) {
         (self.configuration, self.files, self.transport) = (configuration, files, transport)
         (self.time, self.callbacks, self.chance) = (time, callbacks, chance)
+        clock = ServerClock(files)
     }
 
     /// The time in milliseconds since 1970.
     package var milliseconds: Int64 { Int64((time.now.timeIntervalSince1970 * 1000).rounded(.down)) }
+
+    /// What the server's clock shows, as far as the device knows.
+    package var serverNow: Date { time.now.addingTimeInterval(clock.correction) }
+
+    /// A time of the device's clock by the server's, which it is never ahead of.
+    package func onServer(_ milliseconds: Int64) -> Int64 {
+        min(milliseconds + Int64(clock.correction * 1000), serverNow.milliseconds)
+    }
 
     package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
 
@@ -51,9 +64,12 @@ package final class Runtime: Sendable {
     /// Nobody can have been listening before.
     package func opened() { announcer.opened() }
 
+    /// A part of a time, by chance.
+    package func part(of time: TimeInterval) -> TimeInterval { time * Double(chance() >> 11) / Double(1 << 53) }
+
     /// A waiting time with chance in it, so that devices that failed together do not come again together.
     package func jittered(_ delay: TimeInterval) -> TimeInterval {
-        delay * (1 + Double(chance() >> 11) / Double(1 << 53) * 0.4)
+        delay + part(of: delay * 0.4)
     }
 }
 
@@ -94,16 +110,25 @@ private final class Announcer: @unchecked Sendable {
 extension Runtime {
     /// All names under which ids are kept.
     private static let keepsakes = ["idsync.stamp", "claim.anonymous", "entitlements.user", "linking.install"]
-    private static let marker = "installed"
+    static let marker = "installed"
 
     /// Finds out whether the app is new on the device. What an earlier one left behind is removed or used again, as the app
     /// wants it.
     package func checkInstall() throws(FileFault) {
         if try files.names().contains(Runtime.marker) { return }
-        if configuration.reinstall == .wipe {
-            for name in Runtime.keepsakes { configuration.keepsakes?.keep(nil, as: name) }
+        if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp {
+            for name in Runtime.keepsakes { keepsakes.keep(nil, as: name) }
         }
         try files.append(Array("1\n".utf8), to: Runtime.marker)
+    }
+
+    /// Where vendors' SDKs have kept their ids.
+    package var vendorStore: any VendorStore { configuration.vendorStore ?? DeviceVendorStore() }
+
+    /// Tells what was read of a vendor's SDK, if anything was there.
+    func announce(_ vendor: VendorImport, _ tally: ImportTally) {
+        if tally == ImportTally() { return }
+        announce(.imported(vendor.vendor, kept: tally.kept, skipped: tally.skipped))
     }
 
     /// The id of a name that outlived the app, or a new one.

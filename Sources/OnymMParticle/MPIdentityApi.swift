@@ -62,7 +62,7 @@ extension OnymError {
         case .http(let failure): UInt(clamping: failure.status)
         case .refused(.inProgress): MPIdentityErrorResponseCode.requestInProgress.rawValue
         case .refused(.optedOut): MPIdentityErrorResponseCode.optOut.rawValue
-        case .connection, .malformed, .refused, .storage: MPIdentityErrorResponseCode.unknown.rawValue
+        case .connection, .malformed, .refused, .storage, .dropped: MPIdentityErrorResponseCode.unknown.rawValue
         }
     }
 

@@ -4,6 +4,8 @@ package import Onym
 /// The names of the user that an identity call is to go to.
 public final class MPIdentityApiRequest {
     private var names: [MPIdentity: String?] = [:]
+    /// The user whose names `modify` changes; nil for the current one.
+    private var user: Int64?
 
     private init() {}
 
@@ -12,15 +14,14 @@ public final class MPIdentityApiRequest {
 
     /// A request with the names of a user, which can be changed.
     public static func withUser(_ user: MParticleUser) -> MPIdentityApiRequest {
-        let request = MPIdentityApiRequest()
-        for (type, value) in user.userIdentities { request.names[type] = value }
-        return request
+        MPIdentityApiRequest(user: user)
     }
 
     /// A request with the names of a user, which can be changed.
     public convenience init(user: MParticleUser) {
         self.init()
         for (type, value) in user.userIdentities { names[type] = value }
+        self.user = user.userId.int64Value
     }
 
     /// The e-mail address. Nil takes it away, which `modify` alone can.
@@ -45,6 +46,7 @@ public final class MPIdentityApiRequest {
 
     package var request: IdentityRequest {
         var request = IdentityRequest()
+        request.user = user
         for (type, value) in names where type != .alias {
             request.identities.updateValue(value, forKey: IdentityType(rawValue: type.wireName))
         }

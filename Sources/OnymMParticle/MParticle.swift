@@ -95,6 +95,7 @@ public final class MParticle: @unchecked Sendable {
         }
         let secret = options.apiSecret.isEmpty ? nil : options.apiSecret
         var configuration = Configuration(endpoint: endpoint, key: .idSync(key: options.apiKey, secret: secret))
+        configuration.imports = [.mParticle]
         configuration.pins = options.networkOptions?.pins ?? []
         switch options.environment {
         case .production: configuration.environment = .production

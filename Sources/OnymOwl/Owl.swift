@@ -40,6 +40,12 @@ public enum Owl {
         guard apiKey.hasPrefix("owl_client_") else { throw ConfigurationError.invalidApiKey }
         guard let bundleID else { throw ConfigurationError.missingBundleId }
         var configuration = Configuration(endpoint: url, key: .claim(key: apiKey, bundleID: bundleID))
+        configuration.imports = [.owlmetry]
+        #if canImport(Security)
+            // As with the vendor, the anonymous id is still there when the app was deleted and comes back.
+            configuration.keepsakes = KeychainKeepsakes()
+            configuration.reinstall = .restore
+        #endif
         change(&configuration)
         do throws(OnymError) {
             // Two instances over one folder would write over each other's words.
@@ -178,7 +184,7 @@ public enum Owl {
     // MARK: - Questionnaires
 
     private static func client() throws(OnymError) -> ClaimClient {
-        guard let client = core?.claim else { throw .refused(.notConfigured) }
+        guard let client = core?.claim else { throw .refused(core?.missing ?? .notConfigured) }
         return client
     }
 

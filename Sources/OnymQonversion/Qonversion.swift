@@ -24,6 +24,7 @@ public final class Qonversion: @unchecked Sendable {
     public static func initWithConfig(_ configuration: QONConfiguration) -> Qonversion {
         if let endpoint = configuration.baseURL ?? Configuration.defaultEndpoint {
             var core = Configuration(endpoint: endpoint, key: .entitlements(key: configuration.projectKey))
+            core.imports = [.qonversion(suite: nil)]
             core.environment = configuration.environment == .sandbox ? .development : .production
             configuration.configure?(&core)
             only.open(core)
@@ -41,7 +42,9 @@ public final class Qonversion: @unchecked Sendable {
         guard onym == nil, let endpoint = Configuration.defaultEndpoint, let key = Configuration.defaultKey else {
             return
         }
-        make(Configuration(endpoint: endpoint, key: .entitlements(key: key)))
+        var core = Configuration(endpoint: endpoint, key: .entitlements(key: key))
+        core.imports = [.qonversion(suite: nil)]
+        make(core)
     }
 
     package func open(_ configuration: Configuration) {
@@ -130,7 +133,8 @@ public final class Qonversion: @unchecked Sendable {
             case .failure(let error): completion.value([:], error)
             }
         }
-        perform(end) { $0.entitlements(completion: $1) }
+        // The vendor's rule.
+        perform(end) { $0.entitlements(.newerThan(300), completion: $1) }
     }
 
     /// Tells the server of something that was bought.

@@ -272,7 +272,7 @@ extension OnymError {
     private var isOfTheNetwork: Bool {
         switch self {
         case .offline, .timeout, .connection, .tls: true
-        case .http, .malformed, .refused, .storage: false
+        case .http, .malformed, .refused, .storage, .dropped: false
         }
     }
 

@@ -6,6 +6,7 @@ package final class MemoryFiles: FileStore, @unchecked Sendable {
     private let lock = NSLock()
     private var files: [String: [UInt8]]
     private var isDead = false
+    private var isDeviceLocked = false
     /// After so many bytes more, the disk is full.
     private var room: Int?
     /// Of so many bytes, the disk is full.
@@ -28,9 +29,17 @@ package final class MemoryFiles: FileStore, @unchecked Sendable {
     package func fill(after bytes: Int?) { lock.withLock { room = bytes } }
     package func limit(to bytes: Int) { lock.withLock { capacity = bytes } }
 
+    /// Has no file be readable, as before the first unlock after a start of the device.
+    package func setDeviceLocked(_ isLocked: Bool) { lock.withLock { isDeviceLocked = isLocked } }
+
+    private func checkLock() throws(FileFault) {
+        if lock.withLock({ isDeviceLocked }) { throw FileFault("the device is locked", isLocked: true) }
+    }
+
     package func names() -> [String] { lock.withLock { files.keys.sorted() } }
 
     package func read(_ name: String) throws(FileFault) -> [UInt8] {
+        try checkLock()
         guard let bytes = lock.withLock({ files[name] }) else { throw FileFault("there is no \(name)") }
         return bytes
     }
@@ -43,6 +52,7 @@ package final class MemoryFiles: FileStore, @unchecked Sendable {
     }
 
     package func append(_ bytes: [UInt8], to name: String) throws(FileFault) {
+        try checkLock()
         lock.lock()
         defer { lock.unlock() }
         if isDead { return }

@@ -6,7 +6,9 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
     package typealias Completion = @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
 
     package enum Answer: Sendable {
+        /// The server's: it has a request id.
         case json(Int, JSON, [String: String] = [:])
+        /// Anybody's.
         case bytes(Int, String, [String: String] = [:])
         case fault(TransportFault)
         /// None, ever.
@@ -62,6 +64,7 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
     package static func complete(_ completion: Completion, _ answer: Answer) {
         switch answer {
         case .json(let status, let json, let fields):
+            let fields = ["X-Request-Id": "r"].merging(fields) { $1 }
             completion(.success(HTTPAnswer(status: status, fields: fields, body: json.bytes)))
         case .bytes(let status, let text, let fields):
             completion(.success(HTTPAnswer(status: status, fields: fields, body: Array(text.utf8))))

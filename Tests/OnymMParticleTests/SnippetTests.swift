@@ -150,6 +150,23 @@ struct SnippetTests {
         #expect(ends.values == [true, true, true] && transport.requests.count == 3)
     }
 
+    @Test("goes on with the ids of mParticle's SDK")
+    func imports() {
+        _ = SnippetScene.begin()
+        let options = MParticleOptions(key: "key", secret: "secret")
+        SnippetScene.prepare(options)
+        let prepared = options.configure
+        options.configure = {
+            let imports = $0.imports
+            prepared?(&$0)
+            $0.imports = imports
+            $0.vendorStore = MemoryVendorStore(["mParticle::mpid": 5, "mParticle::dast": "STAMP"])
+        }
+        MParticle.sharedInstance().start(with: options)
+        let users = MParticle.sharedInstance().core?.users
+        #expect(users?.current?.id == 5 && users?.deviceApplicationStamp == "STAMP")
+    }
+
     @Test("Advertising ID (IDFA)")
     func advertisingID() async {
         let transport = SnippetScene.begin()

@@ -154,6 +154,21 @@ struct OwlTests {
         #expect(event?["level"] == "error")
     }
 
+    @Test("goes on with the ids of OwlMetry's SDK")
+    func imports() throws {
+        let store = MemoryVendorStore(
+            ["owlmetry.userId": "ada"], keychain: ["com.owlmetry.sdk/anonymousId": "owl_anon_A"])
+        try Owl.configure(
+            endpoint: "https://onym.test", apiKey: "owl_client_k", bundleID: "com.example", attributionEnabled: false
+        ) {
+            let imports = $0.imports
+            $0 = Bench.configuration($0.keys)
+            ($0.imports, $0.vendorStore) = (imports, store)
+            ($0.transport, $0.time, $0.files) = (transport, ManualTime(), files)
+        }
+        #expect(Owl.currentUserId == "ada" && Owl.core?.claimAnonymousUser == "owl_anon_A")
+    }
+
     @Test("says where it was called from")
     func source() throws {
         try configure()

@@ -32,6 +32,22 @@ struct SnippetTests {
         return transport.answer(.json(status, json))
     }
 
+    @Test("goes on with the ids of Qonversion's SDK")
+    func imports() {
+        let store = MemoryVendorStore(
+            suites: ["qonversion.localstorage.main": ["com.qonversion.keys.originalUserID": "QON_a"]])
+        let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
+        configuration.setProxyURL("https://onym.test")
+        configuration.configure = {
+            let imports = $0.imports
+            $0 = Bench.configuration($0.keys)
+            ($0.imports, $0.vendorStore) = (imports, store)
+            ($0.transport, $0.time, $0.files) = (ScriptedTransport(), ManualTime(), MemoryFiles())
+        }
+        Qonversion.initWithConfig(configuration)
+        #expect(user?.deviceID == "QON_a")
+    }
+
     @Test("1. Qonversion User ID")
     func userInfo() async throws {
         let ids = Collector<String?>()
@@ -57,7 +73,9 @@ struct SnippetTests {
         let users = Collector<String?>()
         Seed003_LoggingIn.snippet(users.callback)
         await answer(201, [:])
-        #expect(await answer(404, ["error": [:]])?.path == "/v3/identities/your_custom_user_id")
+        #expect(
+            await answer(404, ["error": ["type": "resource", "code": "not_found", "message": "no"]])?.path
+                == "/v3/identities/your_custom_user_id")
         let device = try #require(user?.id)
         let linked = await answer(200, ["id": "your_custom_user_id", "user_id": .string(device)])
         #expect(linked?.json == ["user_id": .string(device)])

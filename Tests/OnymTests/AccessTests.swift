@@ -49,7 +49,7 @@ struct AccessTests {
 
     private func check() -> Lists {
         let ends = Lists()
-        bench.onym.access.entitlements(completion: ends.callback)
+        bench.onym.access.entitlements(.newerThan(300), completion: ends.callback)
         bench.settle()
         return ends
     }
@@ -90,7 +90,7 @@ struct AccessTests {
         bench.onym.access.logout()
         let second = identify("known", AccessTests.owner("QON_other"))
         #expect(try second.values[0].get() == AccessUser(id: "QON_other", deviceID: device, identityID: "known"))
-        #expect(bench.notices.contains(.userChanged(from: device, to: "QON_other")))
+        #expect(bench.notices.contains(.userChanged(.entitlements, from: device, to: "QON_other")))
         bench.relaunch()
         #expect(bench.onym.access.user?.identityID == "known")
         let count = bench.transport.requests.count
@@ -239,7 +239,7 @@ struct AccessTests {
         #expect(first?.path == "/v3/users/QON_i/properties")
         #expect(first?.json == [["key": "_q_email", "value": "a@x"]])
         #expect(second?.path == "/v3/users/\(device)/properties" && second?.json == [["key": "plan", "value": "c"]])
-        #expect(bench.notices.contains(.dropped(1, .refused(.http(HTTPFailure(status: 200))))))
+        #expect(bench.notices.contains(.dropped(1, .refused(.http(HTTPFailure(status: 200, message: "x: no"))))))
     }
 
     @Test("properties make sure first that there is a user to have them")
@@ -248,7 +248,7 @@ struct AccessTests {
         bench.advance(5)
         #expect(bench.answer(.bytes(401, ""))?.path == "/v3/users/\(device)")
         #expect(bench.transport.open.isEmpty)
-        bench.advance(2)
+        bench.advance(3601)
         bench.answer(AccessTests.refusal("User with given uid already exists"))
         #expect(bench.answer(.json(200, [:]))?.path == "/v3/users/\(device)/properties")
     }

@@ -147,7 +147,8 @@ struct ClaimTests {
         bench.settle()
         #expect(bench.onym.claim?.mailbox.count == 10)
         #expect(bench.onym.claim?.mailbox.letters.first?.owner == "u")
-        #expect(bench.notices.filter { $0 == .dropped(1, .overflow) }.count == 21)
+        bench.advance(1)
+        #expect(bench.notices.filter { if case .dropped = $0 { true } else { false } } == [.dropped(21, .overflow)])
     }
 
     @Test("large events go in batches of no more than half a megabyte")
@@ -222,7 +223,10 @@ struct ClaimTests {
         #expect(
             bench.notices == [
                 .dropped(
-                    1, .refused(.http(HTTPFailure(status: 415, code: "disallowed_content_type", message: "no"))))
+                    1,
+                    .refused(
+                        .http(
+                            HTTPFailure(status: 415, code: "disallowed_content_type", message: "no", requestID: "r"))))
             ])
         bench.advance(5)
         #expect(bench.transport.requests.filter { $0.path == "/v1/ingest/attachment" }.count == 1)
@@ -317,12 +321,34 @@ struct AttributionTests {
         #expect(try await capture(bench) == .success(.captured))
     }
 
-    @Test("a network that does not know yet is asked at five launches, and then it is nobody")
+    @Test("a network that does not know yet is left alone for as long as it wants, over launches and clocks")
+    func leftAlone() async throws {
+        let bench = bench()
+        #expect(try await capture(bench, AttributionTests.pending) == .success(.pending))
+        for _ in 0..<5 {
+            bench.relaunch()
+            #expect(try await capture(bench) == .success(.pending))
+        }
+        bench.advance(3590)
+        #expect(try await capture(bench) == .success(.pending))
+        #expect(bench.transport.requests.count == 1)
+        bench.advance(20)
+        #expect(try await capture(bench, AttributionTests.pending) == .success(.pending))
+        // Nobody waits for a clock that was set back.
+        bench.time.setClock(by: -86_400)
+        #expect(try await capture(bench, AttributionTests.pending) == .success(.pending))
+        bench.onym.claim?.resetCapture()
+        #expect(try await capture(bench, AttributionTests.pending) == .success(.pending))
+        #expect(bench.transport.requests.count == 4)
+    }
+
+    @Test("a network that does not know yet is asked five times, and then it is nobody")
     func pendings() async throws {
         let bench = bench()
         for _ in 0..<4 {
             #expect(try await capture(bench, AttributionTests.pending) == .success(.pending))
             bench.relaunch()
+            bench.advance(3600)
         }
         #expect(
             try await capture(bench, AttributionTests.pending) == .success(.resolved(["attribution_source": "none"])))

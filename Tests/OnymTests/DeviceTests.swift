@@ -112,7 +112,10 @@ struct DeviceTests {
         let failure = create("c", DeviceTests.refusal(400, "INVALID_AUTHENTICATION_CODE")).values[0].failure
         #expect(
             failure
-                == .http(HTTPFailure(status: 400, code: "INVALID_AUTHENTICATION_CODE", message: "no", requestID: "ref"))
+                == .http(
+                    HTTPFailure(
+                        status: 400, code: "INVALID_AUTHENTICATION_CODE", message: "no", requestID: "r",
+                        isServersWord: true))
         )
         #expect(bench.onym.device.state?.phase == .idle)
     }

@@ -30,7 +30,8 @@ struct IdentityTokenTests {
         #expect(bench.answer(IdentityTokenTests.taken)?.fields["Onym-Identity-Token"] == "a.b.c, d.e.f")
     }
 
-    @Test("are waited for where the app has some; without them what is refused is given up, and told")
+    @Test(
+        "are waited for where the app has some; without them what is refused is held, and told")
     func waiting() throws {
         let tokens = Collector<String>()
         let bench = bench(tokens)
@@ -45,12 +46,12 @@ struct IdentityTokenTests {
         #expect(!bench.notices.contains { if case .dropped = $0 { true } else { false } })
 
         let without = self.bench(nil)
-        without.onym.log("lost")
+        without.onym.log("held")
         without.advance(5)
         without.answer(IdentityTokenTests.refused)
         without.advance(300)
         #expect(without.transport.open.isEmpty)
         without.settle()
-        #expect(without.notices.contains { if case .dropped(1, .refused) = $0 { true } else { false } })
+        #expect(without.notices.contains { if case .held(_, waiting: 1) = $0 { true } else { false } })
     }
 }

@@ -160,7 +160,7 @@ final class Interleaving {
         case 1:
             let ends = ends("entitlements")
             let user = bench.onym.access.user
-            bench.onym.access.entitlements { [bench] result in
+            bench.onym.access.entitlements([.cached, .newerThan(300), .fresh][roll(3)]) { [bench] result in
                 ends.count += 1
                 // Whoever looks gets no other's.
                 if case .success(let list) = result, bench.onym.access.user?.identityID == user?.identityID,
@@ -235,9 +235,11 @@ final class Interleaving {
             tell("fault: \(path)")
             let faults: [ScriptedTransport.Answer] = [
                 .bytes(500, ""), .bytes(429, "", ["Retry-After": "3"]), .bytes(200, "gar"), .fault(.tls("x")),
+                // A firewall, and a proxy without the server behind it.
+                .bytes(403, "<html>"), .bytes(404, "{\"message\":\"no\"}", ["X-Request-Id": "r"]),
             ]
             server.look(request)
-            ScriptedTransport.complete(completion, faults[roll(4)])
+            ScriptedTransport.complete(completion, faults[roll(faults.count)])
         default:
             tell("answer: \(path)")
             ScriptedTransport.complete(completion, server.answer(request))
@@ -417,8 +419,8 @@ private final class FakeServer {
 
     private func access(_ request: HTTPRequest) -> ScriptedTransport.Answer {
         let parts = request.path.split(separator: "/").map(String.init)
-        let missing = ScriptedTransport.Answer.json(404, ["error": ["message": "not found"]])
-        let conflict = ScriptedTransport.Answer.json(422, ["error": ["message": "conflict"]])
+        let missing = ScriptedTransport.Answer.json(404, ["error": ["code": "not_found", "message": "no"]])
+        let conflict = ScriptedTransport.Answer.json(422, ["error": ["code": "already_exists", "message": "no"]])
         if parts[1] == "identities" {
             if request.method == "GET" {
                 return owners[parts[2]].map { .json(200, ["user_id": .string($0)]) } ?? missing

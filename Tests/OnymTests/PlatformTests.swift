@@ -202,7 +202,7 @@ struct ReinstallTests {
 struct DelegateTests {
     private final class Delegate: OnymDelegate, @unchecked Sendable {
         let heard = Collector<String>()
-        func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?) {
+        func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {
             heard.callback("\(old ?? "nobody") to \(new ?? "nobody")")
         }
         func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason) { heard.callback("dropped \(count)") }
@@ -215,6 +215,7 @@ struct DelegateTests {
         let end = bench.onym.addDelegate(delegate)
         bench.onym.log("a")
         bench.onym.log("b")
+        bench.advance(1)
         bench.onym.identity.identify { _ in delegate.heard.callback("identified") }
         bench.answer(.json(200, ["mpid": "7"]))
         #expect(delegate.heard.values == ["dropped 1", "nobody to 7", "identified"])
@@ -240,7 +241,7 @@ struct DelegateTests {
         var notices = bench.onym.notices.makeAsyncIterator()
         bench.onym.identity.identify { _ in }
         bench.answer(.json(200, ["mpid": "7"]))
-        #expect(await notices.next() == .userChanged(from: nil, to: "7"))
+        #expect(await notices.next() == .userChanged(.idSync, from: nil, to: "7"))
     }
 }
 

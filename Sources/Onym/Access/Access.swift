@@ -23,6 +23,15 @@ public struct Entitlement: Hashable, Sendable, Identifiable {
     public let renewState: String?
     /// The kind of period that a subscription is in: `normal`, `trial` or `intro`.
     public let period: String?
+
+    /// Makes an entitlement, for an app's own tests and previews.
+    public init(
+        id: String, isActive: Bool = true, started: Date? = nil, expires: Date? = nil, source: String = "unknown",
+        productID: String? = nil, renewState: String? = nil, period: String? = nil
+    ) {
+        (self.id, self.isActive, self.started, self.expires) = (id, isActive, started, expires)
+        (self.source, self.productID, self.renewState, self.period) = (source, productID, renewState, period)
+    }
 }
 
 /// A user, as the shops know one.
@@ -64,6 +73,40 @@ public struct Purchase: Hashable, Sendable {
     }
 }
 
+/// A purchase that the server will never take.
+public struct RefusedPurchase: Hashable, Sendable {
+    /// What was sent: `price`, `currency`, `purchased` in seconds, and what the shop said of it.
+    public let purchase: JSON
+    /// For whom it was bought.
+    public let user: String
+    /// The server's code: `invalid_data`, `purchase_fraud`.
+    public let code: String
+    /// What the server says about it.
+    public let message: String?
+    /// When it was refused.
+    public let at: Date
+
+    /// Makes one.
+    public init(purchase: JSON, user: String, code: String, message: String?, at: Date) {
+        (self.purchase, self.user, self.code, self.message, self.at) = (purchase, user, code, message, at)
+    }
+}
+
+extension RefusedPurchase {
+    package var kept: JSON {
+        .sparse([
+            "p": purchase, "u": .string(user), "c": .string(code), "m": .optional(message),
+            "t": .integer(at.milliseconds),
+        ])
+    }
+
+    package init(kept: JSON) {
+        self.init(
+            purchase: kept["p"] ?? .null, user: kept["u"]?.text ?? "", code: kept["c"]?.text ?? "",
+            message: kept["m"]?.text, at: Date(milliseconds: kept["t"]?.integer ?? 0))
+    }
+}
+
 /// What became of one purchase in a restore.
 public struct RestoredPurchase: Hashable, Sendable {
     /// The shop's id of it.
@@ -94,7 +137,7 @@ public struct Access: Sendable {
         _ call: EntitlementsClient.Call, _ read: @escaping @Sendable (EntitlementsClient.Outcome) -> Value?,
         _ completion: @escaping Completion<Value>
     ) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         let completion = onym.holding(completion)
         client.perform(call) { result in
             completion(
@@ -119,16 +162,64 @@ public struct Access: Sendable {
     /// Goes back to the device's own user, at once and without the server.
     public func logout() { client?.logout() }
 
-    /// What the user may use, by the name of each. Without a network, what was known last, as far as it has not expired.
-    public func entitlements(completion: @escaping Completion<[String: Entitlement]>) {
-        perform(.entitlements, \.entitlements, completion)
+    /// What the user may use, as the device knows it; nil if the server has not answered for this user yet, or not for 30 days.
+    /// It never waits. What has expired is not active.
+    public var cached: [String: Entitlement]? { client?.cached }
+
+    /// How new an answer has to be.
+    public enum Freshness: Hashable, Sendable {
+        /// What the device knows counts, if it knows anything; a newer answer comes by ``Access/updates``.
+        case cached
+        /// The server has answered within so many seconds, or is asked.
+        case newerThan(TimeInterval)
+        /// The server is asked.
+        case fresh
+    }
+
+    /// What the user may use, by the name of each. Where the server is asked and cannot answer, it is what was known last, as far
+    /// as it has not expired.
+    public func entitlements(
+        _ freshness: Freshness = .cached, completion: @escaping Completion<[String: Entitlement]>
+    ) {
+        switch freshness {
+        case .fresh: perform(.entitlements(nil), \.entitlements, completion)
+        case .newerThan(let seconds): perform(.entitlements(seconds), \.entitlements, completion)
+        case .cached:
+            guard let client, let known = client.knownForSure else {
+                return entitlements(.newerThan(EntitlementsClient.freshness), completion: completion)
+            }
+            // A newer answer is told of by the notice.
+            entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
+            client.call { completion(.success(known)) }
+        }
+    }
+
+    /// What the user may use: what the device knows, and then each change, also of who the user is.
+    public var updates: AsyncStream<[String: Entitlement]> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let onym = onym
+            let cancel = onym.observe { [weak onym] notice in
+                guard notice == .accessChanged, let access = onym?.access else { return }
+                continuation.yield(access.cached ?? [:])
+                // Something was bought, perhaps: the server knows what that gives.
+                access.entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
+            }
+            if let cached { continuation.yield(cached) }
+            continuation.onTermination = { _ in cancel() }
+        }
     }
 
     /// Tells the server of a purchase. It is kept until the server has it, whatever the completion says before.
     public func purchase(_ purchase: Purchase, completion: @escaping Completion<Void>) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         client.purchase(purchase, onym.holding(completion))
     }
+
+    /// Purchases that the server will never take, the oldest first. They stay until ``forgetRefusedPurchases()``.
+    public var refusedPurchases: [RefusedPurchase] { client?.refused ?? [] }
+
+    /// Forgets ``refusedPurchases``, once the app has done something about them.
+    public func forgetRefusedPurchases() { client?.forgetRefused() }
 
     /// Restores purchases, by what the shop has signed: the one call that may transfer them to this user.
     public func restore(
@@ -150,8 +241,8 @@ public struct Access: Sendable {
     }
 
     /// What the user may use, by the name of each.
-    public func entitlements() async throws(OnymError) -> [String: Entitlement] {
-        try await result { entitlements(completion: $0) }.get()
+    public func entitlements(_ freshness: Freshness = .cached) async throws(OnymError) -> [String: Entitlement] {
+        try await result { entitlements(freshness, completion: $0) }.get()
     }
 
     /// Whether the user may use something.

@@ -6,7 +6,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package enum Call: Equatable, Sendable {
         case userInfo
         case identify(String)
-        case entitlements
+        /// The seconds that an answer may be old; nil for none.
+        case entitlements(TimeInterval?)
         case restore([String], String?)
     }
 
@@ -31,6 +32,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var isOptedOut = false
     /// What was answered last, by who was logged in; nobody is an empty text.
     private var cache: [String: Cached] = [:]
+    private var refusedPurchases: [RefusedPurchase] = []
 
     private let queue: CallQueue<Call, Outcome>
     /// Rises with each change of who it is. What began before does not count after.
@@ -39,6 +41,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var asked: [String: Date] = [:]
     /// How often the server has been told of something that gives access.
     private var grants = 0
+    /// How often it had been, when it answered last.
+    private var grantsAsked = 0
+    /// Purchases whose user the server had lost, and was told of anew.
+    private var retold: Set<Int64> = []
     private var buyers: [Int64: @Sendable (Result<Void, OnymError>) -> Void] = [:]
 
     /// For so long an answer is not asked for again.
@@ -47,6 +53,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package static let lifetime: TimeInterval = 30 * 86_400
     /// Of so many who were logged in, the answers are kept.
     private static let cacheLimit = 10
+    /// The codes by which the server says that a purchase is not one (spec/entitlements.md 1.5).
+    private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud", "not_found"]
+    /// So many refused purchases are kept; the oldest go.
+    package static let refusedLimit = 100
     private static let property = "p"
     private static let purchase = "b"
 
@@ -72,13 +82,32 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         for (name, entry) in state["cache"]?.members ?? [:] {
             cache[name] = Cached(at: Date(milliseconds: entry["t"]?.integer ?? 0), list: entry["l"] ?? .array([]))
         }
+        refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
         if device.isEmpty {
-            device = runtime.keepsake("entitlements.user", newUser)
+            let imported = state == .null ? importVendor() : nil
+            device = runtime.keepsake("entitlements.user") { imported?.device ?? newUser() }
             current = device
+            if let imported, device == imported.device {
+                // The vendor's SDK has made this user.
+                isCreated = true
+                current = imported.current ?? device
+                identity = imported.identity
+            }
         }
         save()
         queue.run = { [unowned self] in run($0) }
         if mailbox.count > 0 { deliverSoon() }
+    }
+
+    /// Reads who the user of the vendor's SDK is.
+    private func importVendor() -> QonversionImport? {
+        for vendor in configuration.imports {
+            guard case .qonversion(let suite) = vendor else { continue }
+            let found = QonversionImport(runtime.vendorStore, suite: suite)
+            runtime.announce(vendor, found.tally)
+            return found
+        }
+        return nil
     }
 
     private func newUser() -> String { "QON_\(runtime.digits(1))" }
@@ -88,7 +117,23 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
             "created": .bool(isCreated), "out": .bool(isOptedOut),
             "cache": .object(cache.mapValues { ["t": .integer($0.at.milliseconds), "l": $0.list] }),
+            "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
         ])
+    }
+
+    package override func isEnvelope(_ body: JSON) -> Bool {
+        body["error"]?["code"]?.text != nil && body["error"]?["message"]?.text != nil
+    }
+
+    /// Purchases that the server will never take.
+    package var refused: [RefusedPurchase] { enter { refusedPurchases } }
+
+    package func forgetRefused() {
+        enter {
+            guard !refusedPurchases.isEmpty, !isShutDown else { return }
+            refusedPurchases = []
+            save()
+        }
     }
 
     package override var isOut: Bool { enter { isOptedOut } }
@@ -128,6 +173,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             endBuyers(.refused(.optedOut))
             device = newUser()
             (current, identity, isCreated, cache, asked) = (device, nil, false, [:], [:])
+            refusedPurchases = []
             configuration.keepsakes?.keep(nil, as: "entitlements.user")
             wipe(.optedOut)
         }
@@ -151,7 +197,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func run(_ call: Call) {
         if case .identify(let id) = call, id == identity { return finish(.success(.user(userNow))) }
-        if case .entitlements = call, let known = fresh { return finish(.success(.entitlements(known))) }
+        if case .entitlements(let seconds?) = call, let known = fresh(within: seconds) {
+            return finish(.success(.entitlements(known)))
+        }
         ensureUser { [unowned self] result in
             if case .failure(let error) = result {
                 if case .entitlements = call { return finish(fallBack(error)) }
@@ -184,7 +232,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 created()
                 then(.success(()))
             // An answer was lost on the way: it is there already (spec/entitlements.md, decision 7).
-            case .failure(.http(let failure)) where failure.status == 422:
+            case .failure(let error) where error.serversStatus == 422:
                 ask(request("GET", "/v3/users/\(device.escaped)")) { [unowned self] result in
                     let found = result.flatMap { $0.object }
                     if case .success = found { created() }
@@ -213,7 +261,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("GET", path(id))) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 404: link(id)
+            case .failure(let error) where error.serversStatus == 404: link(id)
             case .failure(let error): finish(.failure(error))
             }
         }
@@ -223,7 +271,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("POST", path(id), ["user_id": .string(device)])) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 422 || failure.status == 409: look(id)
+            case .failure(let error) where error.serversStatus == 422 || error.serversStatus == 409: look(id)
             case .failure(let error): finish(.failure(error))
             }
         }
@@ -234,7 +282,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         ask(request("GET", path(id))) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
             case .success(let owner): identified(id, owner)
-            case .failure(.http(let failure)) where failure.status == 404:
+            case .failure(let error) where error.serversStatus == 404:
                 ask(request("POST", path(id), [:])) { [unowned self] result in
                     switch result.flatMap(EntitlementsClient.owner) {
                     case .success(let owner): identified(id, owner)
@@ -257,7 +305,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         let (old, oldIdentity) = (current, identity)
         (current, identity) = (user, id)
         save()
-        if old != current { runtime.announce(.userChanged(from: old, to: current)) }
+        if old != current { runtime.announce(.userChanged(.entitlements, from: old, to: current)) }
         if old != current || oldIdentity != identity { runtime.announce(.accessChanged) }
     }
 
@@ -274,10 +322,26 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private var cacheKey: String { identity ?? "" }
 
+    /// What was answered last for who is logged in, as far as it counts.
+    package var cached: [String: Entitlement]? { enter { isOptedOut ? nil : cachedNow } }
+
+    /// The same, unless something was bought or restored since.
+    var knownForSure: [String: Entitlement]? { enter { isOptedOut || isShutDown || isOutdated ? nil : cachedNow } }
+
+    private var cachedNow: [String: Entitlement]? {
+        guard let cached = cache[cacheKey],
+            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+        else { return nil }
+        return effective(EntitlementsClient.read(cached.list), since: cached.at)
+    }
+
+    /// Whether something was bought or restored since the server was asked last.
+    private var isOutdated: Bool { grants != grantsAsked }
+
     /// What was answered a moment ago, unless something of it has expired since.
-    private var fresh: [String: Entitlement]? {
-        let now = runtime.time.now
-        guard let at = asked[cacheKey], (0..<EntitlementsClient.freshness).contains(now.timeIntervalSince(at)),
+    private func fresh(within seconds: TimeInterval) -> [String: Entitlement]? {
+        let now = runtime.serverNow
+        guard let at = asked[cacheKey], seconds > 0, (0..<seconds).contains(now.timeIntervalSince(at)),
             let cached = cache[cacheKey]
         else { return nil }
         let list = EntitlementsClient.read(cached.list)
@@ -294,11 +358,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                     return finish(fallBack(answer.malformed))
                 }
                 keep(list)
+                grantsAsked = grants
                 // Something was bought while the server looked.
                 if grants != self.grants { asked[cacheKey] = nil }
                 finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))
             // The server has lost the user, and is told of it anew.
-            case .failure(.http(let failure)) where failure.status == 404 && current == device && !isAgain:
+            case .failure(let error) where error.serversStatus == 404 && current == device && !isAgain:
                 isCreated = false
                 ensureUser { [unowned self] result in
                     if case .failure(let error) = result { return finish(fallBack(error)) }
@@ -310,7 +375,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func keep(_ list: JSON) {
-        let now = runtime.time.now
+        let now = runtime.serverNow
         let isChanged = cache[cacheKey]?.list != list
         asked[cacheKey] = now
         cache[cacheKey] = Cached(at: now, list: list)
@@ -325,21 +390,44 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Without a network, what was known last counts, for the one who was logged in then.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
-        guard error.isPassing, let cached = cache[cacheKey],
-            runtime.time.now.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+        guard error.isPassing || error.isOfAnother, let cached = cache[cacheKey],
+            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
         else { return .failure(error) }
         return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
     }
 
+    private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
+        EntitlementsClient.effective(list, at: runtime.serverNow, since: since)
+    }
+
     /// With each that has expired by now not active any more. A clock that was set back brings nothing back: it is later than
     /// when the server answered.
-    private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
-        let now = max(runtime.time.now, since)
+    private static func effective(
+        _ list: [String: Entitlement], at now: Date, since: Date
+    ) -> [String: Entitlement] {
+        let now = max(now, since)
         return list.mapValues { entitlement in
             var entitlement = entitlement
             if let expires = entitlement.expires, expires <= now { entitlement.isActive = false }
             return entitlement
         }
+    }
+
+    /// Who the user is and what was answered last, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(
+        in files: ReadOnlyFiles, at now: Date
+    ) throws(FileFault) -> (user: AccessUser, list: [String: Entitlement])? {
+        var state: JSON = .null
+        _ = try Mailbox(
+            "entitlements", in: files, id: 0, report: { _ in },
+            fold: { if case .state(let kept) = $0 { state = kept } })
+        guard let device = state["device"]?.text, state["out"]?.bool != true else { return nil }
+        let identity = state["identity"]?.text
+        let user = AccessUser(id: state["current"]?.text ?? device, deviceID: device, identityID: identity)
+        guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
+        let at = Date(milliseconds: cached["t"]?.integer ?? 0)
+        guard now.timeIntervalSince(at) < lifetime else { return (user, [:]) }
+        return (user, effective(read(cached["l"] ?? .array([])), at: now, since: at))
     }
 
     private static func read(_ list: JSON) -> [String: Entitlement] {
@@ -435,7 +523,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 accept: { [unowned self] answer in
                     if case .failure(let error) = answer.object { return .failure(error) }
                     created()
-                    return .success(0)
+                    return .success(.nothing)
                 },
                 forgives: { [unowned self] failure in
                     if failure.status == 422 { created() }
@@ -460,11 +548,29 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 grants += 1
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.success(())) } }
                 runtime.announce(.accessChanged)
-                return .success(0)
+                return .success(.nothing)
+            },
+            retries: { [unowned self] failure in isLost(failure, letter) },
+            isFinal: { failure in failure.code.map(EntitlementsClient.invalidPurchase.contains) ?? false }, ends: [404],
+            refused: { [unowned self] failure in
+                refusedPurchases.append(
+                    RefusedPurchase(
+                        purchase: content?["p"] ?? .null, user: letter.owner, code: failure.code ?? "",
+                        message: failure.message, at: runtime.serverNow))
+                refusedPurchases = refusedPurchases.suffix(EntitlementsClient.refusedLimit)
+                save()
             },
             failed: { [unowned self] error in
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
             })
+    }
+
+    /// Whether the server has lost the device's user, and has to be told of it anew: once for each letter. Another user whom it
+    /// does not know was erased.
+    private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter) -> Bool {
+        guard failure.status == 404, letter.owner == device, retold.insert(letter.number).inserted else { return false }
+        isCreated = false
+        return true
     }
 
     private func propertyDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
@@ -477,6 +583,13 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
         return Delivery(
             count: run.count, request: request("POST", "/v3/users/\(first.owner.escaped)/properties", .array(body)),
-            accept: { answer in answer.object.map { $0["propertyErrors"]?.elements?.count ?? 0 } })
+            accept: { answer in
+                answer.object.map { body in
+                    let errors = body["propertyErrors"]?.elements ?? []
+                    let texts = errors.map { "\($0["key"]?.text ?? ""): \($0["error"]?.text ?? "")" }
+                    return Rejected(count: errors.count, texts: texts)
+                }
+            },
+            retries: { [unowned self] failure in isLost(failure, first) }, ends: [404])
     }
 }

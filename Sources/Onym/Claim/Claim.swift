@@ -13,7 +13,7 @@ extension Onym {
     /// Says who the user is. All that happened as nobody known is claimed for this user; what happens from now on is this
     /// user's at once.
     public func setUser(_ id: String) throws(OnymError) {
-        guard let claim else { throw .refused(.notConfigured) }
+        guard let claim else { throw .refused(missing) }
         try claim.setUser(id).get()
     }
 
@@ -43,7 +43,7 @@ public struct Attribution: Sendable {
     /// Asks the ad network, if it has not answered yet.
     @discardableResult
     public func capture() async throws(OnymError) -> AttributionOutcome {
-        guard let client else { throw .refused(.notConfigured) }
+        guard let client else { throw .refused(onym.missing) }
         return try await result { client.captureAttribution(onym.holding($0)) }.get()
     }
 }

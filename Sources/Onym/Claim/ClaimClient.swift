@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 /// The client of the Claim dialect (spec/claim.md 3.1).
 ///
@@ -17,6 +17,16 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     package override var isOut: Bool { enter { isOptedOut } }
     private var isCaptured = false
     private var pendings = 0
+    /// When an ad network that knew nothing yet was asked last, and how long it wants to be left alone.
+    private var pending: Pending?
+
+    private struct Pending {
+        let since: Date
+        let wait: TimeInterval
+
+        /// Nobody waits for a clock that was set back.
+        func isOver(at now: Date) -> Bool { !(0..<wait).contains(now.timeIntervalSince(since)) }
+    }
 
     private var captures: [@Sendable (Result<AttributionOutcome, OnymError>) -> Void] = []
     private var capture = 0
@@ -26,8 +36,12 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     package static let prefix = "owl_anon_"
     /// So often is an ad network asked that knows nothing yet (spec/claim.md 3.1).
     package static let pendingLimit = 5
+    /// The seconds that an ad network is left alone for that knows nothing yet and does not say for how long.
+    package static let pendingDelay: TimeInterval = 3600
     /// So often in one launch is a server asked that fails.
     private static let attempts = 5
+    /// The statuses by which the server says that a token is of no use.
+    private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
     private static let eventsPerBatch = 100
     private static let claim = "c"
     private static let properties = "p"
@@ -41,19 +55,64 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         isOptedOut = state["out"]?.bool ?? false
         isCaptured = state["captured"]?.bool ?? false
         pendings = Int(state["pendings"]?.integer ?? 0)
-        if anonymous.isEmpty { anonymous = runtime.keepsake("claim.anonymous", newAnonymous) }
+        if let since = state["asked"]?.integer {
+            pending = Pending(
+                since: Date(milliseconds: since), wait: Double(state["wait"]?.integer ?? 0) / 1000)
+        }
+        let imported = state == .null ? importVendor() : nil
+        if anonymous.isEmpty {
+            anonymous = runtime.keepsake("claim.anonymous") { imported?.anonymous ?? newAnonymous() }
+        }
         save()
         // The claim of a former launch may have been lost on the way.
         if let user, !isOptedOut { postClaim(user) }
         if mailbox.count > 0 { deliverSoon() }
     }
 
+    /// Takes over who the user of the vendor's SDK is, and what that could not send. The events are here before the state is:
+    /// a process that ends in between reads them again, under the same ids.
+    private func importVendor() -> OwlmetryImport? {
+        guard configuration.imports.contains(.owlmetry) else { return nil }
+        let vendor = OwlmetryImport(runtime.vendorStore)
+        runtime.announce(.owlmetry, vendor.tally)
+        (user, isCaptured, pendings) = (vendor.user, vendor.isCaptured, vendor.pendings)
+        for event in vendor.events.suffix(configuration.eventLimit) {
+            let body: JSON = ["n": event.wire["message"] ?? "", "w": event.wire]
+            post("e", of: event.owner, at: event.time, body.bytes)
+        }
+        return vendor
+    }
+
+    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (owner: String?, isOut: Bool)? {
+        var state: JSON = .null
+        _ = try Mailbox(
+            "claim", in: files, id: 0, report: { _ in }, fold: { if case .state(let kept) = $0 { state = kept } })
+        if state == .null { return nil }
+        return (state["user"]?.text ?? state["anonymous"]?.text, state["out"]?.bool ?? false)
+    }
+
+    /// Keeps an event that an extension has left, for the user of then.
+    func take(_ note: NoteOfReader) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            var body = note.body
+            body.removeLast()
+            body += ",\"x\":\"\(session)\"}".utf8
+            postEvent(of: note.claimUser ?? owner, at: note.time, body)
+        }
+    }
+
     package override var kept: JSON {
         .sparse([
             "anonymous": .string(anonymous), "user": .optional(user), "out": .bool(isOptedOut),
             "captured": .bool(isCaptured), "pendings": .integer(Int64(pendings)),
+            "asked": pending.map { .integer($0.since.milliseconds) } ?? .null,
+            "wait": pending.map { .integer(Int64($0.wait * 1000)) } ?? .null,
         ])
     }
+
+    package override func isEnvelope(_ body: JSON) -> Bool { body["error"]?.text != nil }
 
     private func newAnonymous() -> String { ClaimClient.prefix + runtime.uuid().uppercased() }
 
@@ -75,7 +134,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             let old = user ?? anonymous
             user = id
             save()
-            if old != id { runtime.announce(.userChanged(from: old, to: id)) }
+            if old != id { runtime.announce(.userChanged(.claim, from: old, to: id)) }
             postClaim(id)
             return .success(())
         }
@@ -103,7 +162,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
                 configuration.keepsakes?.keep(anonymous, as: "claim.anonymous")
             }
             save()
-            if old != anonymous { runtime.announce(.userChanged(from: old, to: anonymous)) }
+            if old != anonymous { runtime.announce(.userChanged(.claim, from: old, to: anonymous)) }
         }
     }
 
@@ -115,7 +174,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             user = nil
             anonymous = newAnonymous()
             configuration.keepsakes?.keep(nil, as: "claim.anonymous")
-            (isCaptured, pendings) = (false, 0)
+            (isCaptured, pendings, pending) = (false, 0, nil)
             endCaptures(.failure(.refused(.optedOut)))
             wipe(.optedOut)
         }
@@ -127,7 +186,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events and properties
 
-    package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = []) {
+    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = [], at time: Int64? = nil) {
         var body = body
         body.removeLast()
         body += ",\"x\":\"".utf8
@@ -136,7 +196,9 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         let fingerprint = ClaimClient.fingerprint(event)
         enter {
             guard !isOptedOut, !isShutDown, !isRepeated(fingerprint) else { return }
-            if let letter = postEvent(of: owner, body), !attachments.isEmpty { attach(attachments, to: letter) }
+            if let letter = postEvent(of: owner, at: time, body), !attachments.isEmpty {
+                attach(attachments, to: letter)
+            }
         }
     }
 
@@ -151,7 +213,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         switch phase {
         case .background: note("sdk:app_backgrounded")
         case .foreground: note("sdk:app_foregrounded")
-        case .termination: break
+        case .termination, .unlocked: break
         }
     }
 
@@ -206,6 +268,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
             if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
             if isCaptured { return call { completion(.success(.captured)) } }
+            if let pending, !pending.isOver(at: runtime.serverNow) { return call { completion(.success(.pending)) } }
             guard let tokens = configuration.attributionTokens ?? PlatformTokens.available else {
                 return call { completion(.failure(.refused(.unavailable))) }
             }
@@ -232,7 +295,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     package func resetCapture() {
         enter {
-            (isCaptured, pendings) = (false, 0)
+            (isCaptured, pendings, pending) = (false, 0, nil)
             save()
         }
     }
@@ -252,7 +315,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
                     (client as? ClaimClient)?.submit(token, of: owner, number, count + 1)
                 }
             case .failure(let error):
-                if error.status != nil, !error.isPassing { captured() }
+                if let status = error.serversStatus, ClaimClient.finalStatuses.contains(status) { captured() }
                 endCaptures(.failure(error))
             }
         }
@@ -264,6 +327,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             return endCaptures(.success(.resolved(answer["properties"]?.texts ?? [:])))
         }
         pendings += 1
+        let seconds = answer["retry_after_seconds"]?.integer.map(Double.init) ?? ClaimClient.pendingDelay
+        pending = Pending(since: runtime.serverNow, wait: min(max(0, seconds), DialectClient.longestWait))
         guard pendings >= ClaimClient.pendingLimit else {
             save()
             return endCaptures(.success(.pending))
@@ -276,7 +341,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     }
 
     private func captured() {
-        isCaptured = true
+        (isCaptured, pending) = (true, nil)
         save()
     }
 
@@ -310,7 +375,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             "anonymous_id": mailbox.content(of: letter)?["anonymous_id"] ?? "", "user_id": .string(letter.owner),
         ]
         return Delivery(
-            count: 1, request: request("/v1/identity/claim", body), accept: { answer in answer.object.map { _ in 0 } })
+            count: 1, request: request("/v1/identity/claim", body),
+            accept: { answer in answer.object.map { _ in .nothing } })
     }
 
     private func propertiesDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? {
@@ -321,24 +387,58 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         let body: JSON = ["user_id": .string(first.owner), "properties": .object(properties)]
         return Delivery(
             count: run.count, request: request("/v1/identity/properties", body),
-            accept: { answer in answer.object.map { _ in 0 } })
+            accept: { answer in answer.object.map { _ in .nothing } })
     }
 
     private func eventsDelivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery {
         let run = letters.prefix(ClaimClient.eventsPerBatch).prefix { $0.kind == "e" }
         let facts = facts
+        let oldest = runtime.serverNow.milliseconds - ClaimClient.oldestMilliseconds
         let events = zip(run, mailbox.contents(of: run)).compactMap { letter, content -> JSON? in
-            Event(kept: content).map { event in wire(event, letter, content?["x"]?.text ?? session, facts) }
+            if let vendors = content?["w"]?.members { return wire(vendors, letter, notBefore: oldest) }
+            return Event(kept: content).map { event in
+                wire(event, letter, content?["x"]?.text ?? session, facts, notBefore: oldest)
+            }
         }
         let body: JSON = ["bundle_id": .string(bundleID), "events": .array(events)]
         return Delivery(
             count: run.count, request: request("/v1/ingest", body),
-            accept: { answer in answer.object.map { Int(clamping: $0["rejected"]?.integer ?? 0) } },
+            accept: { answer in
+                answer.object.map { body in
+                    let texts = (body["errors"]?.elements ?? []).compactMap { $0["message"]?.text }
+                    return Rejected(count: Int(clamping: body["rejected"]?.integer ?? 0), texts: texts)
+                }
+            },
             lost: run.count - events.count)
     }
 
-    private func wire(_ event: Event, _ letter: Mailbox.Letter, _ session: String, _ facts: [String: JSON]) -> JSON {
-        .sparse(
+    /// An older event is taken by no server (spec/claim.md 1.6), less what the way there takes.
+    private static let oldestMilliseconds: Int64 = 30 * 86_400_000 - 600_000
+
+    /// An event of the vendor's SDK, as that would have sent it.
+    private func wire(_ event: [String: JSON], _ letter: Mailbox.Letter, notBefore oldest: Int64) -> JSON {
+        var event = event
+        let time = runtime.onServer(letter.time)
+        event["timestamp"] = .string(ClaimClient.time(max(time, oldest)))
+        if time < oldest {
+            var attributes = event["custom_attributes"]?.members ?? [:]
+            attributes["_late_ms"] = .string("\(oldest - time)")
+            event["custom_attributes"] = .object(attributes)
+        }
+        event["user_id"] = .string(letter.owner)
+        event["client_event_id"] = event["client_event_id"] ?? .string(mailbox.uuid(of: letter))
+        event["session_id"] = event["session_id"] ?? .string(session)
+        return .object(event)
+    }
+
+    private func wire(
+        _ event: Event, _ letter: Mailbox.Letter, _ session: String, _ facts: [String: JSON], notBefore oldest: Int64
+    ) -> JSON {
+        var event = event
+        let time = runtime.onServer(letter.time)
+        // What waited for too long goes as the oldest that is taken, and says by how much.
+        if time < oldest { event.attributes["_late_ms"] = .string("\(oldest - time)") }
+        return .sparse(
             facts.merging([
                 "client_event_id": .string(mailbox.uuid(of: letter)), "session_id": .string(session),
                 "user_id": .string(letter.owner), "level": .string(event.level.rawValue),
@@ -348,7 +448,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
                 "source_module": event.attributes["_source"] ?? .null,
                 "custom_attributes": event.attributes.isEmpty
                     ? .null : .object(event.attributes.filter { $0.key != "_source" }),
-                "timestamp": .string(ClaimClient.time(letter.time)),
+                "timestamp": .string(ClaimClient.time(max(time, oldest))),
             ]) { $1 })
     }
 
@@ -385,7 +485,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 public enum AttributionOutcome: Hashable, Sendable {
     /// The network has answered; these are the user's properties now.
     case resolved([String: String])
-    /// The network does not know yet. It is asked again at the next launch, five times in all.
+    /// The network does not know yet. It is asked again, five times in all, by the first call after the time that it wants.
     case pending
     /// The network has answered before.
     case captured

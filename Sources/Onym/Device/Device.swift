@@ -18,6 +18,15 @@ public struct DeviceState: Hashable, Sendable {
     /// What is going on.
     public let phase: Phase
 
+    /// Makes a state, for an app's own tests and previews.
+    public init(
+        userID: String?, installID: String?, isLinked: Bool = false, deactivation: Deactivation? = nil,
+        phase: Phase = .idle
+    ) {
+        (self.userID, self.installID, self.isLinked) = (userID, installID, isLinked)
+        (self.deactivation, self.phase) = (deactivation, phase)
+    }
+
     /// What is going on.
     public enum Phase: Hashable, Sendable {
         /// Nothing.
@@ -35,6 +44,9 @@ public struct AccessToken: Hashable, Sendable, CustomStringConvertible {
     public let value: String
     /// Until when it is good.
     public let expires: Date
+
+    /// Makes a token, for an app's own tests.
+    public init(value: String, expires: Date) { (self.value, self.expires) = (value, expires) }
 
     /// Nothing of the token.
     public var description: String { "AccessToken(expires: \(expires))" }
@@ -54,7 +66,7 @@ public struct Device: Sendable {
     private func with<Value>(
         _ completion: @escaping Completion<Value>, _ body: (LinkingClient, @escaping Completion<Value>) -> Void
     ) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         body(client, onym.holding(completion))
     }
 

@@ -100,6 +100,10 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         isShutDown ? .shutDown : isOptedOut ? .optedOut : isResetting ? .resetting : nil
     }
 
+    package override func isEnvelope(_ body: JSON) -> Bool {
+        body["message"]?.text != nil && body["errorCode"]?.text != nil
+    }
+
     // MARK: - A user by a code
 
     package func createUser(_ code: String, _ completion: @escaping Completion) {
@@ -146,7 +150,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 endCreation(.success(stateNow))
             case .failure(let error):
                 // Who knows whether a code was used that nothing was heard of: its key is kept.
-                if error.isPassing || error.isUntrusted {
+                if error.isPassing || error.isUntrusted || error.isOfAnother {
                     self.redemption?.isTold = true
                 } else {
                     self.redemption = nil
@@ -220,13 +224,12 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             (self.session, unlinked) = (session, nil)
             take(answer)
             endCreation(.success(stateNow))
-        case .failure(.http(let failure)) where failure.status == 404 && mustBeLinked:
+        case .failure(let error) where error.serversStatus == 404 && mustBeLinked:
             endCreation(.failure(.refused(.appFailed)))
-        case .failure(.http(let failure)) where failure.status == 401 || failure.status == 403:
+        case .failure(let error):
             // This install will never be anybody's.
-            unlinked = nil
-            endCreation(.failure(.http(failure)))
-        case .failure(let error): endCreation(.failure(error))
+            if error.serversStatus == 401 || error.serversStatus == 403 { unlinked = nil }
+            endCreation(.failure(error))
         }
     }
 
@@ -333,7 +336,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     }
 
     private func isStale(_ session: Session) -> Bool {
-        session.expires.timeIntervalSince(runtime.time.now) <= LinkingClient.margin
+        session.expires.timeIntervalSince(runtime.serverNow) <= LinkingClient.margin
     }
 
     private func tokenRequest(_ session: Session) -> HTTPRequest {
@@ -352,7 +355,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 return handover.value(result.flatMap { _ in .failure(.refused(.noUser)) })
             }
             ask(request(method, path, json, session.token)) { [unowned self] result in
-                guard case .failure(let error) = result, error.status == 401, !isAgain else {
+                guard case .failure(let error) = result, error.serversStatus == 401, !isAgain else {
                     return handover.value(result)
                 }
                 if self.session?.token == session.token { self.session?.expires = .distantPast }
@@ -375,8 +378,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 for then in waiting { then(.success(fresh)) }
             case .failure(let error):
                 // No token will ever be had again; the user stays until the app resets.
-                if error.status == 401 { deactivate(Deactivation(reason: "revoked")) }
-                for then in waiting { then(.failure(error.status == 401 ? .refused(.disabled) : error)) }
+                let isRevoked = error.serversStatus == 401
+                if isRevoked { deactivate(Deactivation(reason: "revoked")) }
+                for then in waiting { then(.failure(isRevoked ? .refused(.disabled) : error)) }
             }
         }
     }
@@ -392,7 +396,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             askAsInstall("GET", "/sdk/config", nil) { [unowned self] result in
                 let answer = result.flatMap { $0.object }
                 if case .success(let answer) = answer { take(answer) }
-                if case .failure(.http(let failure)) = answer, failure.code == "INSTALL_DELETED" {
+                if case .failure(.http(let failure)) = answer, failure.isServersWord,
+                    failure.code == "INSTALL_DELETED"
+                {
                     deactivate(Deactivation(reason: "deleted"))
                 }
                 end(answer.map { _ in stateNow })
@@ -495,7 +501,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             accept: { [unowned self] answer in
                 LinkingClient.session(answer).map { fresh, _ in
                     lastTokens[number] = fresh.token
-                    return 0
+                    return .nothing
                 }
             },
             forgives: { [unowned self] _ in

@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 
 /// The client of the IDSync dialect (spec/idsync.md 4).
 package final class IDSyncClient: DialectClient, @unchecked Sendable {
@@ -30,6 +30,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private var users: [Int64: User] = [:]
     private var isOptedOut = false
     package override var isOut: Bool { enter { isOptedOut } }
+    /// Whether the current user's MPID is the vendor's, which the server may not know. What happens until it has answered belongs
+    /// to whomever the server names for that user.
+    private var isImported = false
     /// A logout that was asked for and has not been answered. It outlives the process: nobody logs out for fun.
     private var leaving: IdentityRequest?
 
@@ -41,10 +44,19 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private struct Attempt {
         let id: String
         let time: Int64
+        /// By how much the device's clock was wrong, as far as it was known.
+        let correction: TimeInterval
         var count = 0
 
-        static let none = Attempt(id: "", time: 0)
+        static let none = Attempt(id: "", time: 0, correction: 0)
     }
+
+    /// What the server calls users whom the vendor's SDK has called otherwise.
+    private var renames: [Int64: Int64] = [:]
+    /// What makes the call that waits for a network again.
+    private var retry: (@Sendable (DialectClient) -> Void)?
+    /// Rises with each wait between tries, and when it is over.
+    private var waits = 0
 
     /// At most so many users are remembered; the one that was seen the longest ago goes.
     package static let userLimit = 100
@@ -57,8 +69,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         try super.init("idsync", runtime) { kept.fold($0) }
         callback = { [unowned self] in call($0) }
         (stamp, current, first, users) = (kept.stamp, kept.current, kept.first, kept.users)
-        (isOptedOut, leaving) = (kept.isOptedOut, kept.leaving)
-        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { runtime.uuid() } }
+        (isOptedOut, leaving, isImported) = (kept.isOptedOut, kept.leaving, kept.isImported)
+        let imported = kept.isNew ? importVendor() : nil
+        if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { imported ?? runtime.uuid() } }
         // A user that letters speak of is not there when the state that named it was lost; the letters are.
         if current != 0, users[current] == nil { current = 0 }
         save()
@@ -66,9 +79,23 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if mailbox.count > 0 { deliverSoon() }
     }
 
+    /// Takes over who the users of the vendor's SDK are. Answers the device's stamp.
+    private func importVendor() -> String? {
+        guard configuration.imports.contains(.mParticle) else { return nil }
+        let vendor = MParticleImport(runtime.vendorStore, now: runtime.milliseconds)
+        runtime.announce(.mParticle, vendor.tally)
+        isOptedOut = vendor.isOptedOut
+        // Of somebody who has opted out, nothing is kept.
+        guard !isOptedOut else { return nil }
+        (current, users, isImported) = (vendor.current, vendor.users, vendor.current != 0)
+        return vendor.stamp
+    }
+
     // MARK: - State
 
     private struct Kept {
+        var isNew = true
+        var isImported = false
         var stamp = ""
         var current: Int64 = 0
         var first: Int64 = 0
@@ -79,6 +106,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         mutating func fold(_ line: Mailbox.Line) {
             switch line {
             case .state(let state):
+                isNew = state == .null
+                isImported = state["imported"]?.bool ?? false
                 stamp = state["stamp"]?.text ?? stamp
                 current = state["current"]?.integer ?? 0
                 first = state["first"]?.integer ?? 0
@@ -87,9 +116,26 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 isOptedOut = state["out"]?.bool ?? false
                 leaving = state["leaving"].map { IdentityRequest(kept: $0) }
             case .letter(let letter, let body):
-                guard letter.kind == IDSyncClient.attribute, let id = Int64(letter.owner) else { return }
-                users[id]?.fold(body)
+                guard letter.kind == IDSyncClient.attribute else { return }
+                users[Int64(letter.owner) ?? current]?.fold(body)
             }
+        }
+    }
+
+    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (user: User?, owner: String, isOut: Bool)? {
+        var kept = Kept()
+        _ = try Mailbox("idsync", in: files, id: 0, report: { _ in }, fold: { kept.fold($0) })
+        if kept.isNew { return nil }
+        let user = kept.users[kept.current]
+        return (user, user == nil || kept.isImported ? "" : "\(kept.current)", kept.isOptedOut)
+    }
+
+    /// Keeps an event that an extension has left, for the user of then.
+    func take(_ note: NoteOfReader) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            postEvent(of: note.user ?? "", at: note.time, note.body)
         }
     }
 
@@ -97,8 +143,14 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         .sparse([
             "stamp": .string(stamp), "current": .integer(current), "first": .integer(first), "out": .bool(isOptedOut),
             "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
-            "leaving": leaving?.kept ?? .null,
+            "leaving": leaving?.kept ?? .null, "imported": isImported ? true : .null,
         ])
+    }
+
+    /// Errors of all calls, and those of aliases (spec/idsync.md 1.7).
+    package override func isEnvelope(_ body: JSON) -> Bool {
+        let error = body["errors"]?.elements?.first ?? body
+        return error["code"]?.text != nil && error["message"]?.text != nil
     }
 
     private static let attribute = "u"
@@ -129,7 +181,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         enter {
             guard !isOptedOut, !isShutDown, users[id] != nil else { return }
             let body: JSON = ["k": .string(name), "v": value]
-            guard post(IDSyncClient.attribute, of: "\(id)", body.bytes) != nil else { return }
+            guard post(IDSyncClient.attribute, of: owner(id), body.bytes) != nil else { return }
             users[id]?.fold(body)
             mailbox.fold(kept)
             deliverSoon()
@@ -156,12 +208,16 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events
 
-    package func log(_ body: [UInt8]) {
+    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    package func log(_ body: [UInt8], at time: Int64? = nil) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
-            postEvent(of: current == 0 ? "" : "\(current)", body)
+            postEvent(of: owner(current), at: time, body)
         }
     }
+
+    /// Whose a letter is: empty for the first user whom the server names.
+    private func owner(_ id: Int64) -> String { id == 0 || id == current && isImported ? "" : "\(id)" }
 
     package override func setOptedOut(_ isOut: Bool) {
         enter {
@@ -169,6 +225,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             isOptedOut = isOut
             guard isOut else { return save() }
             (current, first, users, leaving, stamp) = (0, 0, [:], nil, runtime.uuid())
+            isImported = false
             runtime.configuration.keepsakes?.keep(nil, as: "idsync.stamp")
             queue.close(.refused(.optedOut))
             // A call that waits to be made again is not made for whoever opts in.
@@ -213,7 +270,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         attempt = newAttempt
         if call.verb == .modify {
             // There has to be somebody whose names change.
-            if current == 0 { return send(Call(verb: .identify, request: nil), for: call) }
+            if current == 0 || isImported, [nil, current].contains(call.request?.user) {
+                return send(Call(verb: .identify, request: nil), for: call)
+            }
             return modify(call)
         }
         send(call, for: call)
@@ -237,7 +296,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             case .failure(let error): fail(error) { [unowned self] in send(call, for: whole) }
             case .success(let answer):
                 if call.verb == .search { return found(answer) }
-                let previous = become(answer, asked)
+                let previous = become(answer, asked, by: call)
                 if whole == call { return finish(.success(IdentityResult(user: userNow, previousUser: previous))) }
                 attempt = newAttempt
                 modify(whole)
@@ -256,14 +315,33 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// Ends the call that runs, or has it made once more, as the app wants it.
     private func fail(_ error: OnymError, again: @escaping @Sendable () -> Void) {
         attempt.count += 1
+        // A signature is good for the server's time alone, which the device may have learned just now.
+        if error.status == 401, runtime.clock.correction != attempt.correction {
+            attempt = newAttempt
+            return again()
+        }
         guard error.isPassing, case .automatic(let attempts) = configuration.retry, attempt.count < attempts else {
             return finish(.failure(error))
         }
+        waits += 1
+        let number = waits
         let id = attempt.id
-        later(delay(after: attempt.count, error)) { client in
-            guard let client = client as? IDSyncClient, client.attempt.id == id, !client.isOptedOut else { return }
+        // Once, by whichever comes first: the time, or the network.
+        let once: @Sendable (DialectClient) -> Void = { client in
+            guard let client = client as? IDSyncClient, client.waits == number, client.attempt.id == id,
+                !client.isOptedOut
+            else { return }
+            client.waits += 1
             again()
         }
+        retry = error.isOfNetwork ? once : nil
+        later(delay(after: attempt.count, error), once)
+    }
+
+    package override func networkIsBack() {
+        guard let retry else { return }
+        self.retry = nil
+        later(runtime.part(of: DialectClient.longestReturn), retry)
     }
 
     private func finish(_ result: Result<IdentityResult, OnymError>) {
@@ -273,7 +351,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         queue.finish(result)
     }
 
-    private var newAttempt: Attempt { Attempt(id: runtime.uuid(), time: runtime.milliseconds) }
+    private var newAttempt: Attempt {
+        Attempt(id: runtime.uuid(), time: runtime.serverNow.milliseconds, correction: runtime.clock.correction)
+    }
 
     // MARK: - Who it is now
 
@@ -298,10 +378,16 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     /// Goes over to the user of an answer, in the documented order (spec/idsync.md 4.4). Answers who it was before, if that
     /// was somebody else.
-    private func become(_ answer: Answer, _ asked: [IdentityType: String?]) -> User? {
+    private func become(_ answer: Answer, _ asked: [IdentityType: String?], by call: Call) -> User? {
         let now = runtime.time.now
         let old = current
         var user = users[answer.mpid] ?? User(answer.mpid, at: now)
+        let isOfImported = isImported && isOfCurrent(call, asked)
+        // A server that does not know the vendor's MPID has another one for the same user.
+        if isOfImported, old != answer.mpid, let imported = users.removeValue(forKey: old) {
+            user = users[answer.mpid] ?? imported.renamed(answer.mpid)
+            renames[old] = answer.mpid
+        }
         user.isLoggedIn = answer.isLoggedIn
         user.isEphemeral = answer.isEphemeral
         user.lastSeen = now
@@ -316,15 +402,24 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             previous = users[old]
             forgetOldUsers()
         }
-        if old == 0 { first = current }
+        let hadOwner = first != 0
+        // What an imported user did before somebody else logged in stays with that user.
+        if first == 0 { first = isImported && !isOfImported ? old : current }
+        isImported = false
         if !isLeavingLater { leaving = nil }
         save()
         if old != current {
-            runtime.announce(.userChanged(from: old == 0 ? nil : "\(old)", to: "\(current)"))
-            // What waited for somebody to belong to can go now.
-            if old == 0, mailbox.count > 0 { deliver() }
+            runtime.announce(.userChanged(.idSync, from: old == 0 ? nil : "\(old)", to: "\(current)"))
         }
+        // What waited for somebody to belong to can go now.
+        if !hadOwner, mailbox.count > 0 { deliver() }
         return previous
+    }
+
+    /// Whether a call asks for the current user: by no name that the user has otherwise.
+    private func isOfCurrent(_ call: Call, _ asked: [IdentityType: String?]) -> Bool {
+        let known = users[current]?.identities ?? [:]
+        return call.verb == .identify && asked.allSatisfy { type, value in known[type] == nil || known[type] == value }
     }
 
     /// Whether a logout waits behind the call that runs.
@@ -343,7 +438,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     // MARK: - Modify
 
     private func modify(_ call: Call) {
-        let user = current
+        let user = call.request?.user.map { renames[$0] ?? $0 } ?? current
         let known = users[user]?.identities ?? [:]
         var changes: [JSON] = []
         for (type, value) in (call.request?.identities ?? [:]).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
@@ -355,7 +450,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             ])
         }
         // Nothing that changes needs no server (spec/idsync.md 4.5).
-        if changes.isEmpty { return finish(.success(IdentityResult(user: userNow, previousUser: nil))) }
+        if changes.isEmpty { return finish(.success(IdentityResult(user: seen(user) ?? userNow))) }
         var body = frame
         body["identity_changes"] = .array(changes)
         exchange(request("/v1/\(user)/modify", .object(body))) { [unowned self] result in
@@ -435,23 +530,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private func request(_ path: String, _ json: JSON) -> HTTPRequest {
         var request = HTTPRequest("POST", configuration.endpoint, path, ["x-mp-key": key], json: json)
         guard let secret else { return request }
-        let date = IDSyncClient.date(runtime.time.now)
+        let date = HTTPDate.write(runtime.serverNow)
         let message = Array("POST\n\(date)\n\(path)".utf8) + request.body
         request.fields["Date"] = date
         request.fields["x-mp-signature"] = hexadecimal(SHA256.authenticate(message, key: secret.utf8))
         return request
-    }
-
-    /// `Wed, 12 Jul 2017 22:41:27 GMT`, without a formatter: those follow the device's settings.
-    package static func date(_ date: Date) -> String {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = .gmt
-        let parts = calendar.dateComponents([.year, .month, .day, .weekday, .hour, .minute, .second], from: date)
-        func two(_ number: Int?) -> String { String(format: "%02d", number ?? 0) }
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1])"
-            + " \(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
     }
 
     // MARK: - Deliveries
@@ -483,7 +566,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let body: JSON = .sparse([
             "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
             "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
-            "timestamp_unixtime_ms": .integer(last.time),
+            "timestamp_unixtime_ms": .integer(runtime.onServer(last.time)),
             "user_attributes": attributes.isEmpty ? .null : .object(attributes),
             "device_application_stamp": .string(stamp),
             "application_info": .sparse([
@@ -507,7 +590,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 "screen_name": isScreen ? .string(event.name) : .optional(event.screen),
                 "custom_event_type": event.type == "custom_event" ? .string(event.category ?? "other") : .null,
                 "custom_attributes": event.attributes.isEmpty ? .null : .object(event.attributes),
-                "timestamp_unixtime_ms": .integer(letter.time), "source_message_id": .string(mailbox.uuid(of: letter)),
+                "timestamp_unixtime_ms": .integer(runtime.onServer(letter.time)),
+                "source_message_id": .string(mailbox.uuid(of: letter)),
             ]),
         ]
     }

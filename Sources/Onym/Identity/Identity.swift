@@ -23,7 +23,7 @@ public struct Identity: Sendable {
     private func perform(
         _ verb: IDSyncClient.Verb, _ request: IdentityRequest?, _ completion: @escaping Completion
     ) {
-        guard let client else { return completion(.failure(.refused(.notConfigured))) }
+        guard let client else { return completion(.failure(.refused(onym.missing))) }
         client.perform(verb, request, onym.holding(completion))
     }
 
@@ -83,7 +83,7 @@ public struct Identity: Sendable {
 
     /// Has what one user did count for another. It is kept, and sent after all events that came before it.
     public func alias(_ request: AliasRequest) throws(OnymError) {
-        guard let client else { throw .refused(.notConfigured) }
+        guard let client else { throw .refused(onym.missing) }
         try client.alias(request).get()
     }
 }

@@ -19,6 +19,17 @@ public struct User: Hashable, Sendable, Identifiable {
     /// Whether what is kept of the user may go when another follows.
     public internal(set) var isEphemeral: Bool
 
+    /// Makes a user, for an app's own tests and previews.
+    public init(
+        id: Int64, isLoggedIn: Bool = false, identities: [IdentityType: String] = [:],
+        attributes: [String: JSON] = [:], notes: [String: JSON] = [:], firstSeen: Date = Date(),
+        lastSeen: Date = Date(), isEphemeral: Bool = false
+    ) {
+        (self.id, self.isLoggedIn, self.identities) = (id, isLoggedIn, identities)
+        (self.attributes, self.notes, self.isEphemeral) = (attributes, notes, isEphemeral)
+        (self.firstSeen, self.lastSeen) = (firstSeen, lastSeen)
+    }
+
     init(_ id: Int64, at now: Date) {
         self.id = id
         (isLoggedIn, identities, attributes, notes, isEphemeral) = (false, [:], [:], [:], false)
@@ -27,6 +38,14 @@ public struct User: Hashable, Sendable, Identifiable {
 }
 
 extension User {
+    /// The same user under another MPID.
+    func renamed(_ id: Int64) -> User {
+        var user = User(id, at: firstSeen)
+        (user.isLoggedIn, user.isEphemeral, user.lastSeen) = (isLoggedIn, isEphemeral, lastSeen)
+        (user.identities, user.attributes, user.notes) = (identities, attributes, notes)
+        return user
+    }
+
     package var kept: JSON {
         [
             "m": .integer(id), "l": .bool(isLoggedIn), "e": .bool(isEphemeral),
@@ -57,12 +76,17 @@ extension Date {
 public struct IdentityRequest: Hashable, Sendable {
     /// Names by their types; nil takes a name away, which `modify` alone can.
     public var identities: [IdentityType: String?]
+    /// The user whose names `modify` changes; nil for whoever is the current one then.
+    public var user: User.ID?
 
     /// Makes a request.
     public init(_ identities: [IdentityType: String?] = [:]) { self.identities = identities }
 
-    /// Makes a request with all names of a user.
-    public init(_ user: User) { identities = user.identities.mapValues { $0 } }
+    /// Makes a request with all names of a user: `modify` changes that user's, whoever is the current one by then.
+    public init(_ user: User) {
+        identities = user.identities.mapValues { $0 }
+        self.user = user.id
+    }
 }
 
 /// What came of an identity call.
@@ -73,6 +97,11 @@ public struct IdentityResult: Hashable, Sendable {
     public let previousUser: User?
     /// What `modify` changed, by user and type.
     public var changes: [Change] = []
+
+    /// Makes a result, for an app's own tests.
+    public init(user: User, previousUser: User? = nil, changes: [Change] = []) {
+        (self.user, self.previousUser, self.changes) = (user, previousUser, changes)
+    }
 
     /// A name that `modify` changed.
     public struct Change: Hashable, Sendable {

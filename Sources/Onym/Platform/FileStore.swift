@@ -2,9 +2,11 @@
 public struct FileFault: Error, Hashable, Sendable {
     /// What failed, for people.
     public let reason: String
+    /// Whether the files cannot be used before somebody has unlocked the device for the first time after its start.
+    public let isLocked: Bool
 
     /// Makes a fault.
-    public init(_ reason: String) { self.reason = reason }
+    public init(_ reason: String, isLocked: Bool = false) { (self.reason, self.isLocked) = (reason, isLocked) }
 }
 
 /// Keeps files in one folder, by name. The default is ``DiskFiles``.

@@ -9,6 +9,8 @@ public enum LifeCyclePhase: Hashable, Sendable {
     case foreground
     /// It ends.
     case termination
+    /// Somebody has unlocked the device for the first time since its start: files can be read now.
+    case unlocked
 }
 
 /// Tells when the app goes out of sight, and when it comes back. On Apple's platforms, the system's own is used.
@@ -42,7 +44,7 @@ package struct NotifiedLifeCycle: LifeCycle {
                 center.value.addObserver(forName: name, object: nil, queue: nil) { _ in
                     switch phase {
                     case .background: awake { done in observer(phase, done) }
-                    case .foreground, .termination: observer(phase) {}
+                    case .foreground, .termination, .unlocked: observer(phase) {}
                     }
                 }
             })
@@ -67,6 +69,7 @@ enum PlatformLifeCycle {
                     Notification.Name("UIApplicationDidEnterBackgroundNotification"): .background,
                     Notification.Name("UIApplicationWillEnterForegroundNotification"): .foreground,
                     Notification.Name("UIApplicationWillTerminateNotification"): .termination,
+                    Notification.Name("UIApplicationProtectedDataDidBecomeAvailable"): .unlocked,
                 ], awake: PlatformLifeCycle.awake)
         #elseif canImport(AppKit)
             NotifiedLifeCycle(

@@ -163,10 +163,18 @@ package final class Mailbox {
         }
     }
 
+    /// Where the oldest letter of some kinds is, besides the first ones; nil if there is none.
+    package func firstIndex(of kinds: Set<String>, after count: Int) -> Int? {
+        // A slice that is held would have the whole array be copied by the next change.
+        (min(head + count, storage.count)..<storage.count).first { kinds.contains(storage[$0].kind) }
+    }
+
     /// Takes one letter out, wherever it is.
     package func drop(at index: Int) throws(FileFault) {
         let letter = storage[index]
-        if index == head { moveHead(by: 1) } else { storage.remove(at: index) }
+        // Few letters are before the one that goes, and thousands behind it.
+        for place in stride(from: index, to: head, by: -1) { storage.swapAt(place, place - 1) }
+        moveHead(by: 1)
         _ = try journal.append(JSON.array([.string("d"), .integer(letter.number)]).bytes)
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
     }

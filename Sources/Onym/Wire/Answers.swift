@@ -11,15 +11,18 @@ extension OnymError {
     }
 
     /// A success of HTTP, or the failure that the answer tells of.
-    package static func check(_ answer: HTTPAnswer, at now: Date) -> Result<HTTPAnswer, OnymError> {
+    /// - Parameter envelope: says whether a body has the form of the dialect's errors.
+    package static func check(
+        _ answer: HTTPAnswer, at now: Date, envelope: (JSON) -> Bool
+    ) -> Result<HTTPAnswer, OnymError> {
         if (200..<300).contains(answer.status) { return .success(answer) }
-        return .failure(.http(HTTPFailure(answer, at: now)))
+        return .failure(.http(HTTPFailure(answer, at: now, envelope)))
     }
 }
 
 extension HTTPFailure {
     /// Reads what any of the dialects says in its own envelope.
-    package init(_ answer: HTTPAnswer, at now: Date) {
+    package init(_ answer: HTTPAnswer, at now: Date, _ envelope: (JSON) -> Bool) {
         self.init(status: answer.status)
         retryAfter = HTTPFailure.seconds(answer.fields["retry-after"], answer.fields["date"], now)
         let body = JSON(answer.body) ?? .null
@@ -28,22 +31,50 @@ extension HTTPFailure {
         code = inner["code"]?.text ?? body["errorCode"]?.text ?? body["ErrorCode"]?.text
         message = inner.text ?? inner["message"]?.text ?? body["message"]?.text
         requestID = answer.requestID ?? body["ref"]?.text
+        isServersWord = answer.fields["x-request-id"] != nil && envelope(body)
     }
 
     /// `Retry-After`: seconds, or a date, which is one of the server's clock.
     private static func seconds(_ field: String?, _ date: String?, _ now: Date) -> TimeInterval? {
         guard let field else { return nil }
         if let seconds = TimeInterval(field) { return seconds >= 0 ? seconds : nil }
-        let serverNow = date.flatMap(moment) ?? now
-        return moment(field).map { max(0, $0.timeIntervalSince(serverNow)) }
+        let serverNow = date.flatMap(HTTPDate.read) ?? now
+        return HTTPDate.read(field).map { max(0, $0.timeIntervalSince(serverNow)) }
+    }
+}
+
+/// The one form of dates that HTTP's answers have (RFC 9110, 5.6.7): `Wed, 12 Jul 2017 22:41:27 GMT`.
+package enum HTTPDate {
+    private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    private static var calendar: Calendar {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        return calendar
     }
 
-    private static func moment(_ text: String) -> Date? {
-        let format = DateFormatter()
-        format.locale = Locale(identifier: "en_US_POSIX")
-        format.timeZone = TimeZone(secondsFromGMT: 0)
-        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
-        return format.date(from: text)
+    /// Reads a date; nil for what is not one.
+    package static func read(_ text: String) -> Date? {
+        let words = text.split(separator: " ")
+        guard words.count == 6, words[5] == "GMT", let day = Int(words[1]), let year = Int(words[3]),
+            let month = months.firstIndex(of: String(words[2]))
+        else { return nil }
+        let clock = words[4].split(separator: ":").compactMap { Int($0) }
+        guard clock.count == 3, (1...31).contains(day), (1970...9999).contains(year) else { return nil }
+        return calendar.date(
+            from: DateComponents(
+                year: year, month: month + 1, day: day, hour: clock[0], minute: clock[1], second: clock[2]))
+    }
+
+    /// Writes a date, without a formatter: those follow the device's settings.
+    package static func write(_ date: Date) -> String {
+        let parts = calendar.dateComponents([.year, .month, .day, .weekday, .hour, .minute, .second], from: date)
+        func two(_ number: Int?) -> String { String(format: "%02d", number ?? 0) }
+        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1])"
+            + " \(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
     }
 }
 
@@ -58,7 +89,9 @@ extension HTTPAnswer {
 
     /// What says that an upload was taken: nothing, or JSON. Something else comes from somebody in between, who has not
     /// taken it: a hotel's page, for one.
-    package var taken: Result<Int, OnymError> { body.isEmpty || JSON(body) != nil ? .success(0) : .failure(malformed) }
+    package var taken: Result<DialectClient.Rejected, OnymError> {
+        body.isEmpty || JSON(body) != nil ? .success(.nothing) : .failure(malformed)
+    }
 
     package var malformed: OnymError { .malformed(status: status, requestID: requestID) }
 }

@@ -1,0 +1,130 @@
+import Foundation
+
+/// The clients of all dialects that the app has keys of.
+struct Clients {
+    var idsync: IDSyncClient?
+    var claim: ClaimClient?
+    var entitlements: EntitlementsClient?
+    var linking: LinkingClient?
+
+    var all: [DialectClient] { [idsync, claim, entitlements, linking].compactMap { $0 } }
+
+    init() {}
+
+    /// Opens what is kept, and goes on where the last process was.
+    init(_ runtime: Runtime) throws(FileFault) {
+        try runtime.checkInstall()
+        runtime.clock.load()
+        for key in runtime.configuration.keys {
+            switch key {
+            case .idSync(let key, let secret): idsync = try IDSyncClient(runtime, key: key, secret: secret)
+            case .claim(let key, let bundleID): claim = try ClaimClient(runtime, key: key, bundleID: bundleID)
+            case .entitlements(let key): entitlements = try EntitlementsClient(runtime, key: key)
+            case .linking(let app, let secret): linking = try LinkingClient(runtime, appID: app, secret: secret)
+            }
+        }
+        // A dialect that the app has learned since knows nothing of what the person has said.
+        if all.contains(where: \.isOut) { for client in all { client.setOptedOut(true) } }
+    }
+
+    /// Keeps an event.
+    func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment], at time: Int64?) {
+        idsync?.log(body, at: time)
+        claim?.log(event, body, attachments, at: time)
+    }
+}
+
+/// The clients, once the files can be read, and what happens before. The system keeps files from being read before somebody has
+/// unlocked the device for the first time after its start, and may start the app for a push before that.
+final class Opening: @unchecked Sendable {
+    private struct Early {
+        let event: Event
+        let body: [UInt8]
+        let attachments: [Attachment]
+        let time: Int64
+    }
+
+    /// Guards the rest.
+    private let lock = NSLock()
+    private var opened = Clients()
+    private var isLocked: Bool
+    private var early: [Early] = []
+    private var hasOptedOut: Bool?
+    private var isEnded = false
+
+    /// So many events wait in memory at most; the oldest go.
+    static let earlyLimit = 200
+
+    init(_ runtime: Runtime) throws(FileFault) {
+        do throws(FileFault) {
+            opened = try Clients(runtime)
+            isLocked = false
+        } catch {
+            guard error.isLocked else { throw error }
+            isLocked = true
+        }
+    }
+
+    var clients: Clients { lock.withLock { opened } }
+    var mustWait: Bool { lock.withLock { isLocked } }
+
+    /// Tries again. Answers whether that has opened them.
+    func tryAgain(_ runtime: Runtime) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        guard isLocked, !isEnded else { return false }
+        do throws(FileFault) {
+            opened = try Clients(runtime)
+        } catch {
+            if !error.isLocked { runtime.announce(.storageFailed(error.reason)) }
+            return false
+        }
+        isLocked = false
+        if let hasOptedOut { for client in opened.all { client.setOptedOut(hasOptedOut) } }
+        for entry in early { opened.log(entry.event, entry.body, entry.attachments, at: entry.time) }
+        early = []
+        return true
+    }
+
+    /// Keeps an event in memory, if the files cannot be read yet. Answers whether it did.
+    func keep(_ event: Event, _ body: [UInt8], _ attachments: [Attachment], _ runtime: Runtime) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        guard isLocked else { return false }
+        if isEnded || hasOptedOut == true { return true }
+        early.append(Early(event: event, body: body, attachments: attachments, time: runtime.milliseconds))
+        if early.count > Opening.earlyLimit {
+            early.removeFirst()
+            runtime.announce(.dropped(1, .overflow))
+        }
+        return true
+    }
+
+    /// Takes in what extensions have left, if the files can be read.
+    func takeIn(_ runtime: Runtime) { lock.withLock { if !isLocked, !isEnded { opened.takeIn(runtime) } } }
+
+    /// What the person has said, for when the files can be read. Answers whether that is later.
+    func optOut(_ isOut: Bool, _ runtime: Runtime) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        guard isLocked else { return false }
+        hasOptedOut = isOut
+        if isOut { lose(.optedOut, runtime) }
+        return true
+    }
+
+    var isOptedOut: Bool { lock.withLock { isLocked ? hasOptedOut ?? false : opened.all.contains(where: \.isOut) } }
+
+    /// Nothing is opened any more.
+    func end(_ runtime: Runtime) {
+        lock.withLock {
+            isEnded = true
+            lose(.storage, runtime)
+        }
+    }
+
+    private func lose(_ reason: DropReason, _ runtime: Runtime) {
+        if !early.isEmpty { runtime.announce(.dropped(early.count, reason)) }
+        early = []
+    }
+}

@@ -1,0 +1,62 @@
+package import Foundation
+
+/// Where an app's files lie.
+package enum Folders {
+    /// The app's own folder: two apps of one person on a Mac must not meet in one.
+    static var ofApp: URL { ofApp(Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName, in: base) }
+
+    package static func ofApp(_ id: String, in base: URL) -> URL {
+        base.appendingPathComponent(id).appendingPathComponent("Onym")
+    }
+
+    /// The folder of former versions, which all apps of a Mac shared.
+    static var former: URL { base.appendingPathComponent("Onym") }
+
+    private static var base: URL {
+        #if os(tvOS)
+            // Devices have no Application Support that can be written to.
+            let place = FileManager.SearchPathDirectory.cachesDirectory
+        #else
+            let place = FileManager.SearchPathDirectory.applicationSupportDirectory
+        #endif
+        return FileManager.default.urls(for: place, in: .userDomainMask).first ?? FileManager.default.temporaryDirectory
+    }
+
+    /// The folder of an app group; nil where the app has no right to it, or the platform has none.
+    static func ofGroup(_ group: String) -> URL? {
+        #if canImport(Darwin)
+            FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: group)?
+                .appendingPathComponent("Onym")
+        #else
+            nil
+        #endif
+    }
+
+    /// Moves a former folder to where it lies now, if nothing is there yet. Answers the folder to use: the former one, if it
+    /// cannot be moved.
+    /// - Throws: if a part of it was moved. The next start goes on with the rest.
+    package static func move(_ former: URL, to folder: URL) throws(FileFault) -> URL {
+        let manager = FileManager.default
+        let isThere = manager.fileExists(atPath: folder.appendingPathComponent(Runtime.marker).path)
+        guard !isThere, manager.fileExists(atPath: former.appendingPathComponent(Runtime.marker).path) else {
+            return folder
+        }
+        var hasMoved = false
+        do {
+            try manager.createDirectory(
+                at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            // The marker goes last: a process that ends in between goes on with the rest.
+            let names = try manager.contentsOfDirectory(atPath: former.path).filter { $0 != Runtime.marker }
+            for name in names + [Runtime.marker] {
+                let target = folder.appendingPathComponent(name)
+                if manager.fileExists(atPath: target.path) { continue }
+                try manager.moveItem(at: former.appendingPathComponent(name), to: target)
+                hasMoved = true
+            }
+            return folder
+        } catch {
+            if hasMoved { throw FileFault("move \(former.path): \(error.localizedDescription)") }
+            return former
+        }
+    }
+}

@@ -1,0 +1,203 @@
+public import Foundation
+
+/// What an extension or a widget sees of the app's user. It reads what the app has kept in the app group's folder: no network, no
+/// lock, and nothing of the app's is changed. Each property reads the folder anew.
+public struct OnymReader: Sendable {
+    private let files: any FileStore
+    private let time: any TimeSource
+
+    /// Opens the folder of an app group, which the app names in ``Configuration/appGroup``.
+    public init(appGroup: String) throws(OnymError) {
+        guard let folder = Folders.ofGroup(appGroup) else {
+            throw .storage("there is no right to the app group \(appGroup)")
+        }
+        try self.init(folder: folder)
+    }
+
+    /// Opens a folder, which the app names in ``Configuration/folder``.
+    public init(folder: URL) throws(OnymError) {
+        do throws(FileFault) {
+            self.init(files: try DiskFiles(folder: folder), time: SystemTime())
+        } catch {
+            throw .storage(error.reason)
+        }
+    }
+
+    package init(files: any FileStore, time: any TimeSource) { (self.files, self.time) = (files, time) }
+
+    // MARK: - Who it is
+
+    /// The current user of the IDSync dialect; nil where there is none, or the files cannot be read.
+    public var user: User? { read { (files) throws(FileFault) in try IDSyncClient.kept(in: files) }?.user }
+
+    /// The user of whatever happens now, in the Claim dialect.
+    public var claimUser: String? { read { (files) throws(FileFault) in try ClaimClient.kept(in: files) }?.owner }
+
+    /// The user as the shops know one.
+    public var accessUser: AccessUser? {
+        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.user
+    }
+
+    /// What the user may use, by the name of each: what was answered last, as far as it has not expired.
+    public var access: [String: Entitlement] {
+        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.list ?? [:]
+    }
+
+    private var now: Date { time.now.addingTimeInterval(ServerClock(ReadOnlyFiles(files)).correction) }
+
+    /// The app may take a file away between its name and its content: the next look finds what came after.
+    private func read<Value>(_ body: (ReadOnlyFiles) throws(FileFault) -> Value?) -> Value? {
+        for _ in 0..<3 {
+            do throws(FileFault) { return try body(ReadOnlyFiles(files)) } catch { continue }
+        }
+        return nil
+    }
+
+    // MARK: - What happens
+
+    /// So many events wait for the app at most.
+    package static let eventLimit = 200
+
+    /// Whether a file is an event that waits for the app.
+    package static func isNote(_ name: String) -> Bool { NoteOfReader.isName(name) }
+
+    /// Keeps an event of the user of this moment in a file of its own, which the app takes in when it starts or comes back.
+    /// - Throws: `refused` if the event is too large or two hundred wait already, `storage` if it cannot be kept.
+    public func log(_ event: Event) throws(OnymError) {
+        let body = event.body
+        guard body.count <= Event.bytes else {
+            throw .refused(.invalid("an event has at most \(Event.bytes) bytes"))
+        }
+        let idsync = read { (files) throws(FileFault) in try IDSyncClient.kept(in: files) }
+        let claim = read { (files) throws(FileFault) in try ClaimClient.kept(in: files) }
+        if idsync?.isOut == true || claim?.isOut == true { return }
+        let note: JSON = .sparse([
+            "t": .integer(time.now.milliseconds), "e": JSON(body) ?? .null, "m": .optional(idsync?.owner),
+            "u": .optional(claim?.owner),
+        ])
+        let hasRoom: Bool
+        do throws(FileFault) {
+            hasRoom = try files.names().count(where: NoteOfReader.isName) < OnymReader.eventLimit
+            if hasRoom { try NoteOfReader.write(note, to: files) }
+        } catch {
+            throw .storage(error.reason)
+        }
+        if !hasRoom { throw .refused(.invalid("\(OnymReader.eventLimit) events wait for the app already")) }
+    }
+
+    /// Keeps an event of the user of this moment.
+    public func log(_ name: String, _ attributes: [String: JSON] = [:]) throws(OnymError) {
+        try log(Event(name, attributes: attributes))
+    }
+}
+
+/// Files that somebody else writes.
+struct ReadOnlyFiles: FileStore {
+    private let files: any FileStore
+
+    init(_ files: any FileStore) { self.files = files }
+
+    func names() throws(FileFault) -> [String] { try files.names() }
+    func read(_ name: String) throws(FileFault) -> [UInt8] { try files.read(name) }
+    func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
+        try files.read(name, from: place, count: count)
+    }
+    func append(_ bytes: [UInt8], to name: String) throws(FileFault) {}
+    func sync(_ name: String) throws(FileFault) {}
+    func rename(_ name: String, to other: String) throws(FileFault) {}
+    func remove(_ name: String) throws(FileFault) {}
+}
+
+/// An event that an extension has left for the app, in a file of its own: `reader-<uuid>.json`.
+struct NoteOfReader {
+    let name: String
+    let time: Int64
+    let event: Event
+    /// The user of the IDSync dialect, as a letter names its owner; nil where the dialect had no state.
+    let user: String?
+    /// The user of the Claim dialect.
+    let claimUser: String?
+
+    private static let prefix = "reader-"
+    private static let suffix = ".json"
+
+    static func isName(_ name: String) -> Bool { name.hasPrefix(prefix) && name.hasSuffix(suffix) }
+
+    /// Writes a note. It is whole when it has its name.
+    static func write(_ note: JSON, to files: any FileStore) throws(FileFault) {
+        let name = "\(prefix)\(UUID().uuidString)"
+        do throws(FileFault) {
+            try files.append(note.bytes, to: "\(name).new")
+            try files.rename("\(name).new", to: "\(name)\(suffix)")
+        } catch {
+            try? files.remove("\(name).new")
+            throw error
+        }
+    }
+
+    private init?(_ name: String, _ bytes: [UInt8]) {
+        guard let note = JSON(bytes), let time = note["t"]?.integer, let event = Event(kept: note["e"]) else {
+            return nil
+        }
+        (self.name, self.time, self.event) = (name, time, event)
+        (user, claimUser) = (note["m"]?.text, note["u"]?.text)
+    }
+
+    /// All notes, the oldest first. What cannot be read as one is removed.
+    static func all(in files: any FileStore) throws(FileFault) -> [NoteOfReader] {
+        var notes: [NoteOfReader] = []
+        for name in try files.names() where isName(name) {
+            if let note = NoteOfReader(name, try files.read(name)) {
+                notes.append(note)
+            } else {
+                try files.remove(name)
+            }
+        }
+        return notes.sorted { ($0.time, $0.name) < ($1.time, $1.name) }
+    }
+}
+
+extension Clients {
+    /// Takes in what extensions have left. A process that ends in between takes in the rest at its next start, and nothing twice:
+    /// a letter says which note it was made of.
+    func takeIn(_ runtime: Runtime) {
+        do throws(FileFault) {
+            let notes = try NoteOfReader.all(in: runtime.files)
+            if notes.isEmpty { return }
+            let (known, claimed) = (idsync?.notesOfReader ?? [], claim?.notesOfReader ?? [])
+            for note in notes {
+                if !known.contains(note.name) { idsync?.take(note) }
+                if !claimed.contains(note.name) { claim?.take(note) }
+                try runtime.files.remove(note.name)
+            }
+        } catch {
+            runtime.announce(.storageFailed(error.reason))
+        }
+    }
+
+    /// Forgets what extensions have left.
+    func forgetNotes(_ runtime: Runtime) {
+        for name in (try? runtime.files.names()) ?? [] where NoteOfReader.isName(name) {
+            try? runtime.files.remove(name)
+        }
+    }
+}
+
+extension DialectClient {
+    /// The notes that waiting letters were made of.
+    fileprivate var notesOfReader: Set<String> {
+        enter { Set(mailbox.contents(of: mailbox.letters).compactMap { $0?["f"]?.text }) }
+    }
+}
+
+extension NoteOfReader {
+    /// The event as a letter has it.
+    var body: [UInt8] {
+        var bytes = event.body
+        bytes.removeLast()
+        bytes += ",\"f\":".utf8
+        JSON.write(name, to: &bytes)
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+}
