@@ -7,7 +7,9 @@ import Foundation
 /// Where a vendor's SDK has kept its ids. Nothing is ever changed or removed there: an app may go back.
 public protocol VendorStore: Sendable {
     /// A value of the user defaults.
-    /// - Parameter suite: the name of a suite; nil for the standard one.
+    /// - Parameters:
+    ///   - key: the key of the value.
+    ///   - suite: the name of a suite; nil for the standard one.
     func value(_ key: String, suite: String?) -> JSON?
     /// The keys of the user defaults that begin with a text.
     func keys(prefix: String, suite: String?) -> [String]
