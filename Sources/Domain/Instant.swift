@@ -1,4 +1,4 @@
-/// A moment, in milliseconds since 1970 (UTC). The domain has no clock: every moment is given to it.
+/// A moment in milliseconds since 1970 (UTC). The domain has no clock, so every moment is an argument.
 package struct Instant: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 

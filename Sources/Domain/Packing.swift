@@ -1,5 +1,5 @@
-/// Writes values tightly, for the stores: integers in as many groups of seven bits as they need, the lowest first, with
-/// the eighth bit set in all groups but the last.
+/// Writes values in few bytes, for stores. An integer has as many groups of seven bits as it needs, the lowest group first.
+/// The eighth bit is set in all groups except the last.
 package struct Packer: Sendable {
     package private(set) var bytes: [UInt8] = []
 
@@ -29,7 +29,7 @@ package struct Packer: Sendable {
     }
 }
 
-/// Reads what ``Packer`` wrote. Each answer is nil where the bytes are not what was asked for.
+/// Reads the bytes of ``Packer``. Each function returns nil if the bytes have no such value.
 package struct Unpacker {
     private let all: [UInt8]
     private var position = 0
@@ -44,7 +44,7 @@ package struct Unpacker {
         return all[position]
     }
 
-    /// Passes over a byte; false where another stands there.
+    /// Skips a byte; false if the next byte is another byte.
     mutating func skip(_ byte: UInt8) -> Bool {
         guard position < all.count, all[position] == byte else { return false }
         position += 1
