@@ -60,9 +60,9 @@ package struct MergePeople: Act {
     package var subjects: Subjects { Subjects(about: from, people: [into]) }
     package var byteCount: Int { 256 }
 
-    /// Merges the two people. Throws `noSuchPerson`, `oneAlready` for two members of one group, a refusal if both groups have
-    /// a user of the Linking dialect, and `full` if the group would be too large. An administrator's merge needs no common
-    /// identity, because the administrator may know more than the server.
+    /// Merges the two people. Throws `noSuchPerson`, `oneAlready` for two members of one group, `bothHaveExternalIDs` or
+    /// `bothHaveInstalls` for two users of the Linking dialect, and `full` if the group would be too large. An
+    /// administrator's merge needs no common identity, because the administrator may know more than the server.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Merge> {
