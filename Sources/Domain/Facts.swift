@@ -30,7 +30,7 @@ package struct Facts: Sendable {
     private var rowHashes: Set<RowHash> = []
     package private(set) var replays = RememberedCalls()
     package private(set) var directory: Directory
-    /// Records the groups that a decision reads.
+    /// Notes the groups that a decision reads.
     package var trace: GroupTrace?
     /// Whether only the loaded facts are present. A read of other facts is then a mistake in the program.
     private let isPartial: Bool

@@ -143,9 +143,9 @@ extension JoinSameUserIDs {
     package var subjects: Subjects { Subjects(people: pairs.flatMap { [$0.from, $0.into] }) }
     package var byteCount: Int { 64 + pairs.count * 16 }
 
-    /// Merges each pair, if the rule allows it. Throws nothing: a pair is skipped if a person does not exist, an undo
-    /// separated the pair, the pair is in one group, the group would be too large, or both groups have a user of the Linking
-    /// dialect. The pairs come from an earlier read, so some pairs may be out of date.
+    /// Merges each pair, if the rule allows it. Throws nothing, because the pairs come from an earlier read and may be out of
+    /// date. It skips a pair if a person does not exist, or if the pair is in one group or was separated by an undo. It also
+    /// skips a pair if the group would be too large, or if both groups have a user of the Linking dialect.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
         SameUserIDsJoined
     > {

@@ -107,7 +107,7 @@ package final class Engine: Sendable {
         return behind > Engine.clockSlackMilliseconds ? behind : 0
     }
 
-    // MARK: - Room
+    // MARK: - Compaction
 
     /// The progress of a compaction.
     package struct CompactionStatus: Equatable, Sendable {
@@ -154,7 +154,7 @@ package final class Engine: Sendable {
     /// The number of calls that wait for the writer.
     package var queueDepth: Int { queue.withLock { $0.jobs.count } }
 
-    // MARK: - For the lanes
+    // MARK: - For the loops
 
     /// Answers a call at once if the call changes nothing.
     package func peek(_ call: Call, _ act: any Act, lane: Int, at now: Instant) -> Peek {

@@ -143,7 +143,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         do throws(StoreFault) {
             try load(needs, body)
         } catch {
-            // The batch did not commit, so nothing changed, whatever the state of the connection is.
+            // The batch did not commit, so nothing changed.
             throw error.kind == .away ? StoreFault(.interrupted, error.description) : error
         }
     }

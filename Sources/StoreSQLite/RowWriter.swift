@@ -403,7 +403,7 @@ final class RowWriter {
         }
     }
 
-    // MARK: - What is folded in
+    // MARK: - Folds of sightings and heads
 
     func write(_ heads: [RowHead], of person: PersonID) throws(SQLiteFault) {
         rowHeads.bind(1, blob: heads.packed)
@@ -425,7 +425,7 @@ final class RowWriter {
         try sighting.run()
     }
 
-    // MARK: - What is let go
+    // MARK: - Removed rows
 
     /// The kind of a removed row with an older kept row. It keeps the position in the chain.
     static let letGo: Int64 = 0

@@ -85,7 +85,8 @@ package struct ErrorReport: Equatable, Sendable {
         self.session = session
     }
 
-    /// The longest time between two errors of one session that belong to one issue. One mistake often causes several errors.
+    /// The time from the last reported error of a session in which further errors belong to the same issue. One mistake often
+    /// causes several errors.
     package static let joiningMilliseconds: Int64 = 5_000
 }
 
@@ -95,7 +96,8 @@ struct OccurrenceFinder {
     private var issues: Set<IssueID> = []
     private var recognized: Set<RowHash> = []
 
-    /// The changes of one error; empty if the error joins another error, or if the session already has an error of the issue.
+    /// The changes of a person's error. An error that joins an earlier error of its session changes nothing. A repeated issue
+    /// of the session changes only the session's document.
     mutating func changes<V: DecisionFacts>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
         let session = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
         let last = lastErrors[report.session] ?? view.document(session).flatMap(OccurrenceFinder.moment)

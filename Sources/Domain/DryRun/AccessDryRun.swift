@@ -25,7 +25,7 @@ struct AccessDryRun {
         (now, then) = (World(project: project), World(project: project))
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
     mutating func take(_ call: RecordedCall) {
         moment = max(moment, call.at)
@@ -119,7 +119,7 @@ struct AccessDryRun {
 
     private func text(_ outcomes: [Restored.Kind]) -> String { outcomes.map { "\($0.name)" }.joined(separator: ",") }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
     /// The holders of a purchase, independent of sessions: its owners, and the installs whose store account paid.
     func holders(of purchase: PurchaseID) -> (owners: [PersonID], payers: [PersonID])? {

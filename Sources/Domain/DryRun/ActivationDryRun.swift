@@ -21,7 +21,7 @@ struct ActivationDryRun {
         self.hash = hash
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
     /// Decides a call of the journal again, if it is a call about installs. The merges are the merges of the journal after
     /// the call.
@@ -167,7 +167,7 @@ struct ActivationDryRun {
             Difference.Installs.Call(Difference.Answered(call), install: install, now: now, then: then))
     }
 
-    // MARK: - Undone merges, and people who are gone
+    // MARK: - Undone merges and erased people
 
     /// Detaches the installs that the undone merge had attached.
     private mutating func part(_ person: PersonID, _ merges: GroupIndex, _ moment: Instant) {
@@ -196,7 +196,7 @@ struct ActivationDryRun {
         }
     }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
     /// The state of each install that was ever linked.
     var standing: [InstallID: Install.State] {

@@ -71,7 +71,7 @@ package final class StrategyDryRun {
         index.readDocument = { [unowned self] in documents[Int($0) - 1] }
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
     /// Decides a call of the journal again. Calls come in the journal's order; calls of other projects are skipped.
     package func take(_ call: RecordedCall) {
@@ -215,7 +215,7 @@ package final class StrategyDryRun {
         counterparts[person]?.current ?? PersonID(rawValue: 0)
     }
 
-    // MARK: - Taking over what no rule decides
+    // MARK: - Facts that no rule decides
 
     private func applyRecorded(_ call: RecordedCall) {
         var changes: [Change] = []
@@ -354,7 +354,7 @@ package final class StrategyDryRun {
         }
     }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
     /// The differences after all calls so far.
     package var difference: Difference {
@@ -395,7 +395,7 @@ package final class StrategyDryRun {
         return difference
     }
 
-    // MARK: - What there would be
+    // MARK: - Results
 
     /// All people that would exist, in the order of their creation.
     package var everybody: [PersonID] { madeBy.keys.filter { !index.isErased($0) }.sorted() }

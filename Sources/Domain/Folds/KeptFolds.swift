@@ -335,7 +335,7 @@ package struct KeptFolds<V: DecisionFacts> {
         part.hasNewList = true
     }
 
-    // MARK: - What has to be put
+    // MARK: - Documents to write
 
     private var changes: [Change] {
         if parts.isEmpty, split.isEmpty { return [] }

@@ -63,7 +63,7 @@ final class GroupIndex: @unchecked Sendable {
 
     var count: Int { mergesByID.count }
 
-    // MARK: - What is committed
+    // MARK: - Committed groups
 
     func merge(_ id: MergeID) -> Merge? { place(of: id).map(merge(at:)) }
 
@@ -199,7 +199,7 @@ final class GroupIndex: @unchecked Sendable {
         } while member != place
     }
 
-    // MARK: - What the batch sees
+    // MARK: - Groups of the batch
 
     /// A group with changes of the batch. It refers to its parts.
     private final class Pending {
@@ -342,7 +342,7 @@ final class GroupIndex: @unchecked Sendable {
         }
     }
 
-    // MARK: - What groups have
+    // MARK: - Totals
 
     /// The totals of a committed group.
     func totals(of group: Group) -> GroupTotals {

@@ -43,7 +43,7 @@ package struct LinkingSettings: Equatable, Sendable {
         DocumentKey(.linkingSettings, of: Int64(project.rawValue))
     }
 
-    /// Reads the settings from the project's document; the defaults if there is none.
+    /// Reads the settings from the project's document. Without a document they are the defaults.
     package init(document: [UInt8]?) {
         self = document.flatMap(LinkingSettings.init(packed:)) ?? LinkingSettings()
     }
