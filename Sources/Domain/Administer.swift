@@ -1,5 +1,6 @@
 /// A call that makes or revokes projects, apps and keys.
 package struct Administer: Act {
+    /// The thing that the call makes or revokes.
     package enum Subject: Sendable {
         /// A project with its apps and keys. Their ids count from one within the call.
         case makeProject(SetUp)
@@ -227,6 +228,7 @@ package struct NoteKeyUse: Act {
         at = moment
     }
 
+    /// The key of the document with the last use of a key.
     package static func document(of key: KeyID) -> DocumentKey { DocumentKey(.keyUse, of: key.rawValue) }
 
     /// The last noted use of a key; nil if there is no note.
@@ -282,16 +284,19 @@ extension AccessKey.Kind {
 }
 
 extension ScopeSet {
+    /// Whether all scopes of this set are in another set.
     package func isSubset(of other: ScopeSet) -> Bool {
         Scope.allCases.allSatisfy { !contains($0) || other.contains($0) }
     }
 }
 
 extension Refusal {
+    /// The project has no such thing.
     package static func noSuch(_ noun: Administer.Noun) -> Refusal {
         Refusal(.notFound, "not_found", "There is no \(noun.rawValue) with this id.")
     }
 
+    /// The project is at its limit of such things.
     package static func tooMany(_ noun: Administer.Noun) -> Refusal {
         Refusal(.conflict, "too_many", "There are as many \(noun.rawValue)s as there may be.")
     }

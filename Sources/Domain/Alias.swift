@@ -74,6 +74,7 @@ package enum Aliased: Equatable, Sendable {
     /// The server accepts the call and changes nothing. The vendor does the same, and clients depend on it.
     case ignored(Reason)
 
+    /// The reason why the server ignored the call. Stores keep the raw values.
     package enum Reason: UInt8, Sendable {
         /// The source has another alias for a part of the same time.
         case overlaps = 1
@@ -188,6 +189,7 @@ package struct AliasList: Equatable, Sendable {
         self.init(of: person, packed: view.document(AliasList.key(of: person)))
     }
 
+    /// The key of the document with the aliases of a person.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
 
     func aliases<V: DecisionFacts>(_ view: V) -> [Alias] {
@@ -292,6 +294,7 @@ extension Refusal {
         .invalid, "too_many_aliases", "A person can be part of at most \(Alias.aliasesPerPerson) aliases.",
         isJournalled: true)
 
+    /// The call asks for an alias that cannot exist.
     package static func invalidAlias(_ fault: AliasFault) -> Refusal {
         let message =
             switch fault {

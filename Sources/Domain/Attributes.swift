@@ -1,6 +1,7 @@
 /// The attributes of a person: names, and values that are JSON. A name stays after its value is removed, so the moment of the
 /// removal stays known.
 package struct Attributes: Equatable, Sendable {
+    /// The last write of one name.
     package struct Entry: Equatable, Sendable {
         /// Nil if the value was removed.
         package let value: [UInt8]?
@@ -20,6 +21,7 @@ package struct Attributes: Equatable, Sendable {
 
     package init() {}
 
+    /// A new value of a name, or the removal of its value.
     package struct Write: Equatable, Sendable {
         package let name: String
         /// The value as JSON; nil removes the value.

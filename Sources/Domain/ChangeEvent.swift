@@ -40,6 +40,7 @@ package struct ChangeEvent: Equatable, Sendable {
         case refused
     }
 
+    /// The value of a field.
     package enum Value: Equatable, Sendable {
         case text(String)
         case texts([String])
@@ -48,6 +49,7 @@ package struct ChangeEvent: Equatable, Sendable {
         case number(Int64)
     }
 
+    /// A named value in the data of an event.
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: Value

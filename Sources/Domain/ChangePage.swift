@@ -1,5 +1,6 @@
 /// A page of the feed, in the order of the journal.
 package struct ChangePage: Sendable {
+    /// An event with the call that caused it.
     package struct Change: Sendable {
         package let call: RecordedCall
         package let event: ChangeEvent

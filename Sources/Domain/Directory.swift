@@ -81,6 +81,7 @@ package final class Directory: Sendable {
     package func strategies(of project: ProjectID) -> StrategyHistory { strategies[project] ?? .initial }
 }
 
+/// A project, which keeps its people apart from the people of other projects.
 package struct Project: Equatable, Sendable {
     package let id: ProjectID
     package let name: String
@@ -111,6 +112,7 @@ package struct App: Equatable, Sendable {
     package let madeAt: Instant
     package let revokedAt: Instant?
 
+    /// The platform of an app. The names are stored.
     package enum Platform: String, CaseIterable, Sendable { case apple, android, web, backend, any }
 
     package init(
@@ -271,6 +273,7 @@ package struct ScopeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     package init(arrayLiteral scopes: Scope...) { self.init(scopes) }
 
+    /// Whether the set has a scope.
     package func contains(_ scope: Scope) -> Bool { bits & ScopeSet.bit(scope) != 0 }
 
     /// The names in a fixed order, with spaces between them. Stores keep a set in this form.

@@ -132,6 +132,7 @@ package struct Tombstone: Equatable, Sendable {
         self.dropped = dropped
     }
 
+    /// The key of the document with an identity's tombstone.
     package static func key(of identity: IdentityKey) -> DocumentKey { DocumentKey(.tombstone, hash: identity.hash) }
 
     package var packed: [UInt8] {

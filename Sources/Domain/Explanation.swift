@@ -9,6 +9,7 @@ package struct Explanation: Equatable, Sendable {
         package internal(set) var excluded: [Exclusion] = []
     }
 
+    /// A person that does not fit the call, with the rule that excludes the person.
     package struct Exclusion: Equatable, Sendable {
         package let person: PersonID
         package let rule: Rule

@@ -1,6 +1,7 @@
 /// The facts in dictionaries. The memory store keeps all facts in this type. Other stores load the facts of a batch into it,
 /// and each decision changes them for the next decision.
 package struct Facts: Sendable {
+    /// The facts of one person.
     package struct PersonState: Equatable, Sendable {
         package var project: ProjectID
         package var lastSeen: Instant
@@ -67,6 +68,7 @@ package struct Facts: Sendable {
         holders[identity] = people
     }
 
+    /// Loads the facts of a person.
     package mutating func load(_ person: PersonID, _ state: PersonState) {
         people[person] = state
     }

@@ -163,9 +163,12 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// The types of the set, in a fixed order.
     package var types: [IdentityType] { IdentityType.allCases.filter(contains) }
 
+    /// Whether the set has a type.
     package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt128(type.rawValue) != 0 }
 
+    /// Adds a type to the set.
     package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt128(type.rawValue) }
 
+    /// Whether the two sets have no common type.
     package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }
 }

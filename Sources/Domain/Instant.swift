@@ -6,6 +6,7 @@ package struct Instant: Hashable, Comparable, Sendable {
 
     package static func < (one: Instant, other: Instant) -> Bool { one.milliseconds < other.milliseconds }
 
+    /// The moment after an interval, which may be negative.
     package func advanced(byMilliseconds interval: Int64) -> Instant {
         Instant(milliseconds: milliseconds + interval)
     }

@@ -38,6 +38,7 @@ package struct Unpacker {
 
     package var isAtEnd: Bool { position == all.count }
 
+    /// Reads one byte.
     package mutating func byte() -> UInt8? {
         guard position < all.count else { return nil }
         defer { position += 1 }
@@ -51,6 +52,7 @@ package struct Unpacker {
         return true
     }
 
+    /// Reads an integer.
     package mutating func integer() -> UInt64? {
         var (value, shift): (UInt64, UInt64) = (0, 0)
         while let byte = byte(), shift < 64 {
@@ -61,18 +63,22 @@ package struct Unpacker {
         return nil
     }
 
+    /// Reads the id of a person.
     package mutating func person() -> PersonID? {
         integer().map { PersonID(rawValue: Int64(bitPattern: $0)) }
     }
 
+    /// Reads a moment.
     package mutating func instant() -> Instant? {
         integer().map { Instant(milliseconds: Int64(bitPattern: $0)) }
     }
 
+    /// Reads a list of bytes with its length.
     package mutating func bytes() -> [UInt8]? {
         slice().map { Array($0) }
     }
 
+    /// Reads a text in UTF-8.
     package mutating func text() -> String? {
         slice().flatMap { String(validating: $0, as: UTF8.self) }
     }

@@ -12,6 +12,7 @@ package enum Relation: Sendable {
 
     /// A fact that connects two ends.
     package struct Tie: Sendable {
+        /// The kind of the fact.
         package enum Fact: Sendable {
             case link
             case merge(Merge)
@@ -42,6 +43,7 @@ package enum Relation: Sendable {
 
     /// The reason why two identifiers do not belong to one person.
     package struct Separation: Sendable {
+        /// The kind of the separation. The names are part of the API.
         package enum Reason: String, CaseIterable, Sendable {
             /// No person holds the first identifier, or the second.
             case firstUnknown = "first_unknown"

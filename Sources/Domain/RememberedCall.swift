@@ -62,6 +62,7 @@ package struct RememberedCalls: Sendable {
 
     package var isEmpty: Bool { byKey.isEmpty }
 
+    /// Whether a call is remembered under a key.
     package func knows(_ key: ReplayKey) -> Bool { byKey[key] != nil }
 
     /// The earlier call with the key and the body of a claim. If no body matches, the last call under the key.

@@ -124,6 +124,7 @@ struct Joined {
 
 /// A call that merges people that had equal user ids before the rule was switched on.
 package struct JoinSameUserIDs: Act {
+    /// Two people with equal user ids, in the direction of their merge.
     package struct Pair: Equatable, Sendable {
         package let from: PersonID
         package let into: PersonID

@@ -217,6 +217,7 @@ extension Snapshot {
     /// Whether two people are in one group.
     package func areOne(_ one: PersonID, _ other: PersonID) -> Bool { group(of: one).root == group(of: other).root }
 
+    /// The alias with an id; nil if it does not exist.
     package func alias(_ id: AliasID) throws(StoreFault) -> Alias? {
         try document(id.documentKey).flatMap(Alias.init(packed:))
     }

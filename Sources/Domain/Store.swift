@@ -195,6 +195,7 @@ package struct StoreCounts: Equatable, Sendable {
 /// The reason why a store failed: the disk, the file or another process. Callers learn only that the server failed. The
 /// description is for the log and for the operator.
 package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The kind of a fault, which decides about a retry.
     package enum Kind: Equatable, Sendable {
         /// The file is not an Onym store.
         case notAStore

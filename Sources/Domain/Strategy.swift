@@ -115,6 +115,7 @@ package struct BlockedValues: Equatable, Sendable {
         lengths = values.reduce(0) { $1.count < 64 ? $0 | 1 << UInt64($1.count) : $0 }
     }
 
+    /// Whether a value is blocked.
     package func contains(_ value: String) -> Bool {
         let bytes = value.utf8.span
         guard bytes.count < 64, lengths & 1 << UInt64(bytes.count) != 0, let candidates = byLength[bytes.count] else {

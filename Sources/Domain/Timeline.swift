@@ -4,6 +4,7 @@ package struct Timeline: Sendable {
     /// The start of the next page; nil at the end.
     package let next: Cursor?
 
+    /// The rows that a page should have.
     package struct Filter: Sendable {
         package var kinds: [RowKind] = [.event]
         package var since: Instant?
@@ -25,6 +26,7 @@ package struct Timeline: Sendable {
         package let before: RowNumber
         package let chains: [Position]
 
+        /// The position in one chain of rows.
         package struct Position: Equatable, Sendable {
             package let person: PersonID
             package let kind: RowKind

@@ -16,6 +16,7 @@ package struct Webhook: Equatable, Sendable {
         self.madeAt = madeAt
     }
 
+    /// Whether the webhook gets an event.
     package func wants(_ event: ChangeEvent) -> Bool { kinds.isEmpty || kinds.contains(event.kind) }
 
     static func key(of project: ProjectID) -> DocumentKey { DocumentKey(.webhooks, of: Int64(project.rawValue)) }
@@ -118,6 +119,7 @@ package struct Deliveries: Equatable, Sendable {
 
     static func key(of webhook: Int64) -> DocumentKey { DocumentKey(.deliveries, of: webhook) }
 
+    /// The progress of a webhook; nil if there is none.
     package static func of(_ webhook: Webhook, _ snapshot: any Snapshot) throws(StoreFault) -> Deliveries? {
         try snapshot.document(key(of: webhook.id)).flatMap(Deliveries.init(packed:))
     }
@@ -269,7 +271,9 @@ package struct ReplayDelivery: Act {
 
 /// A call of the server itself that notes the progress of a webhook and the results of deliveries.
 package struct NoteDeliveries: Act {
+    /// The result of one delivery.
     package struct Result: Equatable, Sendable {
+        /// The outcome of an attempt to deliver a change.
         package enum Outcome: Equatable, Sendable {
             case delivered
             case failed(String)

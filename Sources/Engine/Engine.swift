@@ -18,6 +18,7 @@ package protocol EngineObserver: AnyObject, Sendable {
 /// The writer's thread and its queue. While a batch goes to the disk, the next calls gather. So the size of a batch follows
 /// the load, and no call waits for a timer.
 package final class Engine: Sendable {
+    /// The limits of the queue and of batches, and the pauses of periodic work.
     package struct Limits: Equatable, Sendable {
         /// The limit of calls in the queue. Further calls are refused.
         package var queuedCalls = 16_384

@@ -38,6 +38,7 @@ package final class DocumentCache: Sendable {
         shard(number).withLock { add(number, body, to: &$0) }
     }
 
+    /// Empties the cache.
     package func removeAll() {
         for shard in shards { shard.withLock { $0 = Shard() } }
     }

@@ -384,6 +384,7 @@ extension Refusal {
         return Refusal(.conflict, reason.rawValue, message)
     }
 
+    /// An answer does not fit its question.
     package static func badAnswer(_ fault: AnswerFault) -> Refusal {
         Refusal(.invalid, "validation_error", fault.message)
     }

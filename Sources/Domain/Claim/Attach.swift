@@ -275,6 +275,7 @@ extension Refusal {
         }
     }
 
+    /// The attachment does not fit into the quota of its user.
     package static func userQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
         var refusal = Refusal(
             .tooLarge, "user_quota_exhausted",
@@ -285,6 +286,7 @@ extension Refusal {
         return refusal
     }
 
+    /// The attachment does not fit into the quota of the project.
     package static func projectQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
         var refusal = Refusal(
             .tooLarge, "quota_exhausted",

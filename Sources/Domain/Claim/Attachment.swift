@@ -344,6 +344,7 @@ extension Snapshot {
         try identities(of: attachment.person).first?.type == .claimNobody
     }
 
+    /// The attachment with an id; nil if it does not exist.
     package func attachment(_ id: AttachmentID) throws(StoreFault) -> Attachment? {
         try document(id.documentKey).flatMap(Attachment.init(packed:))
     }

@@ -34,6 +34,7 @@ package struct Definitions: Equatable, Sendable {
     /// The limit of funnels, and of metrics, in a project.
     package static let limit = 200
 
+    /// The key of the document with the definitions of a project.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.definitions, of: Int64(project.rawValue))
     }
@@ -80,6 +81,7 @@ package struct Definitions: Equatable, Sendable {
 
 /// A call that defines or removes a funnel or a metric.
 package struct Define: Act {
+    /// The funnel or the metric of the call; nil inside a case removes the definition.
     package enum Subject: Equatable, Sendable {
         case funnel(Definitions.Funnel?)
         case metric(name: String?)

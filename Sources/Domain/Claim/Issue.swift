@@ -63,6 +63,7 @@ package struct IssueID: Hashable, Sendable {
 }
 
 extension Snapshot {
+    /// The issue with an id; nil if it does not exist.
     package func issue(_ id: IssueID) throws(StoreFault) -> Issue? {
         let title = try document(id.titleKey).map { String(decoding: $0, as: UTF8.self) }
         return try document(id.documentKey).flatMap { Issue(packed: $0, titled: title) }

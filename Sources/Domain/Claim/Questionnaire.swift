@@ -24,6 +24,7 @@ package struct Questionnaire: Equatable, Sendable {
         }
     }
 
+    /// One question of a questionnaire, with the rules for its answers.
     package struct Question: Equatable, Sendable {
         /// The kind of a question's answers. Stores keep the raw values, so a raw value never changes.
         package enum Kind: UInt8, CaseIterable, Sendable {
@@ -245,6 +246,7 @@ extension Snapshot {
         return questionnaires
     }
 
+    /// The questionnaire with a slug; nil if the project has none.
     package func questionnaire(_ slug: String, in project: ProjectID) throws(StoreFault) -> Questionnaire? {
         let list = QuestionnaireList(of: project, packed: try document(QuestionnaireList.key(of: project)))
         guard let id = list[slug], let packed = try document(id.documentKey) else { return nil }

@@ -32,6 +32,7 @@ package struct Difference: Equatable, Sendable {
 
     /// The differences of another activation policy.
     package struct Installs: Equatable, Sendable {
+        /// A call with its answers about installs, before and in the dry run.
         package struct Call: Equatable, Sendable {
             package let answered: Answered
             package let install: InstallID
@@ -71,6 +72,7 @@ package struct Difference: Equatable, Sendable {
 
     /// The differences of other restore strategies.
     package struct Access: Equatable, Sendable {
+        /// A call with its answers about access, before and in the dry run.
         package struct Call: Equatable, Sendable {
             package let answered: Answered
             package let person: PersonID?

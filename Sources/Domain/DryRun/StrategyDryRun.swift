@@ -400,6 +400,7 @@ package final class StrategyDryRun {
     /// All people that would exist, in the order of their creation.
     package var everybody: [PersonID] { madeBy.keys.filter { !index.isErased($0) }.sorted() }
 
+    /// The root of a person's group in the dry run.
     package func root(of person: PersonID) -> PersonID { index.committed.group(of: person).root }
 
     /// The state of each install that was ever linked.
@@ -410,6 +411,7 @@ package final class StrategyDryRun {
         restoring.holders(of: purchase)
     }
 
+    /// The holders of an identity in the dry run, the oldest first.
     package func holders(of identity: Identity) -> [PersonID] {
         var holders: [PersonID] = []
         index.pending.forEachHolder(of: identity.key) { holders.append(index.id(of: $0)) }

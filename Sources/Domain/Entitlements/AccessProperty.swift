@@ -10,6 +10,7 @@ package struct AccessProperty: Equatable, Sendable {
         self.value = value
     }
 
+    /// The key of the document with a user's properties.
     package static func key(_ person: PersonID) -> DocumentKey { DocumentKey(.accessProperties, of: person) }
 }
 
@@ -28,7 +29,7 @@ package struct SetAccessProperties: Act {
     package var byteCount: Int { properties.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count } }
 
     /// Sets the properties. Throws `noSuchUser` if the user does not exist. Properties over the limit are left out and named
-    /// in the answer, because the vendor's clients send many properties in one call.
+    /// in the answer, so that one property over the limit does not lose the others.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

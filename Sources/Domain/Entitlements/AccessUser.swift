@@ -10,6 +10,7 @@ package struct AccessUser: Equatable, Sendable {
         /// Whether the grant belongs to the identity. Otherwise it belongs to the install.
         package let isOfIdentity: Bool
 
+        /// Whether the grant gives access at a moment.
         package func isActive(at moment: Instant) -> Bool { expiresAt.map { moment < $0 } ?? true }
     }
 

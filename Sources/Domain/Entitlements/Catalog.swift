@@ -1,5 +1,6 @@
 /// The entitlements and products of a project: each product gives some entitlements for some time.
 package struct Catalog: Equatable, Sendable {
+    /// A right to use a part of an app, which products and grants give.
     package struct Entitlement: Equatable, Sendable {
         package let id: String
         package let name: String?
@@ -10,6 +11,7 @@ package struct Catalog: Equatable, Sendable {
         }
     }
 
+    /// A thing that users can buy, with the entitlements that it gives.
     package struct Product: Equatable, Sendable {
         /// Stores keep the raw values, so a raw value never changes.
         package enum Kind: UInt8, CaseIterable, Sendable {
@@ -61,8 +63,10 @@ package struct Catalog: Equatable, Sendable {
 
     package init() {}
 
+    /// The key of the document with a project's catalog.
     package static func key(_ project: ProjectID) -> DocumentKey { DocumentKey(.catalog, of: Int64(project.rawValue)) }
 
+    /// The entitlement with an id; nil if it is not defined.
     package func entitlement(_ id: String) -> Entitlement? { entitlements.first { $0.id.hasSameBytes(as: id) } }
 
     /// The product with an id, or with an id in stores.
@@ -151,6 +155,7 @@ extension String {
     /// Whether two texts have equal bytes. Swift's own `==` treats two spellings of a letter as equal.
     package func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 
+    /// Whether the bytes of the text are before the bytes of another text.
     package func precedesByBytes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }
 

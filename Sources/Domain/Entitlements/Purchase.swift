@@ -75,12 +75,14 @@ package struct Purchase: Equatable, Sendable {
         case paddle = 4
     }
 
+    /// The state of a subscription's renewal. Stores keep the raw values, so a raw value never changes.
     package enum Renewal: UInt8, Sendable {
         case willRenew = 1
         case canceled = 2
         case billingIssue = 3
     }
 
+    /// The kind of a subscription's present period. Stores keep the raw values, so a raw value never changes.
     package enum Period: UInt8, Sendable {
         case normal = 1
         case trial = 2
@@ -192,6 +194,7 @@ package struct Purchase: Equatable, Sendable {
         expiresAt ?? definition?.end(from: purchasedAt)
     }
 
+    /// Whether the purchase is a subscription, from the store or from the product's definition.
     package func isSubscription(_ definition: Catalog.Product?) -> Bool {
         saysSubscription ?? definition.map { $0.kind == .subscription } ?? (expiresAt != nil)
     }

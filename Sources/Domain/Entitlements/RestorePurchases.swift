@@ -179,6 +179,7 @@ extension Purchase {
 
 /// The answer to ``RestorePurchases``.
 package struct Restored: Equatable, Sendable {
+    /// The result for one transaction.
     package struct Item: Equatable, Sendable {
         /// The transaction; nil for an invalid receipt.
         package let transaction: String?

@@ -39,6 +39,7 @@ package struct Transfer: Equatable, Sendable {
         }
     }
 
+    /// A purchase with its sides before and after the restore.
     package struct Move: Equatable, Sendable {
         package let purchase: PurchaseID
         package let before: Side
@@ -65,6 +66,7 @@ package struct Transfer: Equatable, Sendable {
         self.moves = moves
     }
 
+    /// The key of the document with a transfer.
     package static func key(_ id: TransferID) -> DocumentKey { DocumentKey(.transfer, of: id.rawValue) }
 
     var put: Change { .documentPut(Transfer.key(id), user, packed) }
@@ -183,6 +185,7 @@ package struct TransferID: Hashable, Sendable {
 
 /// The answer to an undone transfer.
 package struct TransferUndone: Equatable, Sendable {
+    /// A purchase that the undo moved back.
     package struct Item: Equatable, Sendable {
         package let transaction: String
         package let product: String

@@ -1,6 +1,7 @@
 /// The attributes of a group. If both sides of a merge had a value before the merge, the value of the known side counts. In
 /// other cases the newest value counts, and a removal counts as a value.
 package struct FoldedAttributes: GroupFold, Equatable {
+    /// The present value of a name, and its origin.
     package struct Entry: Equatable, Sendable {
         package let value: [UInt8]
         package let at: Instant

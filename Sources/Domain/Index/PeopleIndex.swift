@@ -400,10 +400,12 @@ package final class PeopleIndex: @unchecked Sendable {
 
     // MARK: - Finding
 
+    /// The place of a person; nil if the index has no such person.
     package func place(of id: PersonID) -> Place? {
         peopleByID.find(SlotTable.spread(id.rawValue)) { people[$0].id == id.rawValue }.map(Place.init)
     }
 
+    /// The project of a person.
     package func project(of person: Place) -> ProjectID { ProjectID(rawValue: people[person.rawValue].project) }
 
     /// The last sighting of a person that the index knows.
@@ -412,6 +414,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// The row heads of a person, one for each kind.
     package func heads(of person: Place) -> [RowHead] { heads.heads(from: people[person.rawValue].firstHead) }
 
+    /// The row head of a person and kind; nil if the person has no such rows.
     package func head(of person: PersonID, _ kind: RowKind) -> RowHead? {
         place(of: person).flatMap { heads.head(of: kind, from: people[$0.rawValue].firstHead) }
     }
@@ -422,6 +425,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Counts the totals of large groups, after all people, links, rows and merges were loaded.
     package func finishLoading() { groups.countAll() }
 
+    /// The number of the committed document under a key; nil if there is none.
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
 
     /// The numbers of the links of a person, the oldest first.

@@ -20,6 +20,7 @@ package final class RecentRows: @unchecked Sendable {
 
     package init(rows: Int = RecentRows.rows) { rowsPerGeneration = max(1, rows / 4) }
 
+    /// Whether a row with the hash came recently, also within the current batch.
     package func knows(_ hash: RowHash) -> Bool {
         if pending.contains(hash) { return true }
         let shard = RecentRows.shard(of: hash)

@@ -16,6 +16,7 @@ package struct RowHashSet: Sendable {
         self.slots = [UInt64](repeating: 0, count: slots)
     }
 
+    /// Whether the set has a hash.
     package func contains(_ hash: RowHash) -> Bool { slots[position(of: RowHashSet.word(hash))] != 0 }
 
     /// Adds a hash; false if the set has it.

@@ -33,6 +33,7 @@ package struct Install: Equatable, Sendable {
 
     /// The reason why an install is not active, and the install that replaced it. Stores keep the raw values of the reasons.
     package struct Ending: Equatable, Sendable {
+        /// The reason why the install is not active.
         package enum Reason: UInt8, Sendable {
             case superseded = 0
             /// An install with a better claim is active.
@@ -124,6 +125,7 @@ package struct Install: Equatable, Sendable {
         tokens = TokenFamily(id: id.rawValue)
     }
 
+    /// The key of the document with an install.
     package static func key(of name: IdentityKey) -> DocumentKey { DocumentKey(.install, hash: name.hash) }
 
     /// The limit of separate silences.

@@ -21,6 +21,7 @@ package struct CodeSeal: Equatable, Sendable {
 /// An authentication code, with which an install becomes an install of a user with an external id (spec/linking.md 1.3). The
 /// store has only the hash of the code, and the user in a form that is as good as encrypted with the code.
 package struct LinkCode: Equatable, Sendable {
+    /// The redemption of the code, which the server keeps for a repeated call.
     package struct Redemption: Equatable, Sendable {
         package let install: InstallID
         /// The hash that recognizes the install when it asks again.

@@ -65,9 +65,10 @@ package struct LinkInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [external.key, name.key]) }
     package var byteCount: Int { 512 }
 
-    /// Links the install to the user, and merges the install's person into the user if needed. Throws a refusal for an
-    /// install that does not exist, belongs to another app, was deleted, disabled or deactivated, or has another user, and
-    /// `linkedGroupFull`. A merge and not a move: an undo can then return the rows to the install's own person.
+    /// Links the install to the user, and merges the install's person into the user if needed. Throws `notConfigured`,
+    /// `installNotFound`, `installOfOtherApp`, `installDeleted`, `installDisabled`, `installDeactivated`,
+    /// `linkedToOtherUser`, `installInUse`, and `linkedGroupFull`. A merge and not a move: an undo can then return the rows
+    /// to the install's own person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

@@ -26,6 +26,7 @@ package struct LinkedUser: Equatable, Sendable {
 
     package init(of person: PersonID) { self.person = person }
 
+    /// The key of the document with a person's Linking state.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.linkedUser, of: person) }
 
     var put: Change { .documentPut(LinkedUser.key(of: person), person, packed) }

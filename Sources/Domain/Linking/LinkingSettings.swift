@@ -39,6 +39,7 @@ package struct LinkingSettings: Equatable, Sendable {
         set { apps[app] = newValue }
     }
 
+    /// The key of the document with a project's linking settings.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.linkingSettings, of: Int64(project.rawValue))
     }

@@ -22,6 +22,7 @@ package struct MissingFacts: Equatable, Sendable {
         identities.isEmpty && people.isEmpty && merges.isEmpty && documents.isEmpty && rows.isEmpty
     }
 
+    /// Adds the questions of another value.
     package mutating func formUnion(_ other: MissingFacts) {
         identities.formUnion(other.identities)
         people.formUnion(other.people)
@@ -36,6 +37,7 @@ package struct MissingFacts: Equatable, Sendable {
 /// A person comes with all its identities and its group. An identity comes with all its holders. A fact that was asked for
 /// and is missing does not exist.
 package struct LoadedFacts: Sendable {
+    /// A person as the store keeps it.
     package struct Person: Sendable {
         package let id: PersonID
         package let project: ProjectID
@@ -50,6 +52,7 @@ package struct LoadedFacts: Sendable {
         }
     }
 
+    /// A link in force, with its number in the store.
     package struct Link: Sendable {
         package let number: Int64
         package let person: PersonID

@@ -50,6 +50,7 @@ package struct MoveMark: Equatable, Sendable {
 /// Moves a store into another store, table by table and page by page. An interrupted move continues at its last page. At the
 /// end both stores are read in full, and must be equal.
 package struct Move {
+    /// The number of rows of a moved table, and their checksum.
     package struct Table: Equatable, Sendable {
         package let table: StoredTable
         package let count: Int
@@ -59,6 +60,7 @@ package struct Move {
 
     /// The progress of a move.
     package struct Progress: Equatable, Sendable {
+        /// The phase of a move.
         package enum Step: Sendable { case copying, completing, checking }
 
         package let step: Step

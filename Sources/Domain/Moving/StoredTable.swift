@@ -7,6 +7,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
 
     /// A column and the kind of its values.
     package struct Column: Sendable {
+        /// The kind of a column's values.
         package enum Kind: Sendable {
             case integer
             /// The value 0 or 1.
@@ -103,6 +104,7 @@ extension StoredTable.Column {
 
 /// A row of a table, with a value for each column.
 package struct StoredRecord: Equatable, Sendable {
+    /// One value of a row.
     package enum Value: Equatable, Sendable {
         case integer(Int64)
         case bytes([UInt8])
@@ -125,10 +127,12 @@ package struct StoredRecord: Equatable, Sendable {
         }
     }
 
+    /// The number in a column; nil for other values.
     package func integer(_ column: Int) -> Int64? {
         if case .integer(let value) = values[column] { value } else { nil }
     }
 
+    /// The bytes in a column; nil for other values.
     package func bytes(_ column: Int) -> [UInt8]? { if case .bytes(let value) = values[column] { value } else { nil } }
 
     /// The key of the row.

@@ -40,6 +40,7 @@ package struct IdentityProof: Equatable, Sendable {
         self.fault = fault
     }
 
+    /// Whether the caller may speak for an identity.
     package func proves(_ identity: IdentityKey) -> Bool { proven.contains(identity) }
 }
 
