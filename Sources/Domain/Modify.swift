@@ -69,8 +69,8 @@ extension Modify {
     }
 
     /// Removes and adds the identities in their order. Throws `noSuchPerson`, and `immutableIdentity` if a person would
-    /// change an immutable value, or if a unique and immutable value belongs to another person. A unique value moves to the
-    /// person, because the caller says that it belongs there.
+    /// change an immutable value, or if a unique and immutable value belongs to another person. Throws `full` if the person
+    /// has no room. A unique value moves to the person, because the caller says that it belongs there.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Modified> {

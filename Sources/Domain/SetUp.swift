@@ -15,7 +15,7 @@ package struct SetUp: Act, Equatable {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 * (1 + apps.count + keys.count) }
 
-    /// Makes the project, its apps and its keys in one call. Throws nothing, because the command line sets up an empty store.
+    /// Makes the project, its apps and its keys in one call. Throws nothing, because the call only fills a new store.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         Decision(
             Done(),

@@ -130,8 +130,8 @@ package struct UndoTransfer: Act {
     package var byteCount: Int { 1024 }
 
     /// Moves the purchases of the transfer back. Throws `noSuchTransfer` if the transfer does not exist or was undone, and
-    /// `transferOutdated` if a purchase has moved again or an owner was erased. The undo is all or nothing, because half an
-    /// undo would be a third state that no call asked for.
+    /// `transferOutdated` if a purchase has moved again or an owner was erased. Throws `tooManyPurchases` at the limit of a
+    /// principal. The undo is all or nothing, because half an undo would be a third state that no call asked for.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

@@ -77,7 +77,7 @@ package struct LinkCode: Equatable, Sendable {
         return (IdentityKey(hash: hash), String(decoding: plain[18..<end], as: UTF8.self))
     }
 
-    /// One half of the digest finds the document, and the code compares the whole digest.
+    /// One half of the digest finds the document, and a comparison then checks the whole digest.
     package static func documentKey(_ digest: KeyHash) -> DocumentKey {
         DocumentKey(.linkCode, hash: digest.half)
     }

@@ -17,7 +17,7 @@ package struct LinkedUser: Equatable, Sendable {
     }
 
     package let person: PersonID
-    /// The number of changes of active installs. An install can compare it after a long absence.
+    /// A number that grows with each change of the active installs. An install can compare it after a long absence.
     package private(set) var epoch: UInt64 = 0
     package private(set) var live: [Live] = []
 

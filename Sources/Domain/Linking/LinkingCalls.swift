@@ -53,7 +53,7 @@ extension DecisionFacts {
         return Install(InstallID(rawValue: install.tokens.id), name, packed: packed)
     }
 
-    /// The installs of one person, without its group.
+    /// The names of one person's installs, without the installs of its group.
     func installs(of person: PersonID) -> [IdentityKey] { names(.linkingInstallID, of: person) }
 
     private func names(_ type: IdentityType, of person: PersonID) -> [IdentityKey] {
