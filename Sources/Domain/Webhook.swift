@@ -193,7 +193,7 @@ package struct MakeWebhook: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + url.utf8.count }
 
-    /// Makes the webhook. Throws a refusal if the project is at its limit of webhooks, because each webhook reads the whole
+    /// Makes the webhook. Throws `tooMany` if the project is at its limit of webhooks, because each webhook reads the whole
     /// feed.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
@@ -222,7 +222,8 @@ package struct RemoveWebhook: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Removes the webhook and its waiting deliveries. Throws a refusal if the project has no such webhook.
+    /// Removes the webhook and its waiting deliveries. Throws `noSuch` if the project has no such webhook, so that a wrong id
+    /// is visible to the caller.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<WebhookRemoved> {
@@ -252,8 +253,8 @@ package struct ReplayDelivery: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Moves the delivery from the parked to the waiting deliveries. Throws a refusal if the webhook has no such parked
-    /// delivery.
+    /// Moves the delivery from the parked to the waiting deliveries. Throws `noSuch` if the webhook has no such parked
+    /// delivery, because only a parked delivery needs help.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -309,7 +310,8 @@ package struct NoteDeliveries: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + 256 * results.count }
 
-    /// Notes the results. A call for a webhook that was removed changes nothing, because its deliveries are gone too.
+    /// Notes the results and the progress. Throws nothing. A call for a webhook that was removed changes nothing, because its
+    /// deliveries are gone too.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {

@@ -244,7 +244,7 @@ package final class PostgresDoctor {
         }
     }
 
-    /// Checks that the hash of each link finds its value.
+    /// Checks that the hash of each link is the hash of its value.
     private func lookAtHashes(_ hash: KeyedHash) throws(StoreFault) {
         progress("hashes of links")
         var wrong: [String] = []

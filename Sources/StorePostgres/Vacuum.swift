@@ -142,8 +142,8 @@ final class Vacuum: Sendable {
         ["BEGIN", "SET LOCAL lock_timeout = \(lockMilliseconds)", "CLUSTER \(table) USING \(key)", "COMMIT"]
     }
 
-    /// No reader or writer waits for this statement. It has no limit of its own wait, because behind a pooler such a setting
-    /// could reach another session.
+    /// No reader or writer waits for this statement. Its own wait has a limit only without a pooler, because behind a pooler
+    /// the setting could reach another session.
     private func vacuuming(_ table: String) -> [String] {
         let limit = settings.preparesStatements ? ["SET lock_timeout = \(Vacuum.lockMilliseconds)"] : []
         return limit + ["VACUUM \(table)"]

@@ -15,8 +15,8 @@ package struct FoldedResponses: GroupFold, Equatable {
         package var answers: [String: AnswerValue] { response.answers }
     }
 
-    /// The responses that can be read, the first in the order first. A later response is read only when all responses before
-    /// it are stale drafts. So a later response was changed after the responses before it.
+    /// The responses that a read may need, in their order of preference. A later response is read only when all responses
+    /// before it are stale drafts. So a later response was changed after the responses before it.
     private var responses: [Response] = []
 
     /// The limit of kept responses.

@@ -219,7 +219,7 @@ package struct KeptFolds<V: DecisionFacts> {
         let whole = Part(root: into.root, count: from.count + into.count)
         (from.whole, into.whole) = (whole, whole)
         guard whole.keepsFolds else {
-            // The group keeps no folds yet, so they are made from its members.
+            // A small group keeps no folds, so they are made from its members.
             whole.folds = madeFolds(of: into)
             for (slot, joining) in madeFolds(of: from) {
                 whole.folds[slot] = KeptFolds.joined(whole.folds[slot], joining, by: merge, slot)
