@@ -268,7 +268,7 @@ enum Schema {
     ) throws(StoreFault) {
         try attempt { () throws(PostgresFault) in
             connection.send(Connection.Statement("BEGIN"))
-            // A running server of an older version waits here between two batches.
+            // These locks make a running server of an older version wait between two batches.
             for purpose in [Turn.Purpose.migration, .writing] {
                 connection.send(
                     Connection.Statement("SELECT pg_advisory_xact_lock(\(Turn.key(of: schema, for: purpose)))"))

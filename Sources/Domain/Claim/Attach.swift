@@ -149,8 +149,9 @@ package struct ReserveAttachment: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
-    /// Reserves room for the attachment. Throws `userQuotaUsedUp` or `projectQuotaUsedUp` if the announced bytes do not fit
-    /// into a quota. The reservation counts like stored bytes, so parallel uploads cannot exceed a quota.
+    /// Reserves room for the attachment. Throws `userQuotaUsedUp` if the call names its user and the bytes do not fit into
+    /// the user's quota, and `projectQuotaUsedUp` for the project's quota. The reservation counts like stored bytes, so
+    /// parallel uploads cannot exceed a quota.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
