@@ -1,32 +1,32 @@
-/// A call that may change something, as a value: all that its decision goes by, except the facts.
+/// A call that may change something, as a value. The value has all that the decision needs, except the facts.
 ///
-/// Each kind of call is one type in one file. Everything that the server does with every call follows from this
-/// declaration: what is loaded before a batch, whose proof the call needs, how its answer is kept and given again.
+/// Each kind of call is one type in one file. The server derives all other steps from this declaration: the facts that a
+/// batch loads, the proof that the call needs, and the form in which the journal keeps the answer.
 package protocol Act: Sendable {
-    /// What the caller is answered.
+    /// The type of the answer.
     associatedtype Answer: Domain.Answer
 
-    /// The kinds under which the journal keeps calls of this type; none where they change nothing.
+    /// The kinds under which the journal keeps calls of this type; empty for calls that change nothing.
     static var kinds: [ActKind] { get }
 
-    /// The identities and people that the call names, and as what. There is no default: an act that forgets its
-    /// subjects does not compile.
+    /// The identities and people that the call names, with their roles. There is no default, so an act without subjects does
+    /// not compile.
     var subjects: Subjects { get }
 
-    /// Roughly how many bytes the call carries. The sum bounds a batch.
+    /// The approximate number of bytes of the call. The sum of these numbers limits a batch.
     var byteCount: Int { get }
 
-    /// Decides the call over some facts. No earlier call is the same.
+    /// Decides the call over some facts. The caller has checked that the call repeats no earlier call.
     func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Answer>
 
-    /// Whether the index in memory has all that the decision reads. Other calls go to the writer at once.
+    /// Whether the index in memory has all facts of the decision. Calls of other types go directly to the writer.
     static var isDecidedInMemory: Bool { get }
 
     /// Whether the decision may depend on which people are merged.
     static var readsMerges: Bool { get }
 
-    // The same decision, compiled for each kind of facts that the server decides over: a call through `any Act` would
-    // otherwise run the general code, which is several times slower.
+    // The same decision, compiled for each kind of facts in the server. Without these functions a call through `any Act`
+    // would run the general code, which is several times slower.
     func decide(_ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts) throws(Refusal) -> Decision<Reply>
     func decide(_ stamp: Stamp, in project: ProjectID, loaded: LoadingFacts) throws(Refusal) -> Decision<Reply>
     func decide(_ stamp: Stamp, in project: ProjectID, facts: Facts) throws(Refusal) -> Decision<Reply>
@@ -52,7 +52,7 @@ extension Act {
         try decide(stamp, in: project, facts).boxed
     }
 
-    /// The decision with its answer in a box, over any facts.
+    /// Decides over any facts, and puts the answer into a box.
     func decideBoxed<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Reply
     > {
@@ -78,26 +78,27 @@ extension Facts {
     }
 }
 
-/// The identities and people that a call names. What is loaded before a batch, proofs of identity, limits, the journal's
-/// person and the merging of equal user ids all go by it.
+/// The identities and people that a call names. They determine the facts that a batch loads, proofs of identity, limits, the
+/// person in the journal, and merges by equal user ids.
 package struct Subjects: Sendable {
-    /// The identities in whose rate limits the call counts.
+    /// The identities whose rate limits count the call.
     package let limitedBy: [Identity]
-    /// The identities that the call speaks for: a known user among them needs a proof, and the call may link them.
+    /// The identities for which the call speaks. A known user among them needs a proof, and the call may link them.
     package let speaksFor: [Identity]
-    /// The identity that the call speaks for and whose whole group it reads or writes.
+    /// The identity for which the call speaks, and whose whole group the call reads or writes.
     package let readsGroupOf: Identity?
-    /// The user who is signed in where the call comes from.
+    /// The signed-in user of the call.
     package let signedIn: Identity?
-    /// The identities that the call looks up without speaking for them.
+    /// The identities that the call looks up and does not speak for.
     package let mentions: [IdentityKey]
-    /// The person that the call is about, named by id. The journal has the call under this person, also when it is refused.
+    /// The person that the call names by id as its subject. The journal keeps the call under this person, also a refused
+    /// call.
     package let about: PersonID?
     /// Other people that the call names by id.
     package let people: [PersonID]
-    /// Merges that the call names.
+    /// The merges that the call names.
     package let merges: [MergeID]
-    /// Codes that say which identity has to be loaded.
+    /// The codes whose documents name more identities to load.
     package let codes: [(key: DocumentKey, seal: CodeSeal)]
 
     package init(
@@ -129,34 +130,34 @@ package struct Subjects: Sendable {
     }
 }
 
-/// The answer to an act: what the caller is told, and how it is kept for when the call is repeated.
+/// The answer to an act, in the forms for the caller and for the journal. A repeated call gets the kept answer.
 package protocol Answer: Equatable, Sendable {
-    /// The numbers under which answers of this type are kept. They are for life.
+    /// The numbers under which answers of this type are kept. The numbers never change.
     static var tags: [UInt8] { get }
     /// The number under which this answer is kept.
     var tag: UInt8 { get }
-    /// Writes what is needed to make the answer again, without its tag.
+    /// Writes the bytes from which the answer can be made again, without its tag.
     func pack(into packer: inout Packer)
-    /// Reads a kept answer; nil where the bytes are not one.
+    /// Reads a kept answer; nil if the bytes are invalid.
     init?(tag: UInt8, unpacking unpacker: inout Unpacker)
-    /// The person that was seen by the call; nil where nobody was.
+    /// The person that the call found and thereby saw; nil if it found nobody.
     var seen: PersonID? { get }
-    /// The people that the call came to. A caller who must prove an identity must prove these.
+    /// The people that the call found. A caller that needs proofs must prove these people.
     var found: [PersonID] { get }
-    /// What followers are told besides the facts, of a call that came to a person.
+    /// The events of the call for the feed, in addition to the events of its facts, if the call found a person.
     func events(_ person: PersonID?) -> [ChangeEvent]
-    /// The kept contents that the call may have left without an owner.
+    /// The attachment contents that the call may have left without an owner.
     var orphans: Orphans { get }
-    /// The answer as its caller gets it, without what is kept beside it.
+    /// The answer for the caller, without the additional data for the journal.
     var plain: Self { get }
 }
 
-/// Kept contents that may have no owner after a call.
+/// Attachment contents that may have no owner after a call.
 package enum Orphans: Sendable {
     case none
     /// The content with a digest.
     case content([UInt8])
-    /// Contents of people who were erased.
+    /// The contents of erased people.
     case contentsOfPeople
 }
 
@@ -169,9 +170,9 @@ extension Answer {
     package var plain: Self { self }
 }
 
-/// The answer to a call that has nothing to tell but that it was done.
+/// The answer to a call that returns no data.
 package struct Done: Answer {
-    // Each act had a number of its own once.
+    // Each act once had a number of its own, and old journals contain these numbers.
     package static let tags: [UInt8] = [64, 1, 17, 30, 70, 71]
 
     package init() {}
@@ -185,14 +186,14 @@ package struct Reply: Equatable, Sendable {
 
     package init(_ answer: some Answer) { self.answer = answer }
 
-    /// The answer of a type; nil where it is of another type.
+    /// The answer of a type; nil if the answer has another type.
     @inlinable
     package func `as`<A: Answer>(_ type: A.Type) -> A? { answer as? A }
 
-    /// The person that was seen by the call; nil where nobody was.
+    /// The person that the call found and thereby saw; nil if it found nobody.
     package var seen: PersonID? { answer.seen }
 
-    /// The answer as its caller gets it.
+    /// The answer for the caller.
     package var plain: Reply {
         func open<A: Answer>(_ answer: A) -> Reply { Reply(answer.plain) }
         return open(answer)
@@ -205,7 +206,7 @@ package struct Reply: Equatable, Sendable {
 }
 
 extension Reply {
-    /// What is kept of the answer: its tag, and its own bytes.
+    /// The bytes of the answer in the journal: its tag, and its own bytes.
     package var packed: [UInt8] {
         var packer = Packer()
         packer.add(answer.tag)
@@ -213,7 +214,7 @@ extension Reply {
         return packer.bytes
     }
 
-    /// Reads a kept answer; nil where the bytes are not one.
+    /// Reads a kept answer; nil if the bytes are invalid.
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         guard let tag = unpacker.byte(), let type = Registry.answers[tag],
@@ -223,14 +224,14 @@ extension Reply {
     }
 }
 
-/// What a call comes to: an answer, and what changes.
+/// The result of a call: an answer and changes.
 package struct Decision<Answer: Equatable & Sendable>: Equatable, Sendable {
     package let answer: Answer
-    /// Nil where the call changes nothing.
+    /// Nil for a call that changes nothing.
     package let outcome: Outcome?
-    /// Whether it depends on when people were last seen. Only the writer knows all sightings.
+    /// Whether the decision depends on sightings of people. Only the writer knows all sightings.
     package let restsOnSightings: Bool
-    /// What had no room for all that the call named; nil where everything had room.
+    /// The thing at its limit, if the call could not keep all that it named; nil otherwise.
     package let full: Full?
 
     package init(_ answer: Answer, outcome: Outcome? = nil, restsOnSightings: Bool = false, full: Full? = nil) {
@@ -248,10 +249,10 @@ extension Decision where Answer: Domain.Answer {
     }
 }
 
-/// What changes by a call, and what the journal keeps of the call besides.
+/// The changes of a call, and the additional data for the journal.
 package struct Outcome: Equatable, Sendable {
     package let kind: ActKind
-    /// The person that the call came to; nil where it is about nobody.
+    /// The person that the call found; nil for a call about no person.
     package let person: PersonID?
     package let inputs: [JournalEntry.Input]
     package var changes: [Change]

@@ -1,4 +1,4 @@
-/// The kind of a call, as the journal keeps it. Numbers and names are for life.
+/// The kind of a call in the journal. Its number and its name never change.
 package struct ActKind: Hashable, Sendable {
     package let rawValue: UInt8
     /// The name that explain, feeds and webhooks show.
@@ -12,7 +12,7 @@ package struct ActKind: Hashable, Sendable {
         self.changesDirectory = changesDirectory
     }
 
-    /// The kind with a number; nil where this version knows none.
+    /// The kind with a number; nil if this version does not know the number.
     package init?(rawValue: UInt8) {
         guard let kind = Registry.kinds[rawValue] else { return nil }
         self = kind
@@ -23,6 +23,6 @@ package struct ActKind: Hashable, Sendable {
 }
 
 extension ActKind {
-    /// The kind of the exercise in CONTRIBUTING.md, which its test makes. No server journals it.
+    /// The kind of the exercise in CONTRIBUTING.md. Only the exercise's test uses it, and no server writes it.
     package static let exercise = ActKind(255, "exercise")
 }

@@ -1,11 +1,12 @@
-/// A call that makes projects, apps and keys, or ends them.
+/// A call that makes or revokes projects, apps and keys.
 package struct Administer: Act {
+    /// The thing that the call makes or revokes.
     package enum Subject: Sendable {
-        /// A project with its apps and keys, which are numbered among themselves.
+        /// A project with its apps and keys. Their ids count from one within the call.
         case makeProject(SetUp)
         case makeApp(App)
         case makeKey(AccessKey)
-        /// Everything of a project, of an app, or one key is not taken any more. What was stored stays.
+        /// Revokes all apps and keys of a project, an app with its keys, or one key. The stored facts stay.
         case revokeProject(ProjectID)
         case revokeApp(AppID)
         case revokeKey(KeyID)
@@ -14,7 +15,7 @@ package struct Administer: Act {
     package let subject: Subject
     package init(_ subject: Subject) { self.subject = subject }
 
-    /// What there can be no more of, or what is not there. The names are part of messages.
+    /// The word for a thing that does not exist, or of which a project has too many. The names are part of messages.
     package enum Noun: String, Sendable {
         case project, app, key, webhook, delivery
         case signingKey = "signing key"
@@ -25,15 +26,15 @@ package struct Administer: Act {
     package static let keysPerProject = 1000
 }
 
-/// What came of it. Secrets are not in it: only who has just made one can show it.
+/// The answer to ``Administer``. It contains no secret: only the caller that has just made a secret can show it.
 package struct Administered: Equatable, Sendable {
-    /// Which of the calls it was.
+    /// The kind of the call.
     package let kind: ActKind
     package let at: Instant
     package var projects: [ProjectID] = []
     package var apps: [AppID] = []
     package var keys: [KeyID] = []
-    /// Of the key or the secret that was made: whoever has another one in hand repeats a call that was answered before.
+    /// The hash of the new key or secret. A caller with another secret repeats a call that was answered before.
     package var hash: KeyHash?
 
     package init(_ kind: ActKind, at moment: Instant) {
@@ -48,7 +49,11 @@ extension Administer {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 4096 }
 
-    /// - Parameter project: of the caller; what the call names has to be of it, but for projects themselves.
+    /// Makes or revokes projects, apps and keys. Throws `noSuch` for an unknown project, app or key, `tooMany` at a limit of
+    /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, and `appOfOtherDialect`. The limits keep
+    /// the directory small, because every call reads it. Something that was revoked before stays as it is.
+    ///
+    /// - Parameter project: the project of the caller. Apps and keys of other projects do not exist for the call.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Administered> {
@@ -122,7 +127,7 @@ extension Administer {
         return decision(done, [.keyMade(key)])
     }
 
-    /// What is revoked already stays as it is.
+    /// Revokes apps and keys. An app or a key that was revoked before keeps its moment.
     private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision<
         Administered
     > {
@@ -213,7 +218,7 @@ extension Unpacker {
     }
 }
 
-/// A note that a key was used. It is made at most once an hour for each.
+/// A note of the last use of a key. The server makes it at most once an hour for each key.
 package struct NoteKeyUse: Act {
     package let key: KeyID
     package let at: Instant
@@ -223,9 +228,10 @@ package struct NoteKeyUse: Act {
         at = moment
     }
 
+    /// The key of the document with the last use of a key.
     package static func document(of key: KeyID) -> DocumentKey { DocumentKey(.keyUse, of: key.rawValue) }
 
-    /// When a key was used, as far as that was noted.
+    /// The last noted use of a key; nil if there is no note.
     package static func lastUse(of key: KeyID, _ snapshot: any Snapshot) throws(StoreFault) -> Instant? {
         guard let packed = try snapshot.document(document(of: key)) else { return nil }
         var unpacker = Unpacker(packed)
@@ -237,6 +243,7 @@ package struct NoteKeyUse: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 4096 }
 
+    /// Notes the use as a document of the key. Throws nothing. The note changes nothing else, so a lost note does no harm.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         var packer = Packer()
         packer.add(at)
@@ -246,14 +253,14 @@ package struct NoteKeyUse: Act {
 }
 
 extension AccessKey.Kind {
-    /// What a key of this kind may do unless less is said; it can never do more.
+    /// The scopes that a key of this kind may have, and has if a caller does not choose fewer.
     package var scopes: ScopeSet {
         switch self {
         case .admin: ScopeSet(Scope.allCases)
         case .idsync: [.identityRead, .identityWrite, .eventsWrite]
         case .idsyncWeb: [.identityWrite, .eventsWrite]
         case .claimClient, .claimImport: [.eventsWrite, .usersWrite]
-        // All that spec/claim.md 1.2 lets an agent hold: everything but `events:write`.
+        // All scopes that spec/claim.md 1.2 allows to an agent: all except `events:write`.
         case .claimAgent:
             [
                 .eventsRead, .funnelsRead, .funnelsWrite, .appsRead, .appsWrite, .projectsRead, .projectsWrite,
@@ -277,21 +284,24 @@ extension AccessKey.Kind {
 }
 
 extension ScopeSet {
+    /// Whether all scopes of this set are in another set.
     package func isSubset(of other: ScopeSet) -> Bool {
         Scope.allCases.allSatisfy { !contains($0) || other.contains($0) }
     }
 }
 
 extension Refusal {
+    /// The project has no such thing.
     package static func noSuch(_ noun: Administer.Noun) -> Refusal {
         Refusal(.notFound, "not_found", "There is no \(noun.rawValue) with this id.")
     }
 
+    /// The project is at its limit of such things.
     package static func tooMany(_ noun: Administer.Noun) -> Refusal {
         Refusal(.conflict, "too_many", "There are as many \(noun.rawValue)s as there may be.")
     }
 
-    /// A key is to belong to an app that speaks another dialect.
+    /// The key names an app that speaks another dialect.
     package static func appOfOtherDialect(_ dialect: Dialect) -> Refusal {
         Refusal(
             .invalid, "validation_error", "app: the app speaks \(dialect.rawValue), and a key of this kind does not.")

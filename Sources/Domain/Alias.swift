@@ -1,5 +1,5 @@
-/// That what happened to one person in some time belongs to another as well (spec/idsync.md 1.6). It is a fact beside the
-/// rows: nothing is copied, and taking it back is taking it out of force.
+/// A fact: the rows of one person within a span of time also belong to another person (spec/idsync.md 1.6). The store copies
+/// no row, so an undo only ends the alias.
 package struct Alias: Equatable, Sendable {
     package let id: AliasID
     package let project: ProjectID
@@ -7,7 +7,7 @@ package struct Alias: Equatable, Sendable {
     package let destination: PersonID
     package let start: Instant
     package let end: Instant
-    /// The one device whose rows it is about; nil where it is about all.
+    /// The device to whose rows the alias is limited; nil for the rows of all devices.
     package let device: RowHash?
     package let madeAt: Instant
     package let requestID: String
@@ -29,19 +29,19 @@ package struct Alias: Equatable, Sendable {
         self.undoneAt = undoneAt
     }
 
-    /// Whether a row of the source is one of the destination too.
+    /// Whether a row of the source also belongs to the destination.
     package func includes(_ row: Row) -> Bool {
         undoneAt == nil && row.at >= start && row.at <= end && (device == nil || row.device == device)
     }
 
-    /// For how many days back a person can be aliased, as clients are told by their configuration.
+    /// The number of days before a call that its alias can include. The configuration of a client contains it.
     package static let windowDays: Int64 = 90
     package static let windowMilliseconds = windowDays * 24 * 3600 * 1000
-    /// More aliases than a person can have by any honest use; it bounds what reading one person costs.
+    /// The limit of aliases of one person. Honest use stays below it, and it bounds the cost of reading a person.
     package static let aliasesPerPerson = 1000
 }
 
-/// An alias: made once, never reused.
+/// The id of an alias. The server never reuses it.
 package struct AliasID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -71,11 +71,12 @@ package struct MakeAlias: Act {
 /// The answer to ``MakeAlias``.
 package enum Aliased: Equatable, Sendable {
     case made(AliasID)
-    /// The vendor takes such a call and does nothing, and clients count on that.
+    /// The server accepts the call and changes nothing. The vendor does the same, and clients depend on it.
     case ignored(Reason)
 
+    /// The reason why the server ignored the call. Stores keep the raw values.
     package enum Reason: UInt8, Sendable {
-        /// The source is one already, for some of the same time.
+        /// The source has another alias for a part of the same time.
         case overlaps = 1
         case sourceWasDestination = 2
         case destinationWasSource = 3
@@ -96,6 +97,9 @@ extension MakeAlias {
     package var subjects: Subjects { Subjects(about: source, people: [destination]) }
     package var byteCount: Int { 256 }
 
+    /// Makes an alias, and notes it with the source and the destination. Throws `aliasesNotAllowed` if the strategy forbids
+    /// aliases, `invalidAlias` for equal or unknown people or an empty span, and `tooManyAliases` at the limit. An alias that
+    /// overlaps another alias, or continues one, is ignored, because the vendor ignores it too.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Aliased> {
@@ -103,7 +107,7 @@ extension MakeAlias {
         guard source != destination else { throw .invalidAlias(.samePerson) }
         guard view.person(source, in: project) != nil else { throw .invalidAlias(.noSource) }
         guard view.person(destination, in: project) != nil else { throw .invalidAlias(.noDestination) }
-        // What is older than the window was never to be aliased, so a client that asks for more gets the window.
+        // No alias includes rows older than the window. A call with an earlier start gets the start of the window.
         let first = max(start, stamp.at.advanced(byMilliseconds: -Alias.windowMilliseconds))
         guard first <= end else { throw .invalidAlias(.timeRange) }
 
@@ -140,7 +144,7 @@ extension MakeAlias {
     }
 }
 
-/// A call that takes an alias out of force.
+/// A call that ends an alias.
 package struct UndoAlias: Act {
     package let alias: AliasID
     package init(_ alias: AliasID) { self.alias = alias }
@@ -150,6 +154,8 @@ package struct UndoAlias: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
+    /// Ends the alias. Throws `noSuchAlias` if the project has no alias with the id. An alias that ended before stays as it
+    /// is, so a repeated undo is harmless.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AliasUndone> {
@@ -167,7 +173,7 @@ extension AliasID {
     package var documentKey: DocumentKey { DocumentKey(.alias, of: rawValue) }
 }
 
-/// The aliases that a person is part of, as source or as destination.
+/// The aliases of which a person is the source or the destination.
 package struct AliasList: Equatable, Sendable {
     let person: PersonID
     package var ids: [AliasID]
@@ -183,6 +189,7 @@ package struct AliasList: Equatable, Sendable {
         self.init(of: person, packed: view.document(AliasList.key(of: person)))
     }
 
+    /// The key of the document with the aliases of a person.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
 
     func aliases<V: DecisionFacts>(_ view: V) -> [Alias] {
@@ -287,6 +294,7 @@ extension Refusal {
         .invalid, "too_many_aliases", "A person can be part of at most \(Alias.aliasesPerPerson) aliases.",
         isJournalled: true)
 
+    /// The call asks for an alias that cannot exist.
     package static func invalidAlias(_ fault: AliasFault) -> Refusal {
         let message =
             switch fault {

@@ -1,17 +1,18 @@
-/// What is known about a person beside what it is called: names, and values that are JSON. A name whose value was taken
-/// away stays, so that it is known when that was.
+/// The attributes of a person: names, and values that are JSON. A name stays after its value is removed, so the moment of the
+/// removal stays known.
 package struct Attributes: Equatable, Sendable {
+    /// The last write of one name.
     package struct Entry: Equatable, Sendable {
-        /// Nil where the value was taken away.
+        /// Nil if the value was removed.
         package let value: [UInt8]?
         package let at: Instant
-        /// The call that wrote it: of two calls, even of one moment, the later has the larger one.
+        /// The call that wrote the entry. A later call has a larger id, also within one moment.
         package let call: PersonID
     }
 
     package private(set) var entries: [String: Entry] = [:]
 
-    /// What a value may be, and how many there may be (spec/idsync.md 1.8).
+    /// The limits of names and values (spec/idsync.md 1.8).
     package static let namesPerPerson = 100
     package static let nameCharacters = 1...256
     package static let valueCharacters = 4096
@@ -20,9 +21,10 @@ package struct Attributes: Equatable, Sendable {
 
     package init() {}
 
+    /// A new value of a name, or the removal of its value.
     package struct Write: Equatable, Sendable {
         package let name: String
-        /// The value as JSON; nil takes it away.
+        /// The value as JSON; nil removes the value.
         package let value: [UInt8]?
 
         package init(_ name: String, _ value: [UInt8]?) {
@@ -33,13 +35,13 @@ package struct Attributes: Equatable, Sendable {
 
     private var valueCount: Int { entries.values.count { $0.value != nil } }
 
-    /// Takes in some writes, however many there are. Answers whether anything changed.
+    /// Applies all writes, without the limit of names. Returns whether an entry changed.
     mutating func set(_ writes: [Write], _ stamp: Stamp) -> Bool {
         for write in writes { entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person) }
         return !writes.isEmpty
     }
 
-    /// Takes in some writes. Values beyond the limit are left out. Answers whether anything changed.
+    /// Applies writes up to the limit of names, and skips new names over it. Returns whether an entry changed.
     mutating func apply(_ writes: [Write], _ stamp: Stamp) -> Bool {
         var hasChanged = false
         var count = valueCount

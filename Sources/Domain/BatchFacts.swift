@@ -1,8 +1,8 @@
-/// A workspace in which everything is decided over one view of the facts.
+/// Batch facts that decide every call over one view of the facts.
 package protocol DecidingBatchFacts: BatchFacts {
     associatedtype Seen: DecisionFacts
     var view: Seen { get }
-    /// The groups that the decision looks at which is being made.
+    /// The groups that the current decision reads.
     var trace: GroupTrace { get }
 }
 
@@ -23,7 +23,7 @@ extension DecidingBatchFacts {
     package func dependencies(
         of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
     ) -> [MergeID] {
-        // As the decision left it: to decide again is to look again.
+        // A second decision reads groups too. This copy keeps the groups that the first decision read.
         let groups = trace.groups
         return groups.isEmpty ? [] : act.dependencies(stamp, project: project, in: view, result, groups)
     }
@@ -39,7 +39,7 @@ extension DecidingBatchFacts {
     }
 }
 
-/// A workspace over facts in dictionaries: those that a store loaded, or all of them.
+/// Batch facts in dictionaries: the facts that a store loaded, or all facts.
 package final class PlainBatchFacts: DecidingBatchFacts {
     package private(set) var facts: Facts
     package var view: Facts { facts }
@@ -57,11 +57,11 @@ package final class PlainBatchFacts: DecidingBatchFacts {
     package func see(_ person: PersonID, at moment: Instant) { facts.see(person, at: moment) }
 }
 
-/// A workspace in the index itself. Nothing is copied: what the batch changes is added, and shown to others when it is
-/// committed.
+/// Batch facts in the index itself. The batch copies nothing: its changes go into the index, and readers see them after the
+/// commit.
 ///
-/// Decisions are made while others read: only the writer changes the index, so what it reads stands still. Others are kept
-/// out while a decision's changes are added, and no longer.
+/// Decisions run while other threads read. Only the writer changes the index, so the facts do not change during a decision.
+/// Readers wait only while the changes of one decision go into the index.
 package final class IndexBatchFacts: DecidingBatchFacts {
     private let index: PeopleIndex
     private var replays: RememberedCalls
@@ -70,8 +70,8 @@ package final class IndexBatchFacts: DecidingBatchFacts {
     package var trace: GroupTrace { index.trace }
 
     /// - Parameters:
-    ///   - replays: what the store remembers of the calls that the batch may repeat.
-    ///   - change: runs a change of the index while nobody reads.
+    /// - replays: the remembered calls that the batch may repeat.
+    /// - change: runs a change of the index while no other thread reads.
     package init(_ index: PeopleIndex, replays: RememberedCalls, change: @escaping (() -> Void) -> Void) {
         self.index = index
         self.replays = replays

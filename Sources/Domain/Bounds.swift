@@ -1,26 +1,26 @@
-/// How large people and groups may become (spec/rules.md, section 1): so no call costs more because of what somebody has
-/// gathered with a key that is in everybody's hands.
+/// The limits of people and groups (spec/rules.md, section 1). A key inside an app is public, so a caller can add many facts.
+/// The limits keep the cost of every other call small.
 package struct Bounds: Equatable, Sendable {
-    /// How many identities of one dialect a person may hold.
+    /// The limit of identities of one dialect that a person may hold.
     package var identitiesPerPerson = 1000
-    /// How many identities of one type of device a person may hold.
+    /// The limit of identities of one device type that a person may hold.
     package var identitiesPerDeviceType = 100
-    /// How many people may be one.
+    /// The limit of members of a group.
     package var membersPerGroup = 10_000
-    /// How many identities all people of a group may hold together; nil for no limit of their own.
+    /// The limit of identities that all members of a group hold together; nil for no limit.
     package var identitiesPerGroup: Int?
 
     package init() {}
 
-    /// What each limit may be set to.
+    /// The values that a strategy may choose for each limit.
     package static let identitiesPerPersonRange = 1...10_000
     package static let identitiesPerDeviceTypeRange = 1...10_000
     package static let membersPerGroupRange = 2...100_000
     package static let identitiesPerGroupRange = 2...10_000_000
 }
 
-/// What is as large as it may become. A call that finds people leaves out what does not fit, and is answered; a call that asks
-/// for a link or a merge is refused. The names are part of the API.
+/// The thing that is at its limit. A call that finds people leaves out the rest and succeeds; a call that asks for a link or
+/// a merge is refused. The names are part of the API.
 package enum Full: String, CaseIterable, Sendable {
     case person = "person_full"
     case group = "group_full"
@@ -44,14 +44,14 @@ extension Bounds {
     }
 }
 
-/// How much room a person has for identities, counted only where a limit may be near.
+/// The room for identities that a person still has. It is counted only near a limit.
 struct Room<V: DecisionFacts> {
     private let view: V
     private let person: V.Person?
     private let bounds: Bounds
-    /// How many identities the person holds by now, at most.
+    /// An upper bound of the identities that the person holds now.
     private var atMost: Int
-    /// The types that were taken before anything was counted, a byte each, and how many.
+    /// The types that the call added before the count, one byte each, and their number.
     private var taken: (types: UInt64, count: Int) = (0, 0)
     private var byDialect: [Dialect: Int]?
     private var byDevice: [IdentityType: Int] = [:]
@@ -64,7 +64,7 @@ struct Room<V: DecisionFacts> {
         atMost = person.map { view.identityCount(of: $0) } ?? 0
     }
 
-    /// Takes room for an identity; false where there is no room.
+    /// Uses room for one identity; false if there is no room.
     mutating func take(_ type: IdentityType) -> Bool {
         let smallest = min(bounds.identitiesPerPerson, bounds.identitiesPerDeviceType)
         if byDialect == nil, atMost < smallest, taken.count < 8 {
@@ -83,7 +83,7 @@ struct Room<V: DecisionFacts> {
         return true
     }
 
-    /// Gives back the room of an identity that the person no longer holds.
+    /// Frees the room of an identity that the person no longer holds.
     mutating func give(_ type: IdentityType) {
         var dialects = byDialect ?? count()
         dialects[type.dialect, default: 0] -= 1
@@ -113,7 +113,7 @@ struct Room<V: DecisionFacts> {
 }
 
 extension DecisionFacts {
-    /// Whether two groups are too large to become one.
+    /// Whether two groups together would be larger than the limits.
     func isFull(joining one: Group, _ other: Group, _ bounds: Bounds) -> Bool {
         if one.count + other.count > bounds.membersPerGroup { return true }
         guard let limit = bounds.identitiesPerGroup else { return false }
@@ -123,6 +123,6 @@ extension DecisionFacts {
 }
 
 extension ActKind {
-    /// A call that was taken although a person or a group had no room for all that it named.
+    /// An accepted call that left out identities or merges, because a person or a group was at its limit.
     package static let leftOut = ActKind(93, "left_out")
 }

@@ -1,15 +1,15 @@
-/// Who calls, and how the call can be told from others.
+/// The caller of a call, and the marks that distinguish the call from others.
 package struct Call: Sendable {
     package let project: ProjectID
-    /// The key that it was made with; nil for the command line, and for the server itself.
+    /// The key of the caller; nil for the command line and for the server itself.
     package let key: KeyID?
-    /// By what a repetition of the call would be recognized.
+    /// The key under which the server recognizes a repetition of the call.
     package let replayKey: ReplayKey?
-    /// Whom the caller may speak for; nil where that is not asked.
+    /// The proof of the identities that the caller may speak for; nil if the project asks for no proof.
     package var proof: IdentityProof?
-    /// The request's id, as the answer and the log have it. Only the writer needs it.
+    /// The id of the request in the answer and in the log. Only the writer needs it.
     package var requestID = ""
-    /// The call's claim to be recognized. Only the writer needs it.
+    /// The claim under which the journal remembers the call. Only the writer needs it.
     package var replay: ReplayClaim?
 
     package init(project: ProjectID, key: KeyID?, replayKey: ReplayKey? = nil) {
@@ -19,15 +19,15 @@ package struct Call: Sendable {
     }
 }
 
-/// What the writer gives a call when its turn comes: the time, and the id of a person that it may make.
+/// The values that the writer gives to each call: the moment, and the id of a person that the call may make.
 package struct Stamp: Equatable, Sendable {
-    /// The call's moment by the clock on the wall: what expires is judged by this. It goes back where the clock is set back.
+    /// The call's moment by the system clock, which may go back. Expiry uses this moment.
     package let at: Instant
-    /// The call's moment in the journal, where time never goes back.
+    /// The call's moment in the journal. This time never goes back.
     package let journalledAt: Instant
     package let person: PersonID
 
-    /// - Parameter journalledAt: the call's moment in the journal; nil where that is the clock's.
+    /// - Parameter journalledAt: the call's moment in the journal; nil if the clock's moment is also the journal's moment.
     package init(at: Instant, journalledAt: Instant? = nil, person: PersonID) {
         self.at = at
         self.journalledAt = journalledAt ?? at

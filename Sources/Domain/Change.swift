@@ -1,54 +1,55 @@
-/// One fact that comes into force, or out of it.
+/// One fact that begins or ends.
 package enum Change: Equatable, Sendable {
     case personMade(PersonID, at: Instant)
     case linked(PersonID, Identity)
     /// A person no longer holds an identity. The link stays as history.
     case unlinked(PersonID, IdentityType, IdentityKey)
     case rowAdded(PersonID, Row)
-    /// A document takes the place of the one before it. The person is the one that it is about.
+    /// A document replaces the earlier document under its key. The person is the person of the document.
     case documentPut(DocumentKey, PersonID, [UInt8])
     case merged(Merge)
     case mergeUndone(Merge)
-    /// Nobody finds the person any more, and what was stored under it goes.
+    /// The person cannot be found any more, and the store removes its rows and documents.
     case personErased(PersonID)
     case projectMade(Project)
     case appMade(App)
     case keyMade(AccessKey)
-    /// An app's secret is not taken any more.
+    /// An app's secret is revoked.
     case appRevoked(AppID, at: Instant)
-    /// A key is not taken any more.
+    /// A key is revoked.
     case keyRevoked(KeyID, at: Instant)
-    /// The call's project has other rules from now on.
+    /// The call's project has a new strategy.
     case strategySet(version: Int, Strategy)
 }
 
-/// One accepted call: who, when, what was asked, and what came of it.
+/// One accepted call in the journal: its caller, its moment, its inputs and its result.
 package final class JournalEntry: Sendable {
-    /// An identity that the call named and that it did not link: with the links made, all that was asked.
+    /// An identity that the call named and did not link. The inputs and the links together are all identities of the call.
     package struct Input: Equatable, Sendable {
+        /// The reason why the call did not link the identity. Stores keep the raw values, so a raw value never changes.
         package enum Fate: UInt8, Sendable {
-            /// The person held it before.
+            /// The person already held the value.
             case matched = 1
             /// Another person holds it, and its type is unique.
             case heldElsewhere = 2
             /// The person holds another value, and the type is immutable.
             case immutable = 3
-            /// The value is blocked. It is not kept, not even here.
+            /// The value is blocked. The journal does not keep it either.
             case blocked = 4
-            /// As many people hold it as may.
+            /// The limit of people that may hold the value is reached.
             case tooCommon = 5
-            /// It was to be taken from the person, who does not hold it.
+            /// The call should remove the value from the person, and the person does not hold it.
             case notHeld = 6
-            /// The person holds as many values of the type as one may.
+            /// The person holds as many values of the type as the strategy allows.
             case tooMany = 7
-            /// The person holds as many identities as a person may.
+            /// The person holds as many identities as a person may hold.
             case personFull = 8
         }
 
         package let identity: Identity
         package let fate: Fate
 
-        /// Whether the value was refused, and not only not needed.
+        /// Whether a rule refused the value. A value that was only unnecessary is not refused.
         var isRefused: Bool { fate.isRefusal }
 
         package init(_ identity: Identity, _ fate: Fate) {
@@ -58,28 +59,28 @@ package final class JournalEntry: Sendable {
     }
 
     package let at: Instant
-    /// The id that the call was given. It is used up, whatever it was used for.
+    /// The id that the writer gave to the call. No other call gets it, also if the call makes no person.
     package let id: PersonID
     package let project: ProjectID
     package let key: KeyID?
     package let requestID: String
     package let replay: ReplayClaim?
     package let kind: ActKind
-    /// The person that the call came to, or was about.
+    /// The person that the call found, made or was about.
     package let person: PersonID?
     package let inputs: [Input]
     package let reply: Reply
     package let changes: [Change]
-    /// Whether what it named and what it was answered are no longer kept.
+    /// Whether an erasure removed the inputs and the answer.
     package let isForgotten: Bool
-    /// Why somebody wanted it, in their words.
+    /// The reason that the caller gave, in the caller's words.
     package let note: String?
-    /// The merges without which it would have come to something else.
+    /// The merges without which the call would have another result.
     package let dependsOn: [MergeID]
 
-    /// A call that was refused, and asked for some person and identities. It is decided again when it is repeated.
+    /// A refused call that named a person and identities. The server decides it again when a client repeats it.
     ///
-    /// - Parameter kind: `.unproven` where it was taken all the same.
+    /// - Parameter kind: `.unproven` if the server accepted the call without a proof.
     package init(
         _ call: Call, _ stamp: Stamp, _ refusal: Refusal, person: PersonID?, kind: ActKind = .refused,
         dependsOn merges: [MergeID] = []
@@ -100,7 +101,7 @@ package final class JournalEntry: Sendable {
         dependsOn = merges
     }
 
-    /// A call as it is kept when people were erased whom it was about, or whose values it named.
+    /// The entry as the journal keeps it after an erasure of its people or of its values.
     package func forgetting(_ people: Set<PersonID>, _ values: Set<IdentityKey>) -> JournalEntry {
         JournalEntry(forgetting: people, values, in: self)
     }
@@ -126,7 +127,7 @@ package final class JournalEntry: Sendable {
         dependsOn = entry.dependsOn
     }
 
-    /// Whether a project, an app, a key or a strategy is among what changed.
+    /// Whether the call changed a project, an app, a key or a strategy.
     package var changesDirectory: Bool { kind.changesDirectory }
 
     package init(

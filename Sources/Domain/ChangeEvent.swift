@@ -1,9 +1,9 @@
-/// Something that happened to people, as those who follow along are told of it (spec/native.md, Changes).
+/// A change of people in the words of the feed (spec/native.md, Changes).
 ///
-/// It refers to people, types and calls. The value of an identity or of a property is never in it, so that nothing has to
-/// be called back when a person is erased.
+/// The event names people, types and calls. It never contains the value of an identity or of a property. So an erasure has
+/// nothing to remove from programs that already read the event.
 package struct ChangeEvent: Equatable, Sendable {
-    /// The names are part of the API.
+    /// The kind of an event. The names are part of the API.
     package enum Kind: String, CaseIterable, Sendable {
         case personCreated = "person.created"
         case personMerged = "person.merged"
@@ -35,19 +35,21 @@ package struct ChangeEvent: Equatable, Sendable {
         case webhookRemoved = "webhook.removed"
         case signingKeyCreated = "signing_key.created"
         case signingKeyRetired = "signing_key.retired"
-        /// A known user was named without a token, where that is only watched.
+        /// A call without a token named a known user, and the project only logs such calls.
         case identityUnproven = "identity.unproven"
         case refused
     }
 
+    /// The value of a field.
     package enum Value: Equatable, Sendable {
         case text(String)
         case texts([String])
-        /// An id, which is written as a string of digits.
+        /// An id, written as a string of digits.
         case id(Int64)
         case number(Int64)
     }
 
+    /// A named value in the data of an event.
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: Value
@@ -61,7 +63,7 @@ package struct ChangeEvent: Equatable, Sendable {
     package let kind: Kind
     package let person: PersonID?
     package let data: [Field]
-    /// What a row says that stands for the data: a JSON object; nil where none does.
+    /// The body of a row, which replaces the data: a JSON object; nil for events without a row.
     package let row: [UInt8]?
 
     package init(_ kind: Kind, _ person: PersonID?, _ data: [Field] = [], row: [UInt8]? = nil) {
@@ -73,7 +75,7 @@ package struct ChangeEvent: Equatable, Sendable {
 }
 
 extension RecordedCall {
-    /// What there is to tell of the call. What only brought rows is not told.
+    /// The events of the call for the feed. A call that only added rows has none, except for rows that followers read.
     package var events: [ChangeEvent] {
         if case .refused(let code) = answer, kind == .unproven {
             return [ChangeEvent(.identityUnproven, person, [.init("code", .text(code))])]
@@ -131,7 +133,7 @@ extension RecordedCall {
         return events
     }
 
-    /// Whose an identity was, that the call has given to somebody else.
+    /// The person that lost an identity to another person in this call.
     private func loser(of type: IdentityType, _ value: String) -> PersonID? {
         for case .unlinked(let person, type, value) in facts { return person }
         return nil

@@ -1,5 +1,6 @@
-/// A stretch of what there is to tell, in the order of the journal.
+/// A page of the feed, in the order of the journal.
 package struct ChangePage: Sendable {
+    /// An event with the call that caused it.
     package struct Change: Sendable {
         package let call: RecordedCall
         package let event: ChangeEvent
@@ -11,14 +12,14 @@ package struct ChangePage: Sendable {
     }
 
     package let changes: [Change]
-    /// Where to go on.
+    /// The call after which the next page begins.
     package let next: JournalSequence
 
-    /// One page looks at no more calls than this, of which few may be of the project or of the kinds.
+    /// The limit of calls that one page reads. Few of them may belong to the project or have the wanted kinds.
     private static let callsLookedAt = 10_000
     private static let callsReadAtOnce = 200
 
-    /// Reads on from a call. What one call changed is all there or not at all, so there may be more than the limit.
+    /// Reads the feed after a call. A page never splits the changes of one call, so it may have more changes than the limit.
     package init(
         _ kinds: Set<ChangeEvent.Kind>?, in project: ProjectID, after: JournalSequence, limit: Int,
         _ snapshot: any Snapshot

@@ -1,68 +1,68 @@
-/// Where documents are to be found, for decisions that need nothing else.
+/// Facts that give documents. Some decisions need nothing else.
 package protocol DocumentFacts {
     /// The document under a key.
     func document(_ key: DocumentKey) -> [UInt8]?
 }
 
-/// What a decision can see of the facts.
+/// The facts as a decision sees them.
 ///
-/// A view answers about single people, as if nobody had ever been merged: decisions are made on members (DESIGN 1).
-/// The order in which it goes through things means nothing, so no decision may depend on it.
+/// A view answers about single people, as if no merge existed, because decisions are made on members (DESIGN 1). The order of
+/// its answers has no meaning, so a decision must not depend on the order.
 package protocol DecisionFacts: DocumentFacts {
-    /// How this view points at a person.
+    /// The reference to a person in this view.
     associatedtype Person: Equatable
 
-    /// Goes through the people that hold an identity.
+    /// Calls the body for each person that holds an identity.
     func forEachHolder(of identity: IdentityKey, _ body: (Person) -> Void)
 
-    /// How many people hold an identity.
+    /// The number of people that hold an identity.
     func holderCount(of identity: IdentityKey) -> Int
 
-    /// Goes through the identities that a person holds; stops when the body answers false.
+    /// Calls the body for each identity that a person holds, until the body returns false.
     func forEachIdentity(of person: Person, _ body: (IdentityType, IdentityKey) -> Bool)
 
-    /// How many identities a person holds, or a few more: never fewer.
+    /// An upper bound of the identities that a person holds. It is close to the real number.
     func identityCount(of person: Person) -> Int
 
     func id(of person: Person) -> PersonID
 
-    /// The person with an id, if that is one of the project.
+    /// The person with an id; nil if the project has no such person.
     func person(_ id: PersonID, in project: ProjectID) -> Person?
 
-    /// Whether there was a person with an id, who was erased.
+    /// Whether the person with an id was erased.
     func isErased(_ id: PersonID) -> Bool
 
-    /// When something was last heard of a person.
+    /// The last moment at which a call came from a person.
     func lastSeen(of person: Person) -> Instant
 
-    /// A merge that is in force.
+    /// The merge with an id; nil if no such merge is in force.
     func merge(_ id: MergeID) -> Merge?
 
-    /// All that are one with a person.
+    /// The group of a person.
     func group(of person: PersonID) -> Group
 
-    /// How many rows and identities all people of a group have together.
+    /// The numbers of rows and identities that all members of a group have together.
     func totals(of group: Group) -> GroupTotals
 
-    /// How many rows of a kind are stored under a person.
+    /// The number of rows of a kind that a person has.
     func rowCount(of person: PersonID, _ kind: RowKind) -> Int
 
-    /// The person with an id, whatever its project.
+    /// The person with an id, in any project.
     func person(_ id: PersonID) -> Person?
 
-    /// Whether a row with a hash is there already.
+    /// Whether a row with a hash exists.
     func knowsRow(_ hash: RowHash) -> Bool
 
-    /// Who may call, and with which apps.
+    /// The projects, apps, keys and strategies.
     var directory: Directory { get }
 
-    /// The rules of a project.
+    /// The current strategy of a project.
     func strategy(of project: ProjectID) -> Strategy
 
-    /// The rules that a project has and had.
+    /// All strategies of a project.
     func strategies(of project: ProjectID) -> StrategyHistory
 
-    /// Decides a call over these facts, by code that was compiled for them where there is such code.
+    /// Decides a call over these facts. The code is specialized for facts of this type, if such code exists.
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 }
 
@@ -73,12 +73,12 @@ extension DecisionFacts {
 }
 
 extension DecisionFacts {
-    /// Whether two people are one.
+    /// Whether two people are in one group.
     func areOne(_ one: PersonID, _ other: PersonID) -> Bool {
         one == other || group(of: one).root == group(of: other).root
     }
 
-    /// How many rows of each kind and how many identities of each type a person has.
+    /// The numbers of rows of each kind and of identities of each type that one person has, without its group.
     func ownTotals(of person: PersonID) -> GroupTotals {
         var totals = GroupTotals()
         totals.first = person
@@ -96,7 +96,7 @@ extension DecisionFacts {
         return totals
     }
 
-    /// The type under which a person holds an identity; nil where it does not.
+    /// The type under which a person holds an identity; nil if the person does not hold it.
     func type(of identity: IdentityKey, heldBy person: Person) -> IdentityType? {
         var found: IdentityType?
         forEachIdentity(of: person) { type, held in

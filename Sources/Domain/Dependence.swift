@@ -1,4 +1,4 @@
-/// Facts that are those of another view, but for who is one with whom.
+/// Facts of another view with other groups.
 package protocol OverlaidFacts: DecisionFacts where Person == Base.Person {
     associatedtype Base: DecisionFacts
     var base: Base { get }
@@ -27,7 +27,7 @@ extension OverlaidFacts {
     package func merge(_ id: MergeID) -> Merge? { base.merge(id) }
 }
 
-/// Facts as they would be without one merge.
+/// Facts without one merge.
 struct WithoutMerge<Base: DecisionFacts>: OverlaidFacts {
     let base: Base
     let hidden: Merge
@@ -47,15 +47,15 @@ struct WithoutMerge<Base: DecisionFacts>: OverlaidFacts {
         group.members.reduce(into: GroupTotals()) { $0.add(ownTotals(of: $1)) }
     }
 
-    /// What a group keeps is of the whole group: here each side is made from its members.
+    /// The folds that a group keeps are folds of the whole group. Without the merge, each side is read from its members.
     func document(_ key: DocumentKey) -> [UInt8]? { key.kind.isDerived ? nil : base.document(key) }
 }
 
 extension Act {
-    /// The merges without which the call would have come to something else: it is decided again without each of those that
-    /// it looked at.
+    /// The merges without which the call would have another result. The function decides the call again without each merge of
+    /// the groups that the call read.
     ///
-    /// - Parameter groups: the groups that it looked at, by a member of each.
+    /// - Parameter groups: one member of each group that the call read.
     func dependencies<V: DecisionFacts>(
         _ stamp: Stamp, project: ProjectID, in view: V, _ result: Result<Decision<Reply>, Refusal>,
         _ groups: Set<PersonID>
@@ -75,6 +75,6 @@ extension Act {
 }
 
 extension GroupTrace {
-    /// As many members as a group has at most without whose merges a call is decided again.
+    /// The largest group for whose merges a call is decided again.
     fileprivate static var membersTried: Int { 17 }
 }

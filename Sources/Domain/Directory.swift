@@ -1,14 +1,14 @@
-/// Who may call and by what rules: projects, their apps, keys and strategies. Small, read at every call, changed rarely;
-/// so it is one object that never changes, and a change makes another.
+/// The projects, their apps, keys and strategies. Every call reads the directory and few calls change it, so it is one
+/// immutable object, and a change makes a new object.
 package final class Directory: Sendable {
     package let projects: [ProjectID: Project]
     package let apps: [AppID: App]
     package let keys: [KeyID: AccessKey]
     private let keysByHash: [KeyHash: AccessKey]
     private let appsByPublicID: [String: App]
-    /// The rules of projects that have rules of their own.
+    /// The strategies of projects that changed the default strategy.
     private let strategies: [ProjectID: StrategyHistory]
-    /// The keys that tokens for known users are signed with, those that were retired among them.
+    /// The keys that sign tokens for known users. Retired keys are included.
     package let signingKeys: [ProjectID: [SigningKey]]
 
     package init(
@@ -25,10 +25,10 @@ package final class Directory: Sendable {
             apps.compactMap { app in app.publicID.map { ($0, app) } }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// The app that calls itself by some id towards us.
+    /// The app with a public id.
     package func app(publicID: String) -> App? { appsByPublicID[publicID] }
 
-    /// The directory after a call; what changed of other things means nothing to it.
+    /// The directory after a call. Changes of other facts do not affect it.
     package func applying(_ entry: JournalEntry) -> Directory {
         var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
         var signingKeys = signingKeys
@@ -53,34 +53,35 @@ package final class Directory: Sendable {
             strategies: strategies, signingKeys: signingKeys)
     }
 
-    /// The key with a hash, whether or not it may still be used.
+    /// The key with a hash. The key may be revoked or expired.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
 
-    /// The rules that hold in a project.
+    /// The current strategy of a project.
     package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
 
-    /// The same, with the signing keys that a store has read.
+    /// The same directory with the signing keys that a store has read.
     package func with(signingKeys: [ProjectID: [SigningKey]]) -> Directory {
         Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
             strategies: strategies, signingKeys: signingKeys)
     }
 
-    /// Whether a key is in the hands of whoever uses an app, and proves nothing about who that is.
+    /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.
     package func isClients(_ key: AccessKey) -> Bool {
         let platform = key.app.flatMap { apps[$0] }?.platform
         switch key.kind {
         case .idsyncWeb, .claimClient, .entitlementsProject: return platform != .backend
-        // Its secret is one where only back ends have it. What is shipped with an app is no secret.
+        // A key is secret only on a back end. A key inside an app is public.
         case .idsync: return platform == .apple || platform == .android || platform == .web
         case .admin, .claimAgent, .claimImport, .entitlementsSecret, .linking: return false
         }
     }
 
-    /// The rules that a project has and had.
+    /// All strategies of a project.
     package func strategies(of project: ProjectID) -> StrategyHistory { strategies[project] ?? .initial }
 }
 
+/// A project, which keeps its people apart from the people of other projects.
 package struct Project: Equatable, Sendable {
     package let id: ProjectID
     package let name: String
@@ -93,24 +94,25 @@ package struct Project: Equatable, Sendable {
     }
 }
 
-/// An app of a project. Which of its fields mean something depends on the dialect that it speaks.
+/// An app of a project. The dialect of the app decides which fields have a meaning.
 package struct App: Equatable, Sendable {
     package let id: AppID
     package let project: ProjectID
     package let dialect: Dialect
     package let name: String
     package let platform: Platform
-    /// What the app's own store calls it.
+    /// The id of the app in its app store.
     package let bundleID: String?
-    /// What the app calls itself towards us.
+    /// The id with which the app calls the server.
     package let publicID: String?
-    /// The hash of the secret that goes with the public id.
+    /// The hash of the secret that belongs to the public id.
     package let secretHash: KeyHash?
-    /// From which a browser may call with the app's keys, as `Origin` has them; any if there are none.
+    /// The origins from which a browser may use the app's keys, as in the `Origin` field; an empty list allows all origins.
     package let webOrigins: [String]
     package let madeAt: Instant
     package let revokedAt: Instant?
 
+    /// The platform of an app. The names are stored.
     package enum Platform: String, CaseIterable, Sendable { case apple, android, web, backend, any }
 
     package init(
@@ -138,19 +140,19 @@ package struct App: Equatable, Sendable {
     }
 }
 
-/// A language that clients speak to us. The names are stored.
+/// The calls of one vendor, or the server's own calls. The names are stored.
 package enum Dialect: String, CaseIterable, Sendable {
     case idsync, claim, entitlements, linking, native
 }
 
-/// A key that calls are made with. Of the key itself only the hash is kept. An object, because every call passes it on.
+/// A key of a caller. The store keeps only the hash of the key. A class, because every call passes the key on.
 package final class AccessKey: Sendable {
-    /// What a key is for. The names are stored.
+    /// The purpose of a key. The names are stored.
     package enum Kind: String, CaseIterable, Sendable {
         case admin
-        /// Signs its calls, or sends its secret with them.
+        /// A key that signs its calls, or sends its secret with them.
         case idsync
-        /// Sends nothing but itself: what a web page can keep.
+        /// A key without a secret, for web pages.
         case idsyncWeb = "idsync_web"
         case claimClient = "claim_client"
         case claimAgent = "claim_agent"
@@ -207,7 +209,7 @@ package struct KeyHash: Hashable, Sendable {
         (self.first, self.second) = (first, second)
     }
 
-    /// Takes exactly 32 bytes.
+    /// Reads exactly 32 bytes.
     package init?(_ bytes: borrowing Span<UInt8>) {
         guard bytes.count == 32, let first = Hash128(bytes.extracting(0..<16)),
             let second = Hash128(bytes.extracting(16..<32))
@@ -217,13 +219,13 @@ package struct KeyHash: Hashable, Sendable {
 
     package var bytes: [UInt8] { first.bytes + second.bytes }
 
-    /// Enough of it to find something by.
+    /// The first half of the hash, which is enough for a search.
     var half: Hash128 { first }
 
     package func hash(into hasher: inout Hasher) { first.hash(into: &hasher) }
 }
 
-/// Something that a key may be allowed to do. The names are stored, and shown to people.
+/// An action that a key may be allowed to do. The names are stored, and shown to people.
 package enum Scope: String, CaseIterable, Sendable {
     case identityRead = "identity:read"
     case identityWrite = "identity:write"
@@ -256,7 +258,7 @@ package enum Scope: String, CaseIterable, Sendable {
     case userLink = "user.link"
     case userRead = "user.read"
     case userDelete = "user.delete"
-    /// What an install may do by its own token.
+    /// The calls that an install may do with its own token.
     case install
     case admin
 }
@@ -271,14 +273,15 @@ package struct ScopeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     package init(arrayLiteral scopes: Scope...) { self.init(scopes) }
 
+    /// Whether the set has a scope.
     package func contains(_ scope: Scope) -> Bool { bits & ScopeSet.bit(scope) != 0 }
 
-    /// The names, in a fixed order, with spaces between; this is how a set is stored.
+    /// The names in a fixed order, with spaces between them. Stores keep a set in this form.
     package var names: String {
         Scope.allCases.filter(contains).map(\.rawValue).joined(separator: " ")
     }
 
-    /// Reads stored names; a name that this version does not know is left out: it allows nothing here.
+    /// Reads stored names. A name that this version does not know is left out, so it allows nothing.
     package init(names: String) {
         self.init(names.split(separator: " ").compactMap { Scope(rawValue: String($0)) })
     }
@@ -302,7 +305,7 @@ extension AccessKey: Equatable {
             expiresAt: expiresAt, revokedAt: moment)
     }
 
-    /// Whether the key may be used at some moment.
+    /// Whether the key is valid at a moment.
     package func isValid(at moment: Instant) -> Bool {
         revokedAt == nil && expiresAt.map { moment < $0 } ?? true
     }

@@ -1,4 +1,4 @@
-/// What a document is about. The raw values are stored: they never change.
+/// The kind of a document. Stores keep the raw values, so a raw value never changes.
 package enum DocumentKind: UInt8, CaseIterable, Sendable {
     /// The attributes of a person in IDSync.
     case attributes = 1
@@ -6,15 +6,15 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case alias = 2
     /// The ids of a person's aliases.
     case aliasesOfPerson = 3
-    /// What the Claim dialect keeps of a user.
+    /// The state of a user in the Claim dialect.
     case appUser = 4
-    /// The properties of a user in Claim.
+    /// The properties of a user in the Claim dialect.
     case properties = 5
-    /// That whoever held an identity was erased, by the hash of the identity.
+    /// The tombstone of an identity, by the hash of the identity.
     case tombstone = 6
-    /// That two people with equal user ids were parted, by the ids of both.
+    /// The mark that an undo separated two people with equal user ids, by the ids of both.
     case parted = 7
-    /// Which folds a large group keeps, by the group's root (Folds/KeptFolds.swift); and these folds.
+    /// The list of the folds that a large group keeps, by the group's root (Folds/KeptFolds.swift), and these folds.
     case groupFolds = 8
     case groupAttributes = 9
     case groupProperties = 10
@@ -27,65 +27,65 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case questionnaires = 20
     /// A questionnaire, by its id.
     case questionnaire = 21
-    /// What a person has answered to a questionnaire.
+    /// The answers of a person to a questionnaire.
     case response = 22
     /// Whether feedback was deleted, by its id.
     case feedback = 23
-    /// What the first of the errors of an issue said, by the issue's id. It is whose error it was.
+    /// The message of the first error of an issue, by the issue's id. It belongs to the person with the error.
     case issueTitle = 29
     /// An issue in Claim, by its id.
     case issue = 30
-    /// When a session last reported an error.
+    /// The last moment at which a session reported an error.
     case errorSession = 31
-    /// The funnels and metrics that a project has defined.
+    /// The funnels and metrics of a project.
     case definitions = 32
     /// An attachment, by its id.
     case attachment = 33
-    /// How many bytes of attachments a person has.
+    /// The number of bytes of a person's attachments.
     case attachmentUse = 34
-    /// How many bytes of attachments a project has.
+    /// The number of bytes of a project's attachments.
     case attachmentUseOfProject = 35
-    /// How many attachments have some bytes, by the digest of these.
+    /// The number of attachments with the same bytes, by the digest of the bytes.
     case content = 36
-    /// The attachments that an event which is yet to come will tell the user of.
+    /// The attachments whose event has not arrived yet. The event will name their user.
     case awaitedEvent = 37
-    /// What an event says since it was imported again, by what it is recognized by.
+    /// The newer body of an event that was imported again, by the event's recognition hash.
     case eventRevision = 38
     /// The ids of a person's attachments.
     case attachmentList = 39
-    /// What access keeps of a user.
+    /// The state of a user in the Entitlements dialect.
     case accessUser = 40
-    /// The properties of a user in Entitlements.
+    /// The properties of a user in the Entitlements dialect.
     case accessProperties = 41
-    /// What a store account with a name has paid for.
+    /// The purchases of a store account, by the account's name.
     case storeAccount = 42
     case purchase = 43
-    /// What a project sells.
+    /// The products of a project.
     case catalog = 44
-    /// What a restore has moved, by its id.
+    /// The purchases that a restore moved, by the restore's id.
     case transfer = 45
     /// An install of the Linking dialect, by its id.
     case install = 50
-    /// What the Linking dialect keeps of a user.
+    /// The state of a user in the Linking dialect.
     case linkedUser = 51
-    /// How a project links.
+    /// The linking settings of a project.
     case linkingSettings = 52
     /// An authentication code, by its hash.
     case linkCode = 53
-    /// When a key was used, by its id.
+    /// The last noted use of a key, by the key's id.
     case keyUse = 60
     /// The webhooks of a project.
     case webhooks = 61
-    /// How far a webhook has been told, by its id.
+    /// The progress and the waiting deliveries of a webhook, by the webhook's id.
     case deliveries = 62
-    /// The keys that a project's customers sign tokens with.
+    /// The keys with which a project's customer signs tokens.
     case signingKeys = 90
 }
 
-/// By what a document is found.
+/// The kind and the hash under which the store finds a document.
 ///
-/// A document is something small that belongs together and is kept whole: a decision reads it, and puts another in its
-/// place. The earlier ones stay as history.
+/// A document is a small value that the store keeps whole. A decision reads the document and replaces it. The journal keeps
+/// the earlier versions.
 package struct DocumentKey: Hashable, Sendable {
     package let kind: DocumentKind
     package let hash: Hash128
@@ -95,7 +95,7 @@ package struct DocumentKey: Hashable, Sendable {
         self.hash = hash
     }
 
-    /// The document of a kind that something with an id has.
+    /// The key of a document of a thing with an id.
     package init(_ kind: DocumentKind, of id: Int64) {
         self.init(kind, hash: Hash128(high: 0, low: UInt64(bitPattern: id)))
     }

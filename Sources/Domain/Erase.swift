@@ -1,18 +1,18 @@
-/// A call that erases a person, and all who are one with it: nothing leads to them any more, and all that was theirs goes.
+/// A call that erases a group: its people, identities, rows and documents.
 ///
-/// What stays is that there were people with these ids, and for each identity a tombstone: a hash, by which what was
-/// captured before, and comes in late, is known and dropped.
+/// The ids of the people stay, and each identity leaves a tombstone. A tombstone is a hash. The server uses the tombstone to
+/// drop late rows, which a client captured before the erasure.
 package struct ErasePerson: Act {
     package let person: PersonID
     package init(_ person: PersonID) { self.person = person }
 }
 
-/// What was erased.
+/// The answer to ``ErasePerson``: the numbers of the erased facts.
 package struct Erased: Answer {
     package static let tags: [UInt8] = [ActKind.erase.rawValue]
     package var orphans: Orphans { .contentsOfPeople }
 
-    /// A value that somebody else holds as well, who keeps it.
+    /// An identity that a person outside the group also holds. That person keeps the identity.
     package struct Kept: Equatable, Sendable {
         package let type: IdentityType
         package let holders: [PersonID]
@@ -101,9 +101,9 @@ extension Erased {
     }
 }
 
-/// That whoever held an identity was erased.
+/// The mark that the person with an identity was erased.
 package struct Tombstone: Equatable, Sendable {
-    /// By what a tombstone is known: the type, and the hash that stands for the value.
+    /// The type and the hash of the identity of a tombstone.
     package struct Mark: Equatable, Sendable {
         package let type: IdentityType
         package let hash: Hash128
@@ -114,14 +114,14 @@ package struct Tombstone: Equatable, Sendable {
         }
     }
 
-    /// Who was erased.
+    /// The erased person.
     package let person: PersonID
     package let type: IdentityType
-    /// What was captured before this is dropped.
+    /// The moment of the erasure. The server drops rows that were captured earlier.
     package let at: Instant
-    /// How many rows have been.
+    /// The number of rows that were dropped.
     package var dropped: Int
-    /// Of an install: the app that it was of.
+    /// The app of the install; nil for an identity that is not an install.
     package let app: AppID?
 
     package init(person: PersonID, type: IdentityType, at: Instant, dropped: Int = 0, app: AppID? = nil) {
@@ -132,6 +132,7 @@ package struct Tombstone: Equatable, Sendable {
         self.dropped = dropped
     }
 
+    /// The key of the document with an identity's tombstone.
     package static func key(of identity: IdentityKey) -> DocumentKey { DocumentKey(.tombstone, hash: identity.hash) }
 
     package var packed: [UInt8] {
@@ -155,7 +156,7 @@ package struct Tombstone: Equatable, Sendable {
 }
 
 extension DecisionFacts {
-    /// The tombstone of whoever held an identity, if they were erased.
+    /// The tombstone of an identity; nil if the identity has none.
     func tombstone(of identity: IdentityKey) -> Tombstone? {
         document(Tombstone.key(of: identity)).flatMap(Tombstone.init(packed:))
     }
@@ -167,6 +168,9 @@ extension ErasePerson {
     package var subjects: Subjects { Subjects(about: person) }
     package var byteCount: Int { 256 }
 
+    /// Erases all members of the person's group. Throws `noSuchPerson` if the project has no such person. A merge says that
+    /// the members are one person, so the erasure of one member without the others would leave facts of the same person. An
+    /// identity that other people also hold gets no tombstone, because later rows belong to those people.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Erased> {
@@ -226,7 +230,7 @@ extension ErasePerson {
     }
 }
 
-/// A call that takes a tombstone away: what was captured before the erasure is taken in again.
+/// A call that removes a tombstone. The server then accepts rows from before the erasure again.
 package struct ReleaseTombstone: Act {
     package let hash: Hash128
     package init(_ hash: Hash128) { self.hash = hash }
@@ -238,6 +242,8 @@ extension ReleaseTombstone {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
+    /// Removes the tombstone. Throws `noSuchTombstone` if there is no tombstone for the hash, so that a repeated release is
+    /// visible to the caller.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -250,12 +256,12 @@ extension ReleaseTombstone {
     }
 }
 
-/// Finds out which rows come too late: those that were captured before whoever they are of was erased.
+/// Finds late rows: rows that a client captured before the erasure of their person.
 struct LateRows {
     private var tombstones: [IdentityKey: Tombstone] = [:]
     private(set) var dropped = 0
 
-    /// When whoever held an identity was erased.
+    /// The moment of the erasure of the person that held an identity; nil if there is no tombstone.
     mutating func erasure<V: DecisionFacts>(of identity: IdentityKey, _ view: V) -> Instant? {
         if let known = tombstones[identity] { return known.at }
         guard let tombstone = view.tombstone(of: identity) else { return nil }
@@ -263,13 +269,13 @@ struct LateRows {
         return tombstone.at
     }
 
-    /// Counts a row that came with an identity.
+    /// Counts a dropped row for the tombstone of its identity.
     mutating func drop(_ identity: IdentityKey) {
         tombstones[identity]?.dropped += 1
         dropped += 1
     }
 
-    /// The rows that are not too late.
+    /// The rows without the late rows.
     mutating func filter<V: DecisionFacts>(_ rows: [Row], by identities: [IdentityKey], _ view: V) -> [Row] {
         var rows = rows
         for identity in identities {
@@ -280,14 +286,14 @@ struct LateRows {
         return rows
     }
 
-    /// What is to be kept of how many were dropped.
+    /// The tombstones with new counts of dropped rows.
     var changes: [Change] {
         if dropped == 0 { return [] }
         return tombstones.filter { $0.value.dropped > 0 }.sorted { $0.key.hash.low < $1.key.hash.low }
             .map { .documentPut(Tombstone.key(of: $0.key), $0.value.person, $0.value.packed) }
     }
 
-    /// The decision where nothing is left.
+    /// The decision for a call in which all rows are late.
     func decision<A: Answer>(_ answer: A, _ kind: ActKind) -> Decision<A> {
         Decision(answer, outcome: Outcome(kind: kind, person: nil, changes: changes))
     }

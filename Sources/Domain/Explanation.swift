@@ -1,24 +1,25 @@
-/// How a look-up came to its person, for whoever asks why.
+/// The steps by which a search found its person.
 package struct Explanation: Equatable, Sendable {
     /// One type of the hierarchy that the call named.
     package struct Step: Equatable, Sendable {
         package let type: IdentityType
-        /// Who holds the value and could be meant.
+        /// The people that hold the value and fit the call.
         package internal(set) var candidates: [PersonID] = []
-        /// Who holds the value and could not.
+        /// The people that hold the value and do not fit the call.
         package internal(set) var excluded: [Exclusion] = []
     }
 
+    /// A person that does not fit the call, with the rule that excludes the person.
     package struct Exclusion: Equatable, Sendable {
         package let person: PersonID
         package let rule: Rule
     }
 
-    /// Why somebody who holds a value is not meant by it.
+    /// The rule that excludes a person although the person holds a value of the call.
     package enum Rule: Equatable, Sendable {
-        /// The person holds identities that log in, and the call names none of these.
+        /// The person holds login identities, and the call names none of them.
         case login
-        /// The person holds identities that never change, and the call names none of these.
+        /// The person holds immutable identities, and the call names none of them.
         case immutable
 
         package var name: StaticString {
@@ -29,17 +30,17 @@ package struct Explanation: Equatable, Sendable {
         }
     }
 
-    /// What decided.
+    /// The reason for the result.
     package enum Ground: Equatable, Sendable {
-        /// Only one person was left after this type.
+        /// Only one person remained after this type.
         case identity(IdentityType)
-        /// Several were left, and the device was one of them before.
+        /// Several people remained, and one of them was the previous person of the device.
         case previousPerson
-        /// Several were left, and this one was seen last.
+        /// Several people remained, and this person was seen last.
         case lastSeen
-        /// Nobody could be meant.
+        /// No person fits the call.
         case nobody
-        /// The call names a user for the first time, or a user who goes, and the strategy makes a person for each.
+        /// The strategy makes a new person, for a known user that is named for the first time or for a logout.
         case strategy
 
         package var name: String {
@@ -55,11 +56,11 @@ package struct Explanation: Equatable, Sendable {
 
     package internal(set) var steps: [Step] = []
     package internal(set) var ground = Ground.nobody
-    /// Values that were neither looked up nor kept.
+    /// The values that the search ignored. Only refused values are in the journal.
     package internal(set) var setAside: [JournalEntry.Input] = []
 }
 
-/// Follows a look-up. Most are followed by nobody, at no cost.
+/// An observer of a search. Most searches have no observer, and then the observation costs nothing.
 protocol ResolutionObserver {
     mutating func setsAside(_ inputs: @autoclosure () -> [JournalEntry.Input])
     mutating func begins(_ type: IdentityType)
@@ -91,7 +92,7 @@ extension Explanation: ResolutionObserver {
 
     mutating func decides(_ ground: Ground) { self.ground = ground }
 
-    /// The same, in an order that does not depend on the store.
+    /// The same explanation, in an order that does not depend on the store.
     var sorted: Explanation {
         var sorted = self
         for index in sorted.steps.indices {
@@ -102,15 +103,15 @@ extension Explanation: ResolutionObserver {
     }
 }
 
-/// What a caller wants beside the answer.
+/// The parts of an explanation that a caller asks for.
 package struct Inspection: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// Nothing is to change: the caller only wants to know what would.
+    /// The call changes nothing, and answers the result that the call would have.
     package static let readOnly = Inspection(rawValue: 1)
-    /// The identities that the look-up went by.
+    /// The identities that matched.
     package static let matches = Inspection(rawValue: 2)
-    /// Why it is this person.
+    /// The reason for the person in the answer.
     package static let explains = Inspection(rawValue: 4)
 }

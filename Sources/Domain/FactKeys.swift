@@ -4,7 +4,7 @@ package struct FactKeys: Sendable {
     package private(set) var people: [PersonID] = []
     package private(set) var merges: [MergeID] = []
     package private(set) var replays: [ReplayKey] = []
-    /// Codes that say which identity has to be loaded.
+    /// The codes whose documents name more identities to load.
     package private(set) var codes: [(key: DocumentKey, seal: CodeSeal)] = []
 
     package init() {}

@@ -1,6 +1,7 @@
-/// The facts as plainly as they can be held: dictionaries. The memory store is one of these; to the other stores it is
-/// what a batch needs of them, loaded, and then changed by each decision for those after it.
+/// The facts in dictionaries. The memory store keeps all facts in this type. Other stores load the facts of a batch into it,
+/// and each decision changes them for the next decision.
 package struct Facts: Sendable {
+    /// The facts of one person.
     package struct PersonState: Equatable, Sendable {
         package var project: ProjectID
         package var lastSeen: Instant
@@ -24,30 +25,30 @@ package struct Facts: Sendable {
     package private(set) var holders: [IdentityKey: [PersonID]] = [:]
     package private(set) var documents: [DocumentKey: [UInt8]] = [:]
     package private(set) var lastRow = RowNumber(rawValue: 0)
-    /// The merges in force, in the order in which they were made.
+    /// The merges in force, in the order in which the calls made them.
     package private(set) var merges: [Merge] = []
     private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
     package private(set) var replays = RememberedCalls()
     package private(set) var directory: Directory
-    /// Takes note of the groups that are looked at.
+    /// Notes the groups that a decision reads.
     package var trace: GroupTrace?
-    /// Whether only what was asked for is here. Then looking at anything else is a mistake of the program.
+    /// Whether only the loaded facts are present. A read of other facts is then a mistake in the program.
     private let isPartial: Bool
 
-    /// No facts at all.
+    /// Empty facts.
     package init(directory: Directory = Directory()) {
         self.directory = directory
         isPartial = false
     }
 
-    /// Makes room for what a batch needs; the store fills it in.
+    /// Creates partial facts without content. The store then loads the content.
     package init(loadedWith directory: Directory) {
         self.directory = directory
         isPartial = true
     }
 
-    /// Lets go of the oldest rows of a kind from before some moment; true if there are more of them.
+    /// Removes the oldest rows of a kind from before a moment; true if there are more such rows.
     package mutating func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
         let old = people.values.flatMap(\.rows).filter {
             $0.row.kind == kind && $0.row.at < moment && $0.number < lastRow
@@ -62,11 +63,12 @@ package struct Facts: Sendable {
 
     // MARK: - Loading
 
-    /// Takes in who holds an identity.
+    /// Loads the holders of an identity.
     package mutating func load(_ identity: IdentityKey, holders people: [PersonID]) {
         holders[identity] = people
     }
 
+    /// Loads the facts of a person.
     package mutating func load(_ person: PersonID, _ state: PersonState) {
         people[person] = state
     }
@@ -77,7 +79,7 @@ package struct Facts: Sendable {
         for person in needs.people {
             for member in group(of: person).members {
                 part.people[member] = people[member]
-                // To erase somebody is to look at who else holds what they hold.
+                // An erasure also reads the other holders of the erased identities.
                 for held in people[member]?.identities ?? [] {
                     part.load(held.key, holders: holders[held.key] ?? [])
                 }
@@ -106,7 +108,7 @@ package struct Facts: Sendable {
 
     // MARK: - Changing
 
-    /// Brings the facts up to date with a decision.
+    /// Applies the changes of a decision.
     package mutating func apply(_ entry: JournalEntry) {
         for change in entry.changes { apply(change, in: entry.project) }
         if entry.changesDirectory { directory = directory.applying(entry) }
@@ -126,7 +128,7 @@ package struct Facts: Sendable {
         case .unlinked(let person, _, let identity):
             people[person]?.identities.removeAll { $0.key == identity }
             holders[identity]?.removeAll { $0 == person }
-            // Where only a part of the facts is, nobody holding it is something to know.
+            // In partial facts, an empty list of holders is knowledge, so it stays.
             if !isPartial, holders[identity]?.isEmpty == true { holders[identity] = nil }
         case .rowAdded(let person, let row):
             lastRow = RowNumber(rawValue: lastRow.rawValue + 1)
@@ -147,16 +149,16 @@ package struct Facts: Sendable {
         }
     }
 
-    /// Notes that a person was seen.
+    /// Notes a sighting of a person.
     package mutating func see(_ person: PersonID, at moment: Instant) {
         guard let known = people[person]?.lastSeen, known < moment else { return }
         people[person]?.lastSeen = moment
     }
 
-    /// Forgets the calls that came to some people, who were erased.
+    /// Forgets the remembered calls of erased people.
     package mutating func forget(_ people: Set<PersonID>) { replays.forget(people) }
 
-    /// Forgets the calls from before some moment.
+    /// Forgets the remembered calls from before a moment.
     package mutating func forgetReplays(before moment: Instant) {
         replays.forget(before: moment)
     }
@@ -211,7 +213,7 @@ extension Facts: DecisionFacts {
     package func person(_ id: PersonID) -> PersonID? { people[id] == nil || isErased(id) ? nil : id }
 
     package func document(_ key: DocumentKey) -> [UInt8]? {
-        // An empty one stands where there is none any more.
+        // An empty document means that the document was removed.
         documents[key].flatMap { $0.isEmpty ? nil : $0 }
     }
 

@@ -1,5 +1,5 @@
-/// The facts that calls made and ended, by call, as a store reads them back: kind after kind, in the order in which they
-/// stand in ``RecordedCall/Fact``.
+/// The facts that calls made and ended, by call, as a store reads them. The order is the order of the cases in
+/// ``RecordedCall/Fact``.
 package struct FactsOfCalls {
     private struct Rows: Hashable {
         let call: Int64
@@ -16,7 +16,8 @@ package struct FactsOfCalls {
 
     package mutating func add(_ fact: RecordedCall.Fact, of call: Int64) { facts[call, default: []].append(fact) }
 
-    /// Adds a row: those of one person and kind are one fact. One of a kind that this version does not know is passed over.
+    /// Adds a row. The rows of one person and kind in one call are one fact. A kind that this version does not know is
+    /// skipped.
     package mutating func addRow(of call: Int64, _ person: PersonID, kind: Int64, body: @autoclosure () -> [UInt8]?) {
         guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: kind)) else { return }
         let rows = Rows(call: call, person: person, kind: kind)
@@ -29,7 +30,7 @@ package struct FactsOfCalls {
         add(.rowsAdded(person, kind, count: 1, bodies: told), of: call)
     }
 
-    /// Adds a document. One of a kind that this version does not know is passed over.
+    /// Adds a document. A kind that this version does not know is skipped.
     package mutating func addDocument(of call: Int64, _ person: PersonID, kind: Int64) {
         guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: kind)), !kind.isDerived else { return }
         add(.documentPut(person, kind), of: call)

@@ -1,4 +1,4 @@
-/// Something that is wrong with a store, and what to do.
+/// A problem of a store, and its remedy.
 package struct Finding: Equatable, Sendable {
     /// A stable name of the invariant.
     package let code: String
@@ -11,10 +11,10 @@ package struct Finding: Equatable, Sendable {
 }
 
 extension Finding {
-    /// By how much clocks may differ before that is worth saying.
+    /// The difference of clocks up to which there is no finding.
     private static let clockSlackMilliseconds: Int64 = 10_000
 
-    /// What is to be said of a journal that ends after the present moment; nil where it does not.
+    /// The finding for a journal that ends in the future; nil for other journals.
     package init?(journalEndingAt last: Instant, now: Instant) {
         guard last > now.advanced(byMilliseconds: Finding.clockSlackMilliseconds) else { return nil }
         self.init(

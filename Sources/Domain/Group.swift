@@ -1,14 +1,14 @@
-/// All that are one with a person, the person among them: one value, which costs nothing to ask for.
+/// All people that merges in force connect. Creating the value costs nothing.
 ///
-/// A person without merges is a group of one. The root stands for the group: no two groups have the same one.
+/// A person without merges is a group of one. The root stands for the group, and no two groups have the same root.
 package struct Group: Sendable {
-    /// The person that the group is read as.
+    /// The person that stands for the group in every read.
     package let root: PersonID
-    /// How many people are in it.
+    /// The number of members.
     package let count: Int
     private let source: Source
 
-    /// What knows who is in the group.
+    /// The source of the members.
     enum Source {
         case alone
         case committed(GroupIndex)
@@ -16,7 +16,7 @@ package struct Group: Sendable {
         case other(any GroupSource)
     }
 
-    /// A person without merges.
+    /// Creates the group of a person without merges.
     package init(alone person: PersonID) { self.init(root: person, count: 1, .alone) }
 
     package init(root: PersonID, count: Int, _ source: any GroupSource) {
@@ -29,7 +29,7 @@ package struct Group: Sendable {
         self.source = source
     }
 
-    /// Everybody in the group, in the order of their ids. Costs what the group has.
+    /// All members, in the order of their ids. The cost grows with the group.
     package var members: [PersonID] {
         switch source {
         case .alone: [root]
@@ -39,7 +39,7 @@ package struct Group: Sendable {
         }
     }
 
-    /// The merges in force that hold the group together, in the order in which they were made. Costs what the group has.
+    /// The merges in force that connect the group, in the order in which the calls made them. The cost grows with the group.
     package var merges: [Merge] {
         switch source {
         case .alone: []
@@ -49,8 +49,8 @@ package struct Group: Sendable {
         }
     }
 
-    /// Some of the members: those after one of them, or the first. Costs what the page has, but where a batch looks. The order is
-    /// that of their ids where all of them fit.
+    /// A page of members: the members after one member, or the first members. The cost grows with the page; inside a batch,
+    /// it grows with the group. If all members fit, they are in the order of their ids.
     package func members(after: PersonID? = nil, limit: Int) -> [PersonID] {
         if after == nil, count <= limit { return members }
         return switch source {
@@ -61,7 +61,8 @@ package struct Group: Sendable {
         }
     }
 
-    /// The merges that lead from one member to another, in that order. Costs what lies between them, but where a batch looks.
+    /// The merges on the way from one member to another, in the order of the way. The cost grows with the way; inside a
+    /// batch, it grows with the group.
     package func path(from start: PersonID, to end: PersonID) -> [Merge] {
         switch source {
         case .alone: []
@@ -71,7 +72,7 @@ package struct Group: Sendable {
         }
     }
 
-    /// Some of the merges that hold the group together. Costs what it answers, but where a batch looks.
+    /// Some merges of the group. The cost grows with the limit; inside a batch, it grows with the group.
     package func merges(limit: Int) -> [Merge] {
         if count - 1 <= limit { return merges }
         return switch source {
@@ -82,18 +83,18 @@ package struct Group: Sendable {
         }
     }
 
-    /// Whether folds over the members are kept (see ``KeptFolds``): those of a small group are made from its members.
+    /// Whether the store keeps folds of the group (``KeptFolds``). The folds of a small group are read from its members.
     package var keepsFolds: Bool { count >= Group.membersWithFolds }
 
-    /// From how many members on a group keeps its folds.
+    /// The number of members from which a group keeps its folds.
     package static let membersWithFolds = 16
 }
 
-/// How many rows of each kind and how many identities of each type some people have together.
+/// The numbers of rows of each kind and of identities of each type that several people have together.
 package struct GroupTotals: Equatable, Sendable {
     package var rows: [RowKind: Int] = [:]
     package var identities: [IdentityType: Int] = [:]
-    /// The oldest of them; nil for nobody.
+    /// The oldest person; nil if there are no people.
     package var first: PersonID?
     package var lastSeen: Instant?
 
@@ -107,19 +108,19 @@ package struct GroupTotals: Equatable, Sendable {
     }
 }
 
-/// What knows who is in a group.
+/// A source of the members of a group.
 package protocol GroupSource: AnyObject, Sendable {
-    /// Everybody in the group of a person, in the order of their ids.
+    /// All members of the group of a person, in the order of their ids.
     func members(ofGroupWith person: PersonID) -> [PersonID]
 
-    /// The merges that hold the group of a person together, in the order in which they were made.
+    /// The merges of the group of a person, in the order in which the calls made them.
     func merges(ofGroupWith person: PersonID) -> [Merge]
 
-    /// Those after a member in an order of its own, or the first.
+    /// The members after a member, or the first members, in an order that the source chooses.
     func members(ofGroupWith person: PersonID, after: PersonID?, limit: Int) -> [PersonID]
     func merges(ofGroupWith person: PersonID, limit: Int) -> [Merge]
 
-    /// The merges that lead from one person to another of the same group, in that order.
+    /// The merges on the way from one person to another of the same group, in the order of the way.
     func path(from start: PersonID, to end: PersonID) -> [Merge]
 }
 
@@ -137,14 +138,14 @@ extension GroupSource {
     }
 }
 
-/// A group whose members are listed.
+/// A group with a list of its members.
 package final class ListedGroup: GroupSource {
     package let members: [PersonID]
     package let merges: [Merge]
     package let root: PersonID
 
-    /// Finds the group of a person among some merges; merges of other groups are ignored. The root is the person that the last
-    /// merge of the group was made into.
+    /// Finds the group of a person in a list of merges, and ignores merges of other groups. The root is the person into which
+    /// the last merge of the group was made.
     package init(of person: PersonID, _ all: some Sequence<Merge>) {
         let all = all.sorted { $0.id < $1.id }
         var forest = MergeForest()
@@ -162,7 +163,7 @@ package final class ListedGroup: GroupSource {
 
     package var group: Group { members.count == 1 ? Group(alone: root) : Group(root: root, count: members.count, self) }
 
-    /// The way from one person to another over merges that form no ring.
+    /// The way from one person to another over merges without a ring.
     static func path(_ merges: [Merge], from start: PersonID, to end: PersonID) -> [Merge] {
         var next: [PersonID: [Merge]] = [:]
         for merge in merges {
@@ -196,7 +197,7 @@ package final class ListedGroup: GroupSource {
     package func members(ofGroupWith person: PersonID) -> [PersonID] { members }
     package func merges(ofGroupWith person: PersonID) -> [Merge] { merges }
 
-    /// The groups of both people of a merge, of which this is the group, without that merge.
+    /// The two groups that this group becomes without a merge: the groups of the merge's two people.
     package func split(by undone: Merge) -> (from: ListedGroup, into: ListedGroup) {
         let left = merges.filter { $0.id != undone.id }
         var forest = MergeForest()
@@ -213,12 +214,12 @@ package final class ListedGroup: GroupSource {
     }
 }
 
-/// Who is one with whom by some merges, joined one after the other in the order in which they were made.
+/// The groups that a list of merges makes. The merges are joined in the order in which the calls made them.
 struct MergeForest {
     private struct Node {
         var parent: Int
         var size = 1
-        /// Of whoever stands for a group.
+        /// The person that stands for the group.
         var root: PersonID
     }
 
@@ -227,7 +228,7 @@ struct MergeForest {
 
     private func place(of person: PersonID) -> Int? {
         guard var place = places[person] else { return nil }
-        // The smaller always joins the larger, so the way up is short.
+        // The smaller group joins the larger group, so the way to the root stays short.
         while nodes[place].parent != place { place = nodes[place].parent }
         return place
     }
@@ -241,7 +242,7 @@ struct MergeForest {
 
     mutating func join(_ merge: Merge) {
         let (from, into) = (placeOrNew(of: merge.from), placeOrNew(of: merge.into))
-        // Merges that were not read of one moment could go round in a circle.
+        // Merges that were not read at one moment could form a ring.
         if from == into { return }
         let root = nodes[into].root
         let (large, small) = nodes[from].size > nodes[into].size ? (from, into) : (into, from)
@@ -252,11 +253,11 @@ struct MergeForest {
 
     func root(of person: PersonID) -> PersonID { place(of: person).map { nodes[$0].root } ?? person }
 
-    /// What is the same for all people of a group; nil for a person without merges.
+    /// A number that is equal for all members of a group; nil for a person without merges.
     func label(of person: PersonID) -> Int? { place(of: person) }
 }
 
-/// The groups of more than one person that a decision has looked at, by their roots.
+/// The roots of the groups with more than one member that a decision read.
 package final class GroupTrace: @unchecked Sendable {
     // Unchecked: one thread decides.
     package var groups: Set<PersonID> = []

@@ -1,36 +1,38 @@
-/// What a project does so that strangers are not taken for one, and nobody for somebody else.
+/// The rules with which a project keeps strangers apart and protects its known users.
 package struct Guards: Equatable, Sendable {
-    /// What becomes of a client that names a known user without proof that it may.
+    /// The treatment of a client that names a known user without a proof.
     package enum Signing: UInt8, CaseIterable, Sendable {
         case off
-        /// It is taken, and journalled.
+        /// The server accepts the call and notes it in the journal.
         case log
-        /// It is refused.
+        /// The server refuses the call.
         case require
     }
 
-    /// How many values of a type one person may hold, for types that have a limit.
+    /// The number of values of a type that one person may hold, for types with a limit.
     package var limits: [IdentityType: Int] = [:]
-    /// How many people may hold one device identity: from there on it is shared, and nobody is found by it any more.
+    /// The number of people that may hold one device identity. At this number the device is shared, and no search finds
+    /// people by it.
     package var sharedDevicePeople = Strategy.holdersPerValue
-    /// How large people and groups may become.
+    /// The limits of people and groups.
     package var bounds = Bounds()
-    /// Whether equal user ids in several dialects are one human.
+    /// Whether the server merges people with equal user ids in several dialects.
     package var joinsSameUserIDs = false
-    /// By dialect, where clients have to prove that they may name a known user.
+    /// The dialects in which a client needs a proof to name a known user.
     package var signing: [Dialect: Signing] = [:]
 
     package init() {}
 
-    /// How many people may hold a value of a type.
+    /// The number of people that may hold a value of a type.
     func holders(of type: IdentityType) -> Int { type.isDevice ? sharedDevicePeople : Strategy.holdersPerValue }
 
+    /// The treatment of a missing proof in a dialect.
     package func signing(in dialect: Dialect) -> Signing { signing[dialect] ?? .off }
 
-    /// Whether clients of any dialect are asked for proof.
+    /// Whether a dialect asks its clients for a proof.
     package var asksForProof: Bool { signing.values.contains { $0 != .off } }
 
-    /// Whether clients of any dialect have to have proof.
+    /// Whether a dialect requires a proof from its clients.
     package var requiresProof: Bool { signing.values.contains(.require) }
 }
 

@@ -1,4 +1,4 @@
-/// A call by which an administrator gives a person an identity.
+/// A call with which an administrator gives an identity to a person.
 package struct AttachIdentity: Act {
     package let person: PersonID
     package let identity: Identity
@@ -16,6 +16,9 @@ extension AttachIdentity {
     package var subjects: Subjects { Subjects(speaksFor: [identity], about: person) }
     package var byteCount: Int { 256 }
 
+    /// Links the identity. Throws `noSuchPerson`, `immutableIdentity` for identities that a dialect manages itself,
+    /// `blockedIdentity`, `tooManyIdentities`, `identityHeld` if another person holds a unique value, and `full`. The rules
+    /// are the rules of clients: an administrator must not make a state that a client cannot make.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -28,7 +31,7 @@ extension AttachIdentity {
         case .some: throw .tooManyIdentities
         case nil: break
         }
-        // What other dialects call their users is one person's alone.
+        // A user id of another dialect belongs to one person only.
         if strategy.unique.contains(identity.type) || identity.type.dialect != .idsync {
             var holder: PersonID?
             view.forEachHolder(of: identity.key) { holder = view.id(of: $0) }
@@ -51,7 +54,7 @@ extension AttachIdentity {
     }
 }
 
-/// A call by which an administrator takes an identity from a person.
+/// A call with which an administrator removes an identity from a person.
 package struct DetachIdentity: Act {
     package let person: PersonID
     package let identity: Identity
@@ -69,6 +72,8 @@ extension DetachIdentity {
     package var subjects: Subjects { Subjects(about: person) }
     package var byteCount: Int { 256 }
 
+    /// Ends the link. Throws `noSuchPerson`, `noSuchIdentity` if the person does not hold the identity, and
+    /// `immutableIdentity` for identities that a dialect manages itself, because that dialect keeps documents beside them.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -83,8 +88,8 @@ extension DetachIdentity {
     }
 }
 
-/// A call by which an administrator has a device that many people have used be anybody's again: none of them holds it any
-/// more, and whoever uses it next is found by it.
+/// A call with which an administrator frees a device that many people have used. No person holds the device after the call,
+/// and a search finds the next person that uses it.
 package struct ReleaseDevice: Act {
     package let device: Identity
     package let reason: String?
@@ -100,6 +105,8 @@ extension ReleaseDevice {
     package var subjects: Subjects { Subjects(mentions: [device.key]) }
     package var byteCount: Int { 256 }
 
+    /// Removes the device from all people that hold it. Throws `noSuchIdentity` if no person holds the device, because a
+    /// typing mistake must not look like success.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<DeviceReleased> {
@@ -116,7 +123,7 @@ extension ReleaseDevice {
 
 /// The answer to ``ReleaseDevice``.
 package struct DeviceReleased: Answer {
-    /// How many people held the device.
+    /// The number of people that held the device.
     package let holders: Int
     package init(_ holders: Int) { self.holders = holders }
 
@@ -131,7 +138,7 @@ package struct DeviceReleased: Answer {
 }
 
 extension Refusal {
-    /// Another person holds the identity, and one person alone may.
+    /// Another person holds the identity, and only one person may hold it.
     package static func identityHeld(by holder: PersonID) -> Refusal {
         Refusal(
             .conflict, "held_elsewhere",

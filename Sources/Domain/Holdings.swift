@@ -1,19 +1,19 @@
-/// What a person has beside its identities, properties and rows, whichever dialect it came by.
+/// The installs, purchases and access of a person, from all dialects.
 package struct Holdings: Sendable {
     package let installs: [Install]
-    /// What the person has bought, paid for or was given with an identity.
+    /// The purchases of the person's identities and store accounts.
     package let purchases: [(purchase: Purchase, world: AccessWorld)]
-    /// What access was given by hand.
+    /// The access that an administrator granted.
     package let grants: [AccessUser.Grant]
-    /// Whether the Linking dialect has a user that the person is.
+    /// Whether the person is a user of the Linking dialect.
     package let isLinkedUser: Bool
 
-    /// The documents in which dialects keep properties: those of IDSync are JSON, the others are text.
+    /// The documents in which the dialects keep properties. IDSync keeps JSON, the other dialects keep text.
     package static let propertyKinds: [(dialect: Dialect, kind: DocumentKind)] = [
         (.idsync, .attributes), (.claim, .properties), (.entitlements, .accessProperties),
     ]
 
-    /// Reads them.
+    /// Reads the holdings of a person.
     package init(
         of person: PersonID, identities: [HeldIdentity], in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) {
@@ -42,7 +42,7 @@ package struct Holdings: Sendable {
 }
 
 extension Snapshot {
-    /// The install of a project with an id.
+    /// The install with an id; nil if the project has no such install.
     package func install(_ name: String, in project: ProjectID) throws(StoreFault) -> Install? {
         guard let id = InstallID(text: name) else { return nil }
         let key = Identity(id, in: project, hash: hash).key

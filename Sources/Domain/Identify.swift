@@ -1,20 +1,20 @@
-/// A call that asks who somebody is, and tells what they are called: IDSync's `identify`, `login` and `logout`
-/// (spec/idsync.md 3.2 and 3.3).
+/// A call that finds or makes a person and links identities to it: IDSync's `identify`, `login` and `logout` (spec/idsync.md
+/// 3.2 and 3.3).
 package struct Identify: Act {
-    /// On what occasion it is asked.
+    /// The occasion of the call.
     package enum Occasion: UInt8, Sendable {
-        /// An app has started, or has learned something.
+        /// An app started, or got new identities.
         case start
-        /// A user comes.
+        /// A user logs in.
         case login
-        /// A user goes; the identities are those of whoever is left, mostly the device.
+        /// A user logs out. The identities are those that remain, mostly the device.
         case logout
     }
 
     package let occasion: Occasion
-    /// What the caller is called: at most one value of each type.
+    /// The identities of the caller: at most one value of each type.
     package let identities: [Identity]
-    /// The person that the device was before, if it was anybody.
+    /// The person of the device before the call, if there was a person.
     package let previous: PersonID?
     package let inspection: Inspection
 
@@ -30,17 +30,17 @@ package struct Identify: Act {
     }
 }
 
-/// The answer to ``Identify`` and ``Search``. It has three words, so that passing it on allocates nothing.
+/// The answer to ``Identify`` and ``Search``. It fits into three machine words, so passing it on allocates no memory.
 package struct Identified: Sendable {
     package let person: PersonID
-    /// A bit for each identity of the call, and two for what the call was and found.
+    /// One bit for each identity of the call, and two bits for the kind of call and of person.
     private let bits: UInt64
     private let grounds: Grounds?
 
-    /// The most identities that a call can name.
+    /// The limit of identities in one call.
     package static let identitiesAtMost = 62
 
-    /// The grounds of an answer are rare and large.
+    /// The explanation is rare and large, so it is a separate object.
     private final class Grounds: Sendable {
         let explanation: Explanation
         init(_ explanation: Explanation) { self.explanation = explanation }
@@ -58,13 +58,13 @@ package struct Identified: Sendable {
     private static let readOnly: UInt64 = 1 << 62
     private static let matches = readOnly - 1
 
-    /// A bit for each identity of the call that the person held before it.
+    /// One bit for each identity of the call that the person held before the call.
     package var matched: UInt64 { bits & Identified.matches }
-    /// Whether the person now holds an identity that logs in.
+    /// Whether the person now holds a login identity.
     package var isKnown: Bool { bits & Identified.known != 0 }
-    /// Whether the call only asked. A person that would have been made has the id 0 then.
+    /// Whether the call changes nothing. The id is 0 if a changing call would make a person.
     package var isReadOnly: Bool { bits & Identified.readOnly != 0 }
-    /// The grounds of the answer, where the caller wants to see them.
+    /// The explanation of the answer, if the caller asked for it.
     package var explanation: Explanation? { grounds?.explanation }
 }
 
@@ -81,6 +81,9 @@ extension Identify {
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
+    /// Finds a person by the strategy, or makes a person, and links the identities that the person lacks. Throws
+    /// `noLoginIdentity` for a login without a login identity, if the strategy makes a person for each new known user: such a
+    /// login names no user. Values that a rule refuses are noted, and the call still succeeds.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
@@ -99,7 +102,7 @@ extension Identify {
         var lookUp = Resolution(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
         observer.setsAside(lookUp.inputsSetAside)
-        // Where nobody is ever known, nobody comes, and a login is an identify.
+        // A strategy without login types has no known users, so a login is an identify.
         if strategy.onNewKnown == .create, !strategy.login.isEmpty, occasion == .login, !lookUp.namesLogin {
             throw .noLoginIdentity
         }
@@ -113,16 +116,16 @@ extension Identify {
         return make(stamp, lookUp, view)
     }
 
-    /// Whether the strategy makes a person here, whoever could be found.
+    /// Whether the strategy makes a new person, also if a search could find people.
     private func makesSomebody<V: DecisionFacts>(_ lookUp: Resolution, _ view: V) -> Bool {
         let strategy = lookUp.strategy
         if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) { return true }
-        // Whoever is left when a user goes is new, unless the call names somebody who is known (decision 2). Where nobody
-        // is ever known, nobody goes.
+        // The person after a logout is new, unless the call names a known user (decision 2). A strategy without login types
+        // has no logout.
         return occasion == .logout && strategy.onLogout == .create && !strategy.login.isEmpty && !lookUp.namesLogin
     }
 
-    /// The decision as somebody gets it who wants to look, or to know why.
+    /// The decision for a caller that asked for an explanation or for a result without changes.
     private func inspected(_ decision: Decision<Identified>, _ explanation: Explanation) -> Decision<Identified> {
         let identified = decision.answer
         let isMade = decision.outcome?.changes.contains { if case .personMade = $0 { true } else { false } } ?? false
@@ -136,7 +139,7 @@ extension Identify {
             full: isReadOnly ? nil : decision.full)
     }
 
-    /// Gives a person that is known by its id what the call names and the person lacks.
+    /// Links the identities of the call to a person with a known id, if the person lacks them.
     func attach<V: DecisionFacts>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
         Identified
     > {
@@ -145,7 +148,7 @@ extension Identify {
         return attach(to: person, stamp, lookUp, view)
     }
 
-    /// Gives a person that was found what the call names and the person lacks.
+    /// Links the identities of the call to a found person, if the person lacks them.
     private func attach<V: DecisionFacts>(
         to person: V.Person, _ stamp: Stamp, _ lookUp: Resolution, _ view: V
     ) -> Decision<Identified> {
@@ -154,7 +157,7 @@ extension Identify {
         let id = view.id(of: person)
         let isKnown = !held.isDisjoint(with: strategy.login)
         let unchanged = Decision(reply(id, matched, isKnown), restsOnSightings: lookUp.restsOnSightings)
-        // Most calls name what is there, and nothing else.
+        // Most calls name only identities that the person holds already.
         if matched == 1 << UInt64(identities.count) - 1 { return unchanged }
 
         var attaching = Attaching(person: id, lookUp, Room(of: person, strategy.guards.bounds, view))
@@ -176,7 +179,7 @@ extension Identify {
                 attaching.link(identity, in: view)
             }
         }
-        // A value that was refused is journalled, also where nothing changes.
+        // The journal keeps a refused value, also if nothing changes.
         guard attaching.hasLinked || attaching.hasRefused else {
             return attaching.isFull
                 ? Decision(unchanged.answer, restsOnSightings: unchanged.restsOnSightings, full: .person)
@@ -192,7 +195,7 @@ extension Identify {
         Identified(person: person, matched: matched, isKnown: isKnown)
     }
 
-    /// Makes a person of what the call names.
+    /// Makes a person with the identities of the call.
     private func make<V: DecisionFacts>(_ stamp: Stamp, _ lookUp: Resolution, _ view: V) -> Decision<Identified> {
         var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
         attaching.changes.append(.personMade(stamp.person, at: stamp.at))
@@ -220,15 +223,15 @@ extension Identify.Occasion {
     }
 }
 
-/// What one call gives to one person, as it is gathered.
+/// The links of one call to one person, while the decision collects them.
 private struct Attaching<V: DecisionFacts> {
     let person: PersonID
     private var room: Room<V>
-    /// Whether an identity was left out because the person has no room for it.
+    /// Whether an identity was left out because the person is full.
     private(set) var isFull = false
     private let unique: IdentityTypeSet
     private let limits: [IdentityType: Int]
-    /// How many values of a type that has a limit the person holds.
+    /// The number of values that the person holds, for each type with a limit.
     var held: [IdentityType: Int] = [:]
     var changes: [Change] = []
     private(set) var linked = IdentityTypeSet()
@@ -245,7 +248,7 @@ private struct Attaching<V: DecisionFacts> {
         changes.reserveCapacity(lookUp.count + 1)
     }
 
-    /// Links an identity that the person does not hold, unless its type is unique and another person does.
+    /// Links an identity that the person does not hold. A unique value of another person is not linked.
     mutating func link(_ identity: Identity, in view: V) {
         if unique.contains(identity.type), view.holderCount(of: identity.key) > 0 {
             leave(identity, .heldElsewhere)

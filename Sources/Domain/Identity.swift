@@ -1,6 +1,7 @@
-/// A name that a person goes by: a type and a value, compared byte by byte.
+/// A type and a value, compared byte by byte.
 ///
-/// It carries its hash (project, type and value, under the store's key), by which everything else knows it.
+/// The identity includes its hash, made from the project, the type and the value under the store's key. All other code finds
+/// the identity by this hash.
 package struct Identity: Hashable, Sendable {
     package let type: IdentityType
     package let value: String
@@ -21,7 +22,7 @@ package struct Identity: Hashable, Sendable {
         self.key = key
     }
 
-    /// The same, where what it is must no longer be known.
+    /// The same identity without its value, for values that must be forgotten.
     package var withoutValue: Identity { Identity(type, "", key: key) }
 
     package static func == (one: Identity, other: Identity) -> Bool { one.key == other.key }

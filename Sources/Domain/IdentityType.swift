@@ -1,8 +1,8 @@
-/// What kind of name an identity is. Each dialect has types of its own (DESIGN 1).
+/// The type of an identity. Each dialect has its own types (DESIGN 1).
 ///
-/// The raw values are stored: they never change, and one that is no longer used is not given to another type.
+/// Stores keep the raw values. So a raw value never changes, and an unused raw value is not given to another type.
 package enum IdentityType: UInt8, CaseIterable, Sendable {
-    // IDSync: what a person is called by (spec/idsync.md 2.1).
+    // IDSync: identities of people (spec/idsync.md 2.1).
     case other = 1
     case customerID = 2
     case facebook = 3
@@ -25,7 +25,7 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     case phoneNumber2 = 20
     case phoneNumber3 = 21
 
-    // IDSync: what a device is called by.
+    // IDSync: identities of devices.
     case iosIDFA = 22
     case iosIDFV = 23
     case pushToken = 24
@@ -39,22 +39,22 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     case microsoftAID = 32
     case microsoftPublisherID = 33
 
-    // Claim: what a known user is called, what an anonymous one is, and what stands for nobody in particular.
+    // Claim: a known user, an anonymous user, and the user of calls without a user.
     case claimUserID = 34
     case claimAnonymousID = 35
     case claimNobody = 36
 
-    // Linking: what a back end calls its user, and what an install is called.
+    // Linking: the user id of a back end, and the id of an install.
     case linkingExternalID = 80
     case linkingInstallID = 81
 
-    // Entitlements: what an install's user is called, and what an app calls whoever is signed in; in each world its own.
+    // Entitlements: the user of an install, and the id of the signed-in user. Each world has its own ids.
     case accessUserID = 60
     case accessIdentity = 61
     case sandboxUserID = 62
     case sandboxIdentity = 63
 
-    /// The dialect whose clients use it.
+    /// The dialect whose clients use the type.
     package var dialect: Dialect {
         switch self {
         case .claimUserID, .claimAnonymousID, .claimNobody: .claim
@@ -64,13 +64,14 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// Whether it stands for something that its dialect keeps beside it, so that nobody gives or takes it by hand.
+    /// Whether the dialect keeps documents beside identities of this type. An administrator cannot attach or detach such an
+    /// identity.
     package var isDialectsOwn: Bool { dialect == .entitlements || dialect == .linking }
 
     /// The types of IDSync.
     package static let idsync = allCases.filter { $0.dialect == .idsync }
 
-    /// The type's name in every document and on every wire.
+    /// The type's name in every document and in every dialect.
     package var name: StaticString {
         switch self {
         case .other: "other"
@@ -136,14 +137,14 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         return nil
     }
 
-    /// The types whose names have a length, with their names.
+    /// The types by the lengths of their names, with the names.
     private static let byLength: [[([UInt8], IdentityType)]] = {
         let named = allCases.map { (Array("\($0.name)".utf8), $0) }
         let longest = named.map(\.0.count).max() ?? 0
         return (0...longest).map { length in named.filter { $0.0.count == length } }
     }()
 
-    /// Whether it names a device, and so may be shared by people; such a type never logs anyone in.
+    /// Whether the type names a device. Several people may share a device, so a device never logs a person in.
     package var isDevice: Bool { rawValue >= IdentityType.iosIDFA.rawValue && dialect == .idsync }
 }
 
@@ -159,12 +160,15 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     package var isEmpty: Bool { bits == 0 }
 
-    /// The types in it, in a fixed order.
+    /// The types of the set, in a fixed order.
     package var types: [IdentityType] { IdentityType.allCases.filter(contains) }
 
+    /// Whether the set has a type.
     package func contains(_ type: IdentityType) -> Bool { bits & 1 << UInt128(type.rawValue) != 0 }
 
+    /// Adds a type to the set.
     package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt128(type.rawValue) }
 
+    /// Whether the two sets have no common type.
     package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }
 }

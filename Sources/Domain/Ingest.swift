@@ -1,11 +1,10 @@
-/// A call that brings what happened to a person: an upload of events (spec/idsync.md 1.1), with what the person is called
-/// and what is known about it.
+/// A call that uploads the events, identities and attributes of a person (spec/idsync.md 1.1).
 package struct Ingest: Act {
-    /// The person that it is about, where the caller knows; else the identities say who that is.
+    /// The person of the upload; nil if the caller knows only identities.
     package let person: PersonID?
     package let identities: [Identity]
-    /// What the device is called: it helps to find the person where the caller does not know it, and is no news of one
-    /// that it does know.
+    /// The identities of the device. They help to find an unknown person. They are not linked to a person that the caller
+    /// knows.
     package let devices: [Identity]
     package let attributes: [Attributes.Write]
     package let rows: [Row]
@@ -25,7 +24,7 @@ package struct Ingest: Act {
 /// The answer to ``Ingest``.
 package struct Ingested: Equatable, Sendable {
     package let person: PersonID
-    /// How many rows are new, and how many were there already.
+    /// The number of new rows; the number of repeated rows follows.
     package let accepted: Int
     package let repeated: Int
 
@@ -44,13 +43,16 @@ extension Ingest {
         rows.reduce(attributes.reduce(256) { $0 + 64 + ($1.value?.count ?? 0) }) { $0 + 64 + $1.body.count }
     }
 
+    /// Adds the rows and attributes to the person of the upload. Throws `noSuchPerson` if the upload names neither an
+    /// existing person nor identities, and the refusals of ``Identify``. Repeated rows are counted and not added. Late rows
+    /// of an erased person are dropped, because an erasure also covers rows that arrive after it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Ingested> {
         if let person, view.isErased(person) {
             return Decision(Ingested(person: person, accepted: 0, repeated: 0))
         }
-        // Before anybody is made of what comes too late.
+        // Late rows are dropped first, so that they do not make a new person.
         var late = LateRows()
         let rows = late.filter(self.rows, by: identities.map(\.key), view)
         if late.dropped > 0, !rows.contains(where: { $0.kind != .context }) {
@@ -58,7 +60,7 @@ extension Ingest {
         }
         let (person, identified) = try findPerson(stamp, in: project, view)
         var changes = identified?.changes ?? []
-        // What the events have in common is worth keeping with the first of them, and not by itself.
+        // The context row is stored only together with a new event.
         var (accepted, repeated) = (0, 0)
         var recognized = RowHashSet(capacity: rows.count)
         var added: [Change] = []
@@ -82,7 +84,7 @@ extension Ingest {
             outcome: Outcome(kind: .ingest, person: person, inputs: identified?.inputs ?? [], changes: changes))
     }
 
-    /// Whom the call is about, and what finding that out changes.
+    /// The person of the upload, and the changes that finding or making the person needs.
     private func findPerson<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> (PersonID, Outcome?) {

@@ -1,12 +1,12 @@
-/// What a call named and did not link, as the `inputs` of its journal row: one after the other,
+/// The identities that a call named and did not link, as the bytes of the `inputs` column. The entries follow each other:
 ///
 ///     1 byte: fate << 1 | refers,   then   the number of a link that has the value          if it refers
 ///                                   or     1 byte: type, and the value, unless it is blocked  if it does not
 ///
-/// Values are kept once, with their links; here they are only pointed at. What nobody holds (a value that an immutable
-/// type did not take) stands here itself.
+/// The store keeps a value once, with its link, and an entry refers to the link. An entry has the value itself if no person
+/// holds the value, such as a value that an immutable type refused.
 package enum JournalCoding {
-    /// The inputs of a row; nil where there are none.
+    /// Packs the inputs of a row; nil if there are no inputs.
     package static func pack(_ inputs: [JournalEntry.Input], linkNumber: (IdentityKey) -> Int64?) -> [UInt8]? {
         if inputs.isEmpty { return nil }
         var packer = Packer()
@@ -23,7 +23,7 @@ package enum JournalCoding {
         return packer.bytes
     }
 
-    /// The inputs of a row without those whose values stand here and are to go; nil where none is among them.
+    /// Packs the inputs of a row without the values that an erasure removes; nil if the row has no such values.
     package static func dropping(_ bytes: [UInt8], where goes: (UInt8, String) -> Bool) -> [UInt8]? {
         var unpacker = Unpacker(bytes)
         var packer = Packer()
@@ -50,7 +50,7 @@ package enum JournalCoding {
         return hasDropped ? packer.bytes : nil
     }
 
-    /// The inputs of a row, with the values that links have; nil where they are none that this version can read.
+    /// Reads the inputs of a row, with the values of links; nil if this version cannot read the bytes.
     package static func unpack<Failure>(
         _ bytes: [UInt8], link: (Int64) throws(Failure) -> (type: IdentityType, value: String)?
     ) throws(Failure) -> [RecordedCall.Input]? {
@@ -77,7 +77,7 @@ package enum JournalCoding {
         return inputs
     }
 
-    /// The numbers of the links that the inputs of a row point at, for a store that reads them beforehand.
+    /// The numbers of the links to which the inputs of a row refer. A store reads these links first.
     package static func links(_ bytes: [UInt8]) -> [Int64] {
         var numbers: [Int64] = []
         _ = unpack(bytes) { number in
@@ -87,7 +87,7 @@ package enum JournalCoding {
         return numbers
     }
 
-    /// Whether a value stands in the inputs of a row themselves.
+    /// Whether the inputs of a row contain a value themselves.
     package static func hasValues(_ bytes: [UInt8]) -> Bool {
         unpack(bytes) { _ in nil }?.contains { $0.value != nil } ?? false
     }

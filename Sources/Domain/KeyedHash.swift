@@ -1,13 +1,13 @@
 /// A hash that nobody can predict without its key: SipHash-2-4 with 128 bits of output.
 ///
-/// An index finds a value by its hash alone. With 128 bits two of 10 billion values share a hash with a chance of
-/// 1 in 10^18, and whoever does not know the key cannot search for such a pair; so a collision is not a case.
+/// The index finds a value by its hash alone. Two of 10 billion values share a hash with a chance of 1 in 10^18. An attacker
+/// without the key cannot search for such a pair. So no code handles a collision.
 package struct KeyedHash: Equatable, Sendable {
     private let key: Hash128
 
     package init(key: Hash128) { self.key = key }
 
-    /// Hashes a tag of eight bytes (what the value is) and the value's bytes.
+    /// Hashes a tag of eight bytes, which says what the value is, and the bytes of the value.
     package func hash(tag: UInt64, _ bytes: borrowing Span<UInt8>) -> Hash128 {
         var state = State(key)
         state.absorb(tag)
@@ -99,7 +99,7 @@ package struct Hash128: Hashable, Sendable {
         [low, high].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> UInt64($0 * 8)) } }
     }
 
-    /// The bits are evenly spread already: some of them will do.
+    /// The bits are evenly distributed, so 64 of them are enough.
     package func hash(into hasher: inout Hasher) { hasher.combine(low) }
 }
 

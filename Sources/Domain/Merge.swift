@@ -1,19 +1,20 @@
-/// That one person is another: from now on they are read as one. Nothing is rewritten, so it can be undone.
+/// A fact: one person is another person, so reads show both as one person. The store rewrites nothing, so an undo is
+/// possible.
 package struct Merge: Equatable, Sendable {
     package let id: MergeID
     package let from: PersonID
     package let into: PersonID
     package let rule: Rule
 
-    /// Why they are one. The raw values are stored: they never change.
+    /// The reason of the merge. Stores keep the raw values, so a raw value never changes.
     package enum Rule: UInt8, BitwiseCopyable, Sendable {
         /// A known user claimed an anonymous id.
         case claim = 1
-        /// An administrator said so.
+        /// An administrator merged the people.
         case administrator = 2
-        /// They have the same user id in two dialects.
+        /// The people have the same user id in two dialects.
         case sameUserID = 3
-        /// An install was linked to somebody who was known.
+        /// An install was linked to a known user.
         case linking = 50
 
         package var name: StaticString {
@@ -34,7 +35,7 @@ package struct Merge: Equatable, Sendable {
     }
 }
 
-/// A merge: made once, never reused.
+/// The id of a merge. The server never reuses it.
 package struct MergeID: Hashable, Comparable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -42,11 +43,11 @@ package struct MergeID: Hashable, Comparable, Sendable {
     package static func < (one: MergeID, other: MergeID) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// A call by which an administrator says that two people are one.
+/// A call with which an administrator merges two people.
 package struct MergePeople: Act {
     package let from: PersonID
     package let into: PersonID
-    /// Why, in the words of whoever says so.
+    /// The reason, in the administrator's words.
     package let reason: String?
 
     package init(from: PersonID, into: PersonID, reason: String? = nil) {
@@ -59,6 +60,9 @@ package struct MergePeople: Act {
     package var subjects: Subjects { Subjects(about: from, people: [into]) }
     package var byteCount: Int { 256 }
 
+    /// Merges the two people. Throws `noSuchPerson`, `oneAlready` for two members of one group, `bothHaveExternalIDs` or
+    /// `bothHaveInstalls` for two users of the Linking dialect, and `full` if the group would be too large. An
+    /// administrator's merge needs no common identity, because the administrator may know more than the server.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Merge> {
@@ -78,10 +82,10 @@ package struct MergePeople: Act {
     }
 }
 
-/// A call that takes a merge back.
+/// A call that ends a merge.
 package struct UndoMerge: Act {
     package let merge: MergeID
-    /// Why, in the words of whoever takes it back.
+    /// The reason, in the caller's words.
     package let reason: String?
 
     package init(_ merge: MergeID, reason: String? = nil) {
@@ -94,11 +98,13 @@ package struct UndoMerge: Act {
     package var subjects: Subjects { Subjects(merges: [merge]) }
     package var byteCount: Int { 256 }
 
+    /// Ends the merge, and detaches the installs that the merge attached. Throws `noSuchMerge` if no such merge is in force
+    /// in the project. A merge by equal user ids leaves a mark, so that the server does not make it again.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<MergeUndone> {
         guard let merge = view.merge(merge), view.person(merge.from, in: project) != nil else { throw .noSuchMerge }
-        // What was joined by itself shall not join itself again.
+        // The server must not repeat a merge that it made itself.
         let parted: [Change] =
             merge.rule == .sameUserID ? [.documentPut(SameUserID.parted(merge.from, merge.into), merge.from, [1])] : []
         var installs = InstallChanges(at: stamp.at)

@@ -1,29 +1,28 @@
-/// What two sides of a merge have: what comes together by it, and goes back where it is undone.
+/// The two sides of a merge: the facts that the merge brings together, and that an undo separates again.
 package struct MergePreview: Sendable {
-    /// A property that both sides have, with different values.
+    /// A property with different values on the two sides.
     package struct Conflict: Sendable {
         package let dialect: Dialect
         package let property: String
-        /// The value that the whole has, and the one that is not seen meanwhile.
+        /// The value that the group shows, and the value that is hidden while the merge is in force.
         package let kept: [UInt8]
         package let hidden: [UInt8]
     }
 
-    /// Who is read as one with the merge.
+    /// The root of the group with the merge.
     package let root: PersonID
-    /// The people of the side that joins, and of the side that it joins.
+    /// The people of the side that joins, and the people of the side that it joins.
     package let joining: [PersonID]
     package let joined: [PersonID]
-    /// What the joining side brings.
+    /// The identities and rows of the joining side.
     package let identities: Int
     package let rows: [RowKind: Int]
-    /// The purchases that come to be read under the whole. Who may use what goes by installs and identities, so a merge moves
-    /// no access.
+    /// The purchases that reads show with the group. Access follows installs and identities, so a merge moves no access.
     package let purchases: Int
     package let installs: Int
     package let conflicts: [Conflict]
 
-    /// Looks at a merge as it is, or as it would be.
+    /// Reads the two sides of a merge, made or only planned.
     package init(_ merge: Merge, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
         let known = snapshot.group(of: merge.from).merges + snapshot.group(of: merge.into).merges
         let all = Dictionary(known.map { ($0.id, $0) }) { one, _ in one }.values.filter { $0.id != merge.id }
@@ -47,7 +46,7 @@ package struct MergePreview: Sendable {
         var conflicts: [Conflict] = []
         for (dialect, kind) in Holdings.propertyKinds {
             func fold(_ listed: ListedGroup) throws(StoreFault) -> [String: FoldedAttributes.Entry] {
-                // What is kept, where anything is, is of the group as it is now.
+                // Kept folds belong to the present group, so the two sides are read from their members.
                 try FoldedAttributes(of: listed.group) { person throws(StoreFault) in
                     try snapshot.document(DocumentKey(kind, of: person))
                 }.entries

@@ -1,7 +1,7 @@
-/// A call that changes what a person is called: IDSync's `modify` (spec/idsync.md 1.5 and 3.4). It makes nobody, and it
-/// alone takes a value of a unique type from one person and gives it to another.
+/// A call that changes the identities of a person: IDSync's `modify` (spec/idsync.md 1.5 and 3.4). It makes no person. No
+/// other call moves a unique value from one person to another.
 package struct Modify: Act {
-    /// One change: the old value goes, if the person holds it, and the new one comes.
+    /// One change: the person loses the old value, if it holds it, and gets the new value.
     package struct Item: Sendable {
         package let type: IdentityType
         package let old: Identity?
@@ -14,12 +14,12 @@ package struct Modify: Act {
             self.new = new
         }
 
-        /// Whether the two values are one, or none: clients send that for what they did not change.
+        /// Whether the two values are equal or both missing. Clients send such items for unchanged identities.
         var isEmpty: Bool { old == new }
     }
 
     package let person: PersonID
-    /// In their order: each is made on what those before it left.
+    /// The changes in their order. Each change starts from the result of the change before it.
     package let items: [Item]
 
     package init(person: PersonID, items: [Item]) {
@@ -27,7 +27,7 @@ package struct Modify: Act {
         self.items = items
     }
 
-    /// The identities that go or come, each once.
+    /// The identities that the items remove or add, each once.
     var identities: [Identity] {
         var seen: Set<Identity> = []
         return items.flatMap { [$0.old, $0.new] }.compactMap(\.self).filter { seen.insert($0).inserted }
@@ -36,7 +36,7 @@ package struct Modify: Act {
 
 /// The answer to ``Modify``.
 package struct Modified: Equatable, Sendable {
-    /// That an identity of a person changed.
+    /// The mark that an identity of a person changed.
     package struct Touch: Hashable, Sendable {
         package let person: PersonID
         package let type: IdentityType
@@ -48,7 +48,7 @@ package struct Modified: Equatable, Sendable {
     }
 
     package let person: PersonID
-    /// What changed, and of whom: also of those that a value was taken from.
+    /// The changed identities with their people, including people that lost a value.
     package let touched: [Touch]
 
     package init(person: PersonID, touched: [Touch]) {
@@ -68,6 +68,9 @@ extension Modify {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
     }
 
+    /// Removes and adds the identities in their order. Throws `noSuchPerson`, and `immutableIdentity` if a person would
+    /// change an immutable value, or if a unique and immutable value belongs to another person. Throws `full` if the person
+    /// has no room. A unique value moves to the person, because the caller says that it belongs there.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Modified> {
@@ -86,7 +89,7 @@ extension Modify {
             }
             if let old = item.old { modifying.remove(old) }
             if let new = item.new {
-                // What is set aside is taken from nobody, also where somebody got it before it was blocked.
+                // The call takes no ignored value from another person, also if that person got it before it was blocked.
                 if strategy.immutable.contains(item.type), strategy.unique.contains(item.type),
                     Resolution.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
                 {
@@ -96,7 +99,7 @@ extension Modify {
             }
         }
         let reply = Modified(person: person, touched: modifying.touched)
-        // A value that was refused is journalled, also where nothing changes.
+        // The journal keeps a refused value, also if nothing changes.
         guard !modifying.changes.isEmpty || modifying.inputs.contains(where: \.isRefused) else {
             return Decision(reply)
         }
@@ -106,13 +109,13 @@ extension Modify {
     }
 }
 
-/// What one call changes, as it is gathered.
+/// The changes of one call, while the decision collects them.
 private struct Modifying<V: DecisionFacts> {
     let person: PersonID
     private var room: Room<V>
-    /// What the person holds by now.
+    /// The identities that the person holds at this step.
     var held: [IdentityKey: IdentityType] = [:]
-    /// What this call has taken from others.
+    /// The identities that this call took from other people.
     private var taken: Set<IdentityKey> = []
     private(set) var changes: [Change] = []
     private(set) var inputs: [JournalEntry.Input] = []
@@ -123,14 +126,14 @@ private struct Modifying<V: DecisionFacts> {
         self.room = room
     }
 
-    /// Whether the person would hold something else after a change. Clients name what is there already, too.
+    /// Whether a change would change the identities of the person. Clients also name identities that the person holds.
     func wouldChange(_ item: Modify.Item, _ strategy: Strategy, _ view: V) -> Bool {
         if let old = item.old, held[old.key] != nil { return true }
         guard let new = item.new, held[new.key] == nil else { return false }
         return Resolution.reasonToSetAside(new, strategy, view) == nil
     }
 
-    /// Whether another person holds a value, who would lose it.
+    /// Whether another person holds a value and would lose it.
     func isHeldElsewhere(_ identity: Identity, _ view: V) -> Bool {
         var isHeld = false
         view.forEachHolder(of: identity.key) { isHeld = isHeld || view.id(of: $0) != person }
@@ -152,7 +155,7 @@ private struct Modifying<V: DecisionFacts> {
             inputs.append(JournalEntry.Input(identity, reason))
             return
         }
-        // Also what the person holds already may be with others: it was not always unique.
+        // The type may have become unique later, so other people may hold the person's value.
         if strategy.unique.contains(identity.type) { take(identity, view) }
         if held[identity.key] != nil {
             inputs.append(JournalEntry.Input(identity, .matched))
@@ -164,7 +167,7 @@ private struct Modifying<V: DecisionFacts> {
         }
     }
 
-    /// Takes an identity from the others who hold it. They may be left with none; then nobody finds them any more.
+    /// Takes an identity from all other people. A person without identities cannot be found any more.
     private mutating func take(_ identity: Identity, _ view: V) {
         guard taken.insert(identity.key).inserted else { return }
         var holders: [PersonID] = []
@@ -208,7 +211,7 @@ extension Modified: Answer {
 }
 
 extension Refusal {
-    /// The type is one that a person never changes.
+    /// The type is immutable.
     package static func immutableIdentity(_ type: IdentityType) -> Refusal {
         let message =
             type.isDialectsOwn

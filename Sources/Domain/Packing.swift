@@ -1,5 +1,5 @@
-/// Writes values tightly, for the stores: integers in as many groups of seven bits as they need, the lowest first, with
-/// the eighth bit set in all groups but the last.
+/// Writes values in few bytes, for stores. An integer has as many groups of seven bits as it needs, the lowest group first.
+/// The eighth bit is set in all groups except the last.
 package struct Packer: Sendable {
     package private(set) var bytes: [UInt8] = []
 
@@ -29,7 +29,7 @@ package struct Packer: Sendable {
     }
 }
 
-/// Reads what ``Packer`` wrote. Each answer is nil where the bytes are not what was asked for.
+/// Reads the bytes of ``Packer``. Each function returns nil if the bytes have no such value.
 package struct Unpacker {
     private let all: [UInt8]
     private var position = 0
@@ -38,19 +38,21 @@ package struct Unpacker {
 
     package var isAtEnd: Bool { position == all.count }
 
+    /// Reads one byte.
     package mutating func byte() -> UInt8? {
         guard position < all.count else { return nil }
         defer { position += 1 }
         return all[position]
     }
 
-    /// Passes over a byte; false where another stands there.
+    /// Skips a byte; false if the next byte is another byte.
     mutating func skip(_ byte: UInt8) -> Bool {
         guard position < all.count, all[position] == byte else { return false }
         position += 1
         return true
     }
 
+    /// Reads an integer.
     package mutating func integer() -> UInt64? {
         var (value, shift): (UInt64, UInt64) = (0, 0)
         while let byte = byte(), shift < 64 {
@@ -61,18 +63,22 @@ package struct Unpacker {
         return nil
     }
 
+    /// Reads the id of a person.
     package mutating func person() -> PersonID? {
         integer().map { PersonID(rawValue: Int64(bitPattern: $0)) }
     }
 
+    /// Reads a moment.
     package mutating func instant() -> Instant? {
         integer().map { Instant(milliseconds: Int64(bitPattern: $0)) }
     }
 
+    /// Reads a list of bytes with its length.
     package mutating func bytes() -> [UInt8]? {
         slice().map { Array($0) }
     }
 
+    /// Reads a text in UTF-8.
     package mutating func text() -> String? {
         slice().flatMap { String(validating: $0, as: UTF8.self) }
     }

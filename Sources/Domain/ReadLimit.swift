@@ -1,18 +1,18 @@
-/// When a reading has to end before it is done: nobody waits for it any more, or it has taken too long.
+/// The condition that ends a read early: no caller waits for the result, or the read takes too long.
 package struct ReadLimit: Sendable {
-    /// Whether the reading has to end. Stores ask this before each question and now and then within one.
+    /// Whether the read must end. Stores ask before each question, and sometimes during a question.
     package let isOver: @Sendable () -> Bool
 
     package init(isOver: @escaping @Sendable () -> Bool) { self.isOver = isOver }
 
-    /// For readings that are short and that nobody may leave.
+    /// The limit of short reads, which never end early.
     package static let none = ReadLimit { false }
 
-    /// Goes on, or ends the reading.
+    /// Throws if the read must end.
     package func check() throws(StoreFault) {
         if isOver() { throw ReadLimit.fault }
     }
 
-    /// Why a reading that was ended has no result.
+    /// The fault of a read that ended early.
     package static let fault = StoreFault(.ended, "The reading took too long, or nobody waits for it any more.")
 }

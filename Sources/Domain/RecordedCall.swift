@@ -1,9 +1,9 @@
-/// A call as the journal keeps it: who made it, what it named, and the facts that came of it.
+/// A call as the journal keeps it: its caller, the identities that it named, and its facts.
 package struct RecordedCall: Equatable, Sendable {
-    /// An identity that it named and did not link.
+    /// An identity that the call named and did not link.
     package struct Input: Equatable, Sendable {
         package let type: IdentityType
-        /// Nil for a value that is not kept.
+        /// Nil if the journal does not keep the value.
         package let value: String?
         package let fate: JournalEntry.Input.Fate
 
@@ -14,7 +14,7 @@ package struct RecordedCall: Equatable, Sendable {
         }
     }
 
-    /// Something that came into force, or out of it.
+    /// A fact that began or ended.
     package enum Fact: Equatable, Sendable {
         case personMade(PersonID)
         case unlinked(PersonID, IdentityType, String)
@@ -22,34 +22,34 @@ package struct RecordedCall: Equatable, Sendable {
         case merged(Merge)
         case mergeUndone(Merge)
         case personErased(PersonID)
-        /// The bodies are those of what followers are told in full: what happened to access.
+        /// The bodies are those of rows that followers read in full: the rows of access.
         case rowsAdded(PersonID, RowKind, count: Int, bodies: [[UInt8]])
         case documentPut(PersonID, DocumentKind)
     }
 
-    /// What came of it.
+    /// The answer of the call.
     package enum Answer: Equatable, Sendable {
         case reply(Reply)
-        /// The code of the reason.
+        /// The code of the refusal.
         case refused(String)
-        /// It is no longer kept.
+        /// An erasure removed the answer.
         case forgotten
     }
 
     package let sequence: JournalSequence
     package let at: Instant
     package let project: ProjectID
-    /// The key that it was made with; nil for the command line, and for the server itself.
+    /// The key of the caller; nil for the command line and for the server itself.
     package let key: KeyID?
     package let requestID: String
     package let kind: ActKind
-    /// The person that it came to, or was about.
+    /// The person that the call found, made or was about.
     package let person: PersonID?
     package let inputs: [Input]
     package let answer: Answer
-    /// Why somebody wanted it, in their words.
+    /// The reason that the caller gave, in the caller's words.
     package let note: String?
-    /// In the order of their kinds, as they stand above.
+    /// The facts, in the order of the cases above.
     package let facts: [Fact]
 
     package init(
@@ -71,8 +71,8 @@ package struct RecordedCall: Equatable, Sendable {
 }
 
 extension JournalEntry {
-    /// The people that a call made, took something from or merged, beside the one that it came to: it is part of their
-    /// stories, too. Who only got rows is not among them.
+    /// The other people of the call: people that it made, merged, or took an identity from. The histories of these people
+    /// also show the call. People that only got rows are not included.
     package var otherPeople: [PersonID] {
         var people: [PersonID] = []
         var made: [PersonID] = []
@@ -96,7 +96,7 @@ extension JournalEntry {
 }
 
 extension RecordedCall.Answer {
-    /// Reads what ``Reply/packed`` has kept; nil where this version cannot.
+    /// Reads the bytes of ``Reply/packed``; nil if this version cannot read them.
     package init?(packed: [UInt8]) {
         if packed.isEmpty {
             self = .forgotten

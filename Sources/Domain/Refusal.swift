@@ -1,21 +1,22 @@
-/// Why a call was refused: the caller can do something about it. Each refusal is declared beside the act that throws it.
+/// The reason why the server did not do a call. The caller can act on it. Each refusal is declared beside the act that throws
+/// it.
 package struct Refusal: Error, Equatable, Sendable {
-    /// What a caller can do about it, in general. A server maps each kind to a status.
+    /// The general kind of a refusal. A server maps each kind to a status.
     package enum Kind: Sendable {
-        /// What the call says is wrong.
+        /// The call itself is wrong.
         case invalid
-        /// What the call says can be read, and does not fit what is stored.
+        /// The call is readable, but does not fit the stored facts.
         case unprocessable
-        /// The caller has shown nothing that holds.
+        /// The caller has shown no valid key or token.
         case unauthorized
         /// The caller may not do this.
         case forbidden
         case notFound
-        /// The call was right, and something else stands in its way.
+        /// The call is correct, but conflicts with stored facts.
         case conflict
         case gone
         case tooLarge
-        /// It may work later.
+        /// The same call may succeed later.
         case unavailable
     }
 
@@ -26,17 +27,17 @@ package struct Refusal: Error, Equatable, Sendable {
     }
 
     package let kind: Kind
-    /// A stable name, for programs and for the journal.
+    /// A stable name for programs and for the journal.
     package let code: String
-    /// A sentence for a person. A dialect may have words of its own for a code.
+    /// A sentence for a person. A dialect may have its own words for a code.
     package let message: String
-    /// Whether the journal keeps it: not where the answer is an ordinary one, or the mistake is in the sending.
+    /// Whether the journal keeps the refusal. It does not keep ordinary answers and malformed calls.
     package let isJournalled: Bool
-    /// The person that the refused call was about, where only the decision has found that out.
+    /// The person of the refused call, if only the decision found the person.
     package var about: PersonID?
-    /// What had no room; nil where that was not the reason.
+    /// The thing at its limit; nil for refusals with another reason.
     package var full: Full?
-    /// What is wrong with the caller's proof; nil where that was not the reason.
+    /// The problem of the caller's proof; nil for refusals with another reason.
     package var tokenFault: IdentityTokenFault?
     package var figures: [Figure] = []
 
@@ -47,7 +48,7 @@ package struct Refusal: Error, Equatable, Sendable {
         self.isJournalled = isJournalled
     }
 
-    /// The same refusal, about a person.
+    /// The same refusal with a person.
     func about(_ person: PersonID?) -> Refusal {
         var refusal = self
         refusal.about = person
@@ -62,7 +63,7 @@ extension Refusal {
         .notFound, "not_found", "There is no person with this id.", isJournalled: true)
     package static let noSuchIdentity = Refusal(.notFound, "not_found", "The person holds no such identity.")
 
-    /// The person or the group is as large as it may become.
+    /// The person or the group is at its limit.
     package static func full(_ full: Full, about person: PersonID) -> Refusal {
         let message =
             switch full {
@@ -76,7 +77,7 @@ extension Refusal {
     }
 }
 
-/// The answer that the journal keeps of a refused call: its code.
+/// The answer that the journal keeps for a refused call: the code.
 package struct Refused: Answer {
     package let refusal: Refusal
     package init(_ refusal: Refusal) { self.refusal = refusal }
@@ -85,7 +86,7 @@ package struct Refused: Answer {
 
     package func pack(into packer: inout Packer) { packer.add(refusal.code) }
 
-    /// A code alone is not a refusal: a refused call is decided again when it is repeated.
+    /// A code alone is not a refusal. The server decides a refused call again when a client repeats it.
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) { return nil }
 }
 

@@ -1,13 +1,13 @@
-/// The one list of all calls. A new call adds its line here, and nothing else that is shared.
+/// The list of all acts. A new act adds a line here, and changes no other shared list.
 package enum Registry {
     package static let acts: [any Act.Type] = [
-        // Who is this?
+        // Finding people.
         Identify.self, Search.self, Modify.self, Ingest.self, MakeAlias.self, UndoAlias.self,
-        // What an administrator does.
+        // Calls of administrators.
         MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, ErasePerson.self, ReleaseTombstone.self,
         AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self, Administer.self,
         MakeSigningKey.self, RetireSigningKey.self, MakeWebhook.self, RemoveWebhook.self, ReplayDelivery.self,
-        // What the server notes by itself.
+        // Notes of the server.
         NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,
         // Claim.
         Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
@@ -22,7 +22,7 @@ package enum Registry {
         DisableInstall.self, EditLinking.self, MakeLinkingApp.self, MakeLinkingKey.self, RevokeLinkingKey.self,
     ]
 
-    /// Every kind of call that the journal may hold, also the lines that no act of their own has.
+    /// All kinds of calls in the journal, including entries that have no act of their own.
     package static let kinds: [UInt8: ActKind] = {
         var kinds: [UInt8: ActKind] = [:]
         for kind in acts.flatMap({ $0.kinds }) + [.refused, .leftOut, .exercise] {
@@ -31,7 +31,7 @@ package enum Registry {
         return kinds
     }()
 
-    /// The types of answers by the numbers under which they are kept.
+    /// The types of answers, by their tags.
     static let answers: [UInt8: any Answer.Type] = {
         func type<A: Act>(of act: A.Type) -> any Answer.Type { A.Answer.self }
         var types: [UInt8: any Answer.Type] = [:]

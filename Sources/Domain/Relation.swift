@@ -1,17 +1,18 @@
-/// Why two identifiers stand for one person, or do not (spec/native.md, explain).
+/// The reason why two identifiers belong to one person, or do not (spec/native.md, explain).
 package enum Relation: Sendable {
-    /// They do: what holds them together, from the first to the second.
+    /// The identifiers belong to one person. The chain leads from the first to the second.
     case connected(root: PersonID, chain: [Tie])
     case apart(Separation)
 
-    /// One end of an explanation: an identity, or a person.
+    /// One end of an explanation: an identity or a person.
     package enum End: Hashable, Sendable {
         case identity(IdentityType, String)
         case person(PersonID)
     }
 
-    /// A fact that holds two things together.
+    /// A fact that connects two ends.
     package struct Tie: Sendable {
+        /// The kind of the fact.
         package enum Fact: Sendable {
             case link
             case merge(Merge)
@@ -22,7 +23,7 @@ package enum Relation: Sendable {
         package let from: End
         package let to: End
         package let at: Instant
-        /// The call that made it; nil where only its request is known.
+        /// The call that made the fact; nil if only the request id is known.
         package let call: JournalSequence?
         package let key: KeyID?
         package let requestID: String
@@ -40,25 +41,26 @@ package enum Relation: Sendable {
         }
     }
 
-    /// Why two identifiers have nothing to do with each other.
+    /// The reason why two identifiers do not belong to one person.
     package struct Separation: Sendable {
+        /// The kind of the separation. The names are part of the API.
         package enum Reason: String, CaseIterable, Sendable {
-            /// Nobody holds the first, or the second.
+            /// No person holds the first identifier, or the second.
             case firstUnknown = "first_unknown"
             case secondUnknown = "second_unknown"
-            /// They were of one person by a merge that was undone.
+            /// The identifiers belonged to one person by a merge that was undone.
             case mergeUndone = "merge_undone"
-            /// One was taken from the person that holds the other.
+            /// One identifier was taken from the person that holds the other.
             case moved
-            /// A call named them together, and a rule kept them apart.
+            /// A call named both identifiers, and a rule kept them apart.
             case refused
             case neverTogether = "never_together"
         }
 
-        /// A call that kept them apart.
+        /// A call that kept the identifiers apart.
         package struct Evidence: Sendable {
             package let call: RecordedCall
-            /// The rule, as the journal has it.
+            /// The name of the rule in the journal.
             package let rule: String
         }
 
@@ -68,7 +70,7 @@ package enum Relation: Sendable {
     }
 }
 
-/// An identifier that is asked about, and the people that it stands for.
+/// An identifier of the question, and the people that hold it.
 package struct Explained: Sendable {
     package let end: Relation.End
     package let people: [PersonID]
@@ -80,7 +82,7 @@ package struct Explained: Sendable {
 }
 
 extension Relation {
-    /// As many calls of a person as an explanation looks at, and as many people.
+    /// The limit of calls of a person that an explanation reads, and the limit of people.
     private static let callsLookedAt = 20
     private static let peopleLookedAt = 16
     private static let peopleWalked = 10_000
@@ -112,14 +114,15 @@ extension Relation {
     }
 
     private struct Path {
-        /// The person, where both are of one.
+        /// The person, if both identifiers belong to it.
         let only: PersonID
         let steps: [Step]
         var first: Step? { steps.first }
         var last: Step? { steps.last }
     }
 
-    /// The way from some people to others: over the merges of a group, else the shortest over merges and aliases in force.
+    /// The way from some people to others: over the merges of a group, or else the shortest way over merges and aliases in
+    /// force.
     private static func path(
         from start: [PersonID], to goal: Set<PersonID>, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Path? {
@@ -138,7 +141,7 @@ extension Relation {
             return Path(only: person, steps: steps)
         }
         var cameBy: [PersonID: Step] = [:]
-        /// The merges of the groups that were met, by both their people.
+        /// The merges of the groups on the way, by both people of each merge.
         var merges: [PersonID: [Merge]] = [:]
         var roots: Set<PersonID> = []
         var seen = Set(start)
@@ -208,7 +211,7 @@ extension Relation {
         }
     }
 
-    /// The people whose last calls are looked at.
+    /// The people whose last calls the explanation reads.
     fileprivate static func looked(_ explained: Explained, _ snapshot: any Snapshot) -> [PersonID] {
         var people: [PersonID] = []
         for person in explained.people.prefix(peopleLookedAt) {
@@ -231,7 +234,7 @@ extension Relation {
 }
 
 extension Relation.Separation {
-    /// Looks at the last calls of both for what kept them apart.
+    /// Searches the last calls of both identifiers for a call that kept them apart.
     fileprivate init(
         _ reason: Reason, _ first: Explained, _ second: Explained, _ snapshot: any Snapshot
     ) throws(StoreFault) {
@@ -278,7 +281,7 @@ extension Relation.Separation {
 }
 
 extension [Relation.Separation.Evidence] {
-    /// Each call once: both ends may have known of it.
+    /// Each call once, because both ends may list the same call.
     fileprivate var once: [Relation.Separation.Evidence] {
         var seen: Set<JournalSequence> = []
         return filter { seen.insert($0.call.sequence).inserted }
@@ -293,10 +296,10 @@ extension Relation.End {
 }
 
 extension JournalEntry.Input.Fate {
-    /// Whether the value was kept from the person.
+    /// Whether a rule kept the value from the person.
     package var isRefusal: Bool { self != .matched && self != .notHeld && self != .personFull }
 
-    /// The rule, as explanations name it.
+    /// The rule's name in explanations.
     package var name: String {
         switch self {
         case .matched: "matched"

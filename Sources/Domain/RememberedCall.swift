@@ -1,4 +1,4 @@
-/// The hash of what a call is recognized by: its idempotency key, or the request id of its dialect.
+/// The hash under which the server recognizes a call: of its idempotency key, or of the request id of its dialect.
 package struct ReplayKey: Hashable, Sendable {
     package let hash: Hash128
     package let name: Name
@@ -8,35 +8,35 @@ package struct ReplayKey: Hashable, Sendable {
         self.name = name
     }
 
-    /// By what kind of name a call is recognized.
+    /// The kind of name under which the server recognizes a call.
     package enum Name: UInt8, Sendable {
-        /// The `Idempotency-Key` field: another body under the same key is refused.
+        /// The `Idempotency-Key` field. The server refuses another body under the same key.
         case idempotencyKey = 1
-        /// A request id in the body: another body under the same id is a call of its own.
+        /// A request id in the body. Another body under the same id is a new call.
         case requestID = 2
-        /// The id of an upload: whatever it carries the second time, it is the same one.
+        /// The id of an upload. A second upload with the id is a repetition, also with another body.
         case uploadID = 3
     }
 
-    /// The key of the same name as somebody's own.
+    /// The same key in the space of one owner.
     package func of(_ owner: UInt64) -> ReplayKey {
         ReplayKey(hash: Hash128(high: hash.high, low: hash.low ^ owner &* 0x9E37_79B9_7F4A_7C15), name: name)
     }
 
-    /// The key of one of several commands that came under one key.
+    /// The key of one of several commands under one key.
     package func at(_ place: Int) -> ReplayKey {
         ReplayKey(hash: Hash128(high: hash.high, low: hash.low &+ UInt64(place) &* 0x9E37_79B9_7F4A_7C15), name: name)
     }
 
     package init(_ name: Name, _ text: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {
         self.name = name
-        // Far from the tags of identities, which end in a type of eight bits.
+        // This tag differs from all tags of identities, which end in a type of eight bits.
         let tag = 1 << 63 | UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(name.rawValue)
         self.hash = hash.hash(tag: tag, text)
     }
 }
 
-/// A call's claim to be recognized: by what, and what it asks for.
+/// The key under which a call is remembered, and the hash of its content.
 package struct ReplayClaim: Equatable, Sendable {
     package let key: ReplayKey
     /// The hash of the call's path and body.
@@ -48,42 +48,43 @@ package struct ReplayClaim: Equatable, Sendable {
     }
 }
 
-/// What is remembered of calls, by what they are recognized by.
+/// The remembered calls, by their keys.
 ///
-/// Under an idempotency key there is one. A request id is used again by some clients, so under one of these the last few
-/// calls are remembered, each with its body.
+/// An idempotency key has one call. Some clients use a request id again, so a request id has the last few calls, each with
+/// its body.
 package struct RememberedCalls: Sendable {
     private var byKey: [ReplayKey: [RememberedCall]] = [:]
 
-    /// How many calls are remembered under one key.
+    /// The limit of calls under one key.
     package static let callsPerKey = 16
 
     package init() {}
 
     package var isEmpty: Bool { byKey.isEmpty }
 
+    /// Whether a call is remembered under a key.
     package func knows(_ key: ReplayKey) -> Bool { byKey[key] != nil }
 
-    /// The earlier call that a claim is a repetition of; where there is none, the last under its key.
+    /// The earlier call with the key and the body of a claim. If no body matches, the last call under the key.
     package func earlier(_ claim: ReplayClaim) -> RememberedCall? {
         guard let calls = byKey[claim.key] else { return nil }
         return calls.last { $0.body == claim.body } ?? calls.last
     }
 
-    /// Remembers a call, the last under its key.
+    /// Remembers a call as the last call under its key.
     package mutating func add(_ key: ReplayKey, _ replay: RememberedCall) {
         byKey[key, default: []].append(replay)
         if byKey[key, default: []].count > RememberedCalls.callsPerKey { byKey[key]?.removeFirst() }
     }
 
-    /// The calls under some keys alone.
+    /// The remembered calls under some keys.
     func under(_ keys: [ReplayKey]) -> RememberedCalls {
         var some = RememberedCalls()
         for key in keys { some.byKey[key] = byKey[key] }
         return some
     }
 
-    /// Forgets the calls that came to some people.
+    /// Forgets the calls of some people.
     mutating func forget(_ people: Set<PersonID>) {
         byKey = byKey.compactMapValues { calls in
             let kept = calls.filter { call in call.reply.seen.map { !people.contains($0) } ?? true }
@@ -91,7 +92,7 @@ package struct RememberedCalls: Sendable {
         }
     }
 
-    /// Forgets the calls from before some moment.
+    /// Forgets the calls from before a moment.
     mutating func forget(before moment: Instant) {
         byKey = byKey.compactMapValues { calls in
             let kept = calls.filter { $0.at >= moment }
@@ -100,7 +101,7 @@ package struct RememberedCalls: Sendable {
     }
 }
 
-/// What is remembered of a call that changed something, so that the same call is given the same answer.
+/// The answer of a call that changed something. A repetition of the call gets the same answer.
 package struct RememberedCall: Equatable, Sendable {
     package let body: Hash128
     package let reply: Reply
@@ -112,10 +113,11 @@ package struct RememberedCall: Equatable, Sendable {
         self.at = at
     }
 
-    /// How long a call is remembered, at least.
+    /// The shortest time for which the server remembers a call.
     package static let memoryMilliseconds: Int64 = 24 * 3600 * 1000
 
-    /// The answer to a call that was made before; nil where the call is a new one after all.
+    /// The answer of the earlier call; nil if the call is new. Throws `idempotencyMismatch` for another body under an
+    /// idempotency key.
     package func reply(for claim: ReplayClaim) throws(Refusal) -> Reply? {
         if body == claim.body || claim.key.name == .uploadID { return reply }
         switch claim.key.name {

@@ -1,12 +1,12 @@
-/// Finds the person that a set of identities means, by a project's strategy (spec/idsync.md 3.2).
+/// Finds the person of a set of identities with a project's strategy (spec/idsync.md 3.2).
 struct Resolution {
     let strategy: Strategy
     private let identities: [Identity]
     private var types = IdentityTypeSet()
-    // A bit for each identity that is neither looked up nor linked.
+    // One bit for each identity that is neither looked up nor linked.
     private var blocked: UInt64 = 0
     private var tooCommon: UInt64 = 0
-    /// Whether the person was chosen among equals by when each was seen.
+    /// Whether the moments of sightings decided between several people.
     private(set) var restsOnSightings = false
 
     init(identities: [Identity], strategy: Strategy) {
@@ -14,10 +14,10 @@ struct Resolution {
         self.strategy = strategy
     }
 
-    /// How many identities the call names.
+    /// The number of identities in the call.
     var count: Int { identities.count }
 
-    /// Sets aside the values that tell nobody apart.
+    /// Ignores the values that do not identify a single person.
     mutating func setAside<V: DecisionFacts>(in view: V) {
         for index in identities.indices {
             switch Resolution.reasonToSetAside(identities[index], strategy, view) {
@@ -28,7 +28,7 @@ struct Resolution {
         }
     }
 
-    /// Why a value is neither looked up nor linked; nil where it is.
+    /// The reason why a value is neither looked up nor linked; nil for other values.
     static func reasonToSetAside<V: DecisionFacts>(
         _ identity: Identity, _ strategy: Strategy, _ view: V
     ) -> JournalEntry.Input.Fate? {
@@ -36,24 +36,24 @@ struct Resolution {
         return view.holderCount(of: identity.key) >= strategy.guards.holders(of: identity.type) ? .tooCommon : nil
     }
 
-    /// Why an identity was set aside; nil where it was not.
+    /// The reason why an identity was ignored; nil if it was not ignored.
     func reasonSetAside(_ index: Int) -> JournalEntry.Input.Fate? {
         if blocked & 1 << UInt64(index) != 0 { return .blocked }
         if tooCommon & 1 << UInt64(index) != 0 { return .tooCommon }
         return nil
     }
 
-    /// The values that were set aside, and why.
+    /// The ignored values with the reasons.
     var inputsSetAside: [JournalEntry.Input] {
         identities.indices.compactMap { index in
             reasonSetAside(index).map { JournalEntry.Input(identities[index], $0) }
         }
     }
 
-    /// Whether the call names an identity that logs in.
+    /// Whether the call names a login identity.
     var namesLogin: Bool { !types.isDisjoint(with: strategy.login) }
 
-    /// Which of the call's identities a person holds, as a bit for each, and the types of all that the person holds.
+    /// One bit for each identity of the call that a person holds, and the types of all identities of the person.
     func match<V: DecisionFacts>(_ person: V.Person, in view: V) -> (matched: UInt64, held: IdentityTypeSet) {
         var matched: UInt64 = 0
         var held = IdentityTypeSet()
@@ -65,7 +65,7 @@ struct Resolution {
         return (matched, held)
     }
 
-    /// Whether the call names login identities, none of which anybody holds.
+    /// Whether the call names login identities, and no person holds any of them.
     func namesNewKnownUser<V: DecisionFacts>(in view: V) -> Bool {
         var names = false
         for identity in identities where types.contains(identity.type) && strategy.login.contains(identity.type) {
@@ -75,10 +75,10 @@ struct Resolution {
         return names
     }
 
-    /// The person that the identities mean; nil where they mean nobody.
+    /// The person of the identities; nil if no person fits.
     ///
-    /// The most telling type that anybody eligible holds decides; the types after it only choose among several. A value
-    /// that nobody holds vetoes nothing.
+    /// The first type in the hierarchy with an eligible holder decides. Later types only choose between several people. A
+    /// value without holders excludes nobody.
     mutating func find<V: DecisionFacts>(previous: PersonID?, in view: V) -> V.Person? {
         var nobody = NoObserver()
         return find(previous: previous, in: view, &nobody)
@@ -87,7 +87,7 @@ struct Resolution {
     mutating func find<V: DecisionFacts, Observer: ResolutionObserver>(
         previous: PersonID?, in view: V, _ observer: inout Observer
     ) -> V.Person? {
-        // Most calls find one person by the first type that finds any; only several need a list.
+        // Most calls find one person by the first matching type. Only several people need a list.
         var only: V.Person?
         var candidates: [V.Person] = []
         for type in strategy.hierarchy where types.contains(type) {
@@ -126,8 +126,9 @@ struct Resolution {
         return chosen
     }
 
-    /// A known person is found only by one of the identities that make it known, so that nobody lands on another's
-    /// profile by a shared device; and if its identities are immutable, only by one of these.
+    /// The rule that excludes a person from the search. A known person is found only by a login identity, because another
+    /// user of a shared device must not get the person's profile. A person with immutable identities is found only by an
+    /// immutable identity.
     private func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
         if strategy.login.isEmpty, strategy.immutable.isEmpty { return nil }
         var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
@@ -144,7 +145,8 @@ struct Resolution {
         return holdsImmutable && !matchesImmutable ? .immutable : nil
     }
 
-    /// Chooses among equals: the one that the device was before, else the one seen last, else the oldest (decision 1).
+    /// Chooses between equal people: the previous person of the device, else the person seen last, else the oldest person
+    /// (decision 1).
     private mutating func breakTie<V: DecisionFacts>(_ candidates: [V.Person], _ previous: PersonID?, _ view: V) -> V
         .Person?
     {

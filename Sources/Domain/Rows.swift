@@ -1,29 +1,29 @@
-/// What kind of thing a row is. The raw values are stored: they never change.
+/// The kind of a row. Stores keep the raw values, so a raw value never changes.
 package enum RowKind: UInt8, CaseIterable, Sendable {
     case event = 1
-    /// What the events of one upload have in common: the app, the device, the session.
+    /// The common context of the events of one upload: the app, the device and the session.
     case context = 2
-    /// A measurement that an event tells of.
+    /// A measurement of an event.
     case metric = 3
-    /// A step of a funnel that an event tells of.
+    /// A funnel step of an event.
     case step = 4
-    /// What a user has to say.
+    /// The feedback of a user.
     case feedback = 6
-    /// That a user has answered a questionnaire.
+    /// The mark that a user answered a questionnaire.
     case answer = 7
-    /// That an issue arose in a session.
+    /// The mark that an issue occurred in a session.
     case occurrence = 8
-    /// That a file was announced.
+    /// The announcement of a file.
     case attachment = 9
-    /// Access that a person got, by a purchase or by hand.
+    /// The access that a person got by a purchase or a grant.
     case accessGranted = 20
-    /// Access that was taken back.
+    /// The access that a person lost.
     case accessLost = 21
-    /// A purchase that went over from some to others.
+    /// The move of a purchase from some identities to others.
     case accessTransferred = 22
-    /// Properties that were told of a user, for those who count.
+    /// The properties of a user, for programs that count them.
     case accessProperties = 23
-    /// That an install became active, or is so no longer.
+    /// The activation or deactivation of an install.
     case install = 30
 
     /// The kind's name in every document.
@@ -45,7 +45,8 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// Whether who follows what happens is told what such a row says. No value of an identity or a property may be in it.
+    /// Whether the feed contains the bodies of such rows. The body must not contain the value of an identity or of a
+    /// property.
     package var isTold: Bool {
         switch self {
         case .accessGranted, .accessLost, .accessTransferred: true
@@ -59,17 +60,17 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Something that belongs to a person and never changes. It is stored under the person that it came for, and read
-/// through whomever that person turns out to be.
+/// Something that happened to a person. A row never changes. The store keeps the row with the person of the call, and reads
+/// show it with the person's group.
 package struct Row: Equatable, Sendable {
     package let kind: RowKind
-    /// When it happened, by who tells of it.
+    /// The moment of the row, as the client reports it.
     package let at: Instant
-    /// By what it is recognized when it is sent again; nil where it is not.
+    /// The hash by which the server recognizes a repeated row; nil for rows without recognition.
     package let recognition: RowHash?
-    /// The device that it happened on, if that is told.
+    /// The device of the row, if the client names it.
     package let device: RowHash?
-    /// The thing itself, as a JSON value.
+    /// The body as a JSON value.
     package let body: [UInt8]
 
     package init(
@@ -83,13 +84,13 @@ package struct Row: Equatable, Sendable {
     }
 }
 
-/// The keyed hash of something that rows are compared by. With 64 bits, two of ten million are alike by chance once in
-/// four hundred thousand stores.
+/// A keyed hash of 64 bits for comparing rows. Two of ten million rows have equal hashes in one of four hundred thousand
+/// stores.
 package struct RowHash: Hashable, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// What is hashed: what it is may be another thing with the same text.
+    /// The meaning of the hashed text. The same text with another subject has another hash.
     package enum Subject: UInt8, Sendable {
         case event = 1
         case device = 2
@@ -100,18 +101,18 @@ package struct RowHash: Hashable, Sendable {
     }
 
     package init(_ subject: Subject, _ text: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {
-        // Far from the tags of identities and of replays.
+        // This tag differs from the tags of identities and of remembered calls.
         let tag = 3 << 62 | UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(subject.rawValue)
         rawValue = hash.hash(tag: tag, text).low
     }
 }
 
 extension RowHash {
-    /// The hash of the same thing as somebody's own: what another calls by the same name is another thing.
+    /// The hash of the same text in the space of one owner. The same text of another owner has another hash.
     package func of(_ owner: UInt64) -> RowHash { RowHash(rawValue: rawValue ^ owner &* 0x9E37_79B9_7F4A_7C15) }
 }
 
-/// A row's place among all rows: those that came in later have larger ones.
+/// The position of a row among all rows. Later rows have larger numbers.
 package struct RowNumber: Hashable, Comparable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -119,13 +120,13 @@ package struct RowNumber: Hashable, Comparable, Sendable {
     package static func < (one: RowNumber, other: RowNumber) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// A row as the store has it.
+/// A row in a store.
 package struct StoredRow: Equatable, Sendable {
     package let number: RowNumber
-    /// The person that it is stored under.
+    /// The person with whom the store keeps the row.
     package let person: PersonID
     package let row: Row
-    /// The row of its kind that the person had before it.
+    /// The previous row of the same kind and person.
     package let previous: RowNumber?
 
     package init(number: RowNumber, person: PersonID, row: Row, previous: RowNumber?) {

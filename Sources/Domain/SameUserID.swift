@@ -1,12 +1,13 @@
-/// That equal user ids in several dialects are one human (spec/native.md, same_user_id): whoever links one is merged with
-/// whoever holds the same in another dialect. Like any merge it can be undone, and then stays undone.
+/// The rule that equal user ids in several dialects belong to one human (spec/native.md, same_user_id). A new link merges its
+/// person with the people that hold the same user id in other dialects. The merge can be undone, and then the server does not
+/// make it again.
 package struct SameUserID: Sendable {
-    /// What each dialect calls a user by the customer's own id.
+    /// The types with which the dialects name a user by the customer's own id.
     package static let types: [IdentityType] = [
         .customerID, .claimUserID, .accessIdentity, .linkingExternalID,
     ]
 
-    /// A user id, and the same in the other dialects.
+    /// A user id, and the same user id in the other dialects.
     package struct Name: Sendable {
         package let type: IdentityType
         package let key: IdentityKey
@@ -15,7 +16,7 @@ package struct SameUserID: Sendable {
 
     package let names: [IdentityKey: Name]
 
-    /// Makes the names of what a call names, but for blocked values: strangers have those in common.
+    /// Creates the names of a call's user ids. Blocked values are left out, because strangers have them in common.
     package init(
         _ identities: [Identity], except blocked: BlockedValues, in project: ProjectID, hash: KeyedHash
     ) {
@@ -29,7 +30,8 @@ package struct SameUserID: Sendable {
         self.names = names
     }
 
-    /// The merges that follow from what a call has linked, and whether one was left out because its group would be too large.
+    /// The merges that follow from the links of a call, and whether a merge was left out because its group would be too
+    /// large.
     func merges<V: DecisionFacts>(
         after changes: [Change], _ stamp: Stamp, in project: ProjectID, _ view: V
     ) -> (changes: [Change], full: Full?) {
@@ -51,11 +53,11 @@ package struct SameUserID: Sendable {
             for other in name.others {
                 var holders: [PersonID] = []
                 view.forEachHolder(of: other) { holders.append(view.id(of: $0)) }
-                // Whoever is merged last is the root, so it must be the same one every time.
+                // The last merge makes the root, so the order must always be the same.
                 for holder in holders.sorted() {
                     if holder == person || joined.areOne(person, holder, view) { continue }
                     if view.document(SameUserID.parted(person, holder)) != nil { continue }
-                    // Two users of the Linking dialect stay two: each has installs of its own.
+                    // Two users of the Linking dialect stay separate, because each has its own installs.
                     if view.linkedMember(of: person) != nil, view.linkedMember(of: holder) != nil { continue }
                     if joined.isFull(joining: person, holder, bounds, view) {
                         full = .group
@@ -72,7 +74,7 @@ package struct SameUserID: Sendable {
         return (merged, full)
     }
 
-    /// Where it is kept that two people were parted again, so that they stay apart.
+    /// The document that marks an undone merge of two people, so that they stay separate.
     static func parted(_ one: PersonID, _ other: PersonID) -> DocumentKey {
         let (low, high) = (min(one.rawValue, other.rawValue), max(one.rawValue, other.rawValue))
         return DocumentKey(
@@ -80,7 +82,7 @@ package struct SameUserID: Sendable {
     }
 }
 
-/// Who is one with whom by merges of this call, beside those that are in force.
+/// The groups by merges of this call, together with the merges in force.
 struct Joined {
     private var merges: [Merge] = []
 
@@ -94,7 +96,7 @@ struct Joined {
         view.areOne(one, other) || groups(with: one, view)[view.group(of: other).root] != nil
     }
 
-    /// Whether two people are of groups that are too large to become one.
+    /// Whether the groups of two people together would be too large.
     func isFull<V: DecisionFacts>(joining one: PersonID, _ other: PersonID, _ bounds: Bounds, _ view: V) -> Bool {
         let groups = groups(with: one, view).merging(groups(with: other, view)) { one, _ in one }
         if groups.values.reduce(0, { $0 + $1.count }) > bounds.membersPerGroup { return true }
@@ -102,7 +104,7 @@ struct Joined {
         return groups.values.reduce(0) { $0 + view.totals(of: $1).identities.values.reduce(0, +) } > limit
     }
 
-    /// The groups that are one with a person's by the merges of this call, by their roots: of each its root stands for all.
+    /// The groups that the merges of this call connect with the group of a person, by their roots.
     private func groups<V: DecisionFacts>(with person: PersonID, _ view: V) -> [PersonID: Group] {
         let own = view.group(of: person)
         var groups = [own.root: own]
@@ -120,8 +122,9 @@ struct Joined {
     }
 }
 
-/// A call that joins people who had equal user ids before that was asked for.
+/// A call that merges people that had equal user ids before the rule was switched on.
 package struct JoinSameUserIDs: Act {
+    /// Two people with equal user ids, in the direction of their merge.
     package struct Pair: Equatable, Sendable {
         package let from: PersonID
         package let into: PersonID
@@ -141,6 +144,9 @@ extension JoinSameUserIDs {
     package var subjects: Subjects { Subjects(people: pairs.flatMap { [$0.from, $0.into] }) }
     package var byteCount: Int { 64 + pairs.count * 16 }
 
+    /// Merges each pair, if the rule allows it. Throws nothing, because the pairs come from an earlier read and may be out of
+    /// date. It skips a pair if a person does not exist, or if the pair is in one group or was separated by an undo. It also
+    /// skips a pair if the group would be too large, or if both groups have a user of the Linking dialect.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
         SameUserIDsJoined
     > {
@@ -165,13 +171,13 @@ extension JoinSameUserIDs {
     }
 }
 
-/// A part of the people who have equal user ids in several dialects.
+/// A part of the people with equal user ids in several dialects.
 package struct SameUserIDPart: Sendable {
     package let pairs: [JoinSameUserIDs.Pair]
-    /// Where to go on; nil at the end.
+    /// The position of the next part; nil at the end.
     package let next: Int64?
 
-    /// Looks at the user ids that were linked before one of them, the last first; blocked values join nobody.
+    /// Reads the user ids that were linked before a position, the last first. Blocked values merge nobody.
     package init(
         except blocked: BlockedValues, in project: ProjectID, before: Int64?, limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) {
@@ -193,7 +199,7 @@ package struct SameUserIDPart: Sendable {
 
 /// The answer to ``JoinSameUserIDs``.
 package struct SameUserIDsJoined: Answer {
-    /// How many merges were made.
+    /// The number of merges that the call made.
     package let merges: Int
     package init(_ merges: Int) { self.merges = merges }
 

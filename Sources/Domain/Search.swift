@@ -1,6 +1,6 @@
-/// A call that asks who somebody is and changes nothing: IDSync's `search` (spec/idsync.md 3.3).
+/// A call that finds a person and changes nothing: IDSync's `search` (spec/idsync.md 3.3).
 package struct Search: Act {
-    /// What the person is called: at most one value of each type.
+    /// The identities of the search: at most one value of each type.
     package let identities: [Identity]
     package let inspection: Inspection
 
@@ -18,6 +18,8 @@ extension Search {
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
+    /// Finds the person of the identities. Throws `nobodyFound` if no person fits. If the strategy has immutable types, the
+    /// call must name an immutable identity of the person: a weaker identity must not reveal a known user.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
@@ -31,7 +33,7 @@ extension Search {
             ? lookUp.find(previous: nil, in: view) : lookUp.find(previous: nil, in: view, &explanation)
         guard let person = found else { throw .nobodyFound }
         let (matched, held) = lookUp.match(person, in: view)
-        // Where there are identities that never change, nobody is found by less.
+        // A strategy with immutable types finds a person only by an immutable identity.
         if !strategy.immutable.isEmpty {
             let isNamed = identities.indices.contains { index in
                 matched & 1 << UInt64(index) != 0 && strategy.immutable.contains(identities[index].type)

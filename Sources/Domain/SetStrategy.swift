@@ -1,12 +1,11 @@
-/// Changes the rules by which a project finds people.
+/// A call that changes the strategy of a project.
 package enum SetStrategy: Act, Equatable {
     case edit(StrategyEdit)
-    /// Has an earlier version hold again, as a version of its own.
+    /// Makes a copy of an earlier version the current version.
     case rollback(to: Int)
 }
 
-/// What a strategy shall be, as far as somebody says. A preset says all that is not said otherwise; without one, what is
-/// not said stays as it is.
+/// The changes of a strategy. A preset replaces all fields that the edit does not name. Without a preset, such fields stay.
 package struct StrategyEdit: Equatable, Sendable {
     package var preset: StrategyPreset?
     package var hierarchy: [IdentityType]?
@@ -26,23 +25,23 @@ package struct StrategyEdit: Equatable, Sendable {
     package var identitiesPerPerson: Int?
     package var identitiesPerDeviceType: Int?
     package var membersPerGroup: Int?
-    /// The inner nil is no limit.
+    /// The inner nil removes the limit.
     package var identitiesPerGroup: Int??
-    /// By dialect; what is not here stays.
+    /// The rules by dialect. Dialects that are missing here keep their rule.
     package var signing: [Dialect: Guards.Signing]?
 
     package init() {}
 }
 
-/// Why a strategy would not work.
+/// The reason why a strategy cannot work.
 package enum StrategyFault: Equatable, Sendable {
-    /// Nobody could ever be found.
+    /// No call could find a person.
     case emptyHierarchy
-    /// A device would log somebody in.
+    /// A device would log a user in.
     case deviceLogsIn(IdentityType)
-    /// A value that stays for ever would be that of whoever has the device.
+    /// A value that never changes would belong to each user of the device.
     case deviceIsImmutable(IdentityType)
-    /// A value that stays for ever has to mean one person, and to make them known.
+    /// An immutable type must also be a unique type and a login type.
     case immutableAlone(IdentityType)
 }
 
@@ -57,10 +56,13 @@ extension SetStrategy {
         }
     }
 
+    /// Makes a new version of the strategy. Throws `badStrategy` for rules that cannot work together, and
+    /// `noSuchStrategyVersion` for a rollback to an unknown version. An equal strategy makes no version, so a repeated call
+    /// adds nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<StrategySet> {
-        // Whatever is set says who may be active.
+        // Each new version names its activation policy.
         let former = LinkingSettings(document: view.document(LinkingSettings.key(of: project))).formerPolicy
         let history = view.strategies(of: project).activating(former)
         let current = history.current
@@ -77,7 +79,7 @@ extension SetStrategy {
 }
 
 extension SetStrategy {
-    /// What the rules of a project become.
+    /// The strategy of a project after the call.
     package func strategy(after history: StrategyHistory) throws(Refusal) -> Strategy {
         switch self {
         case .edit(let edit):
@@ -92,10 +94,10 @@ extension SetStrategy {
 }
 
 extension StrategyEdit {
-    /// What a strategy becomes.
+    /// A strategy after the edit.
     func applied(to current: Strategy) -> Strategy {
         let base = preset?.strategy ?? current
-        // Nor of who may be taken for whom.
+        // A preset does not change the guards.
         var guards = current.guards
         if let limits { guards.limits = limits }
         if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
@@ -105,7 +107,7 @@ extension StrategyEdit {
         if let identitiesPerGroup { guards.bounds.identitiesPerGroup = identitiesPerGroup }
         if let joinsSameUserIDs { guards.joinsSameUserIDs = joinsSameUserIDs }
         if let signing { guards.signing = guards.signing.merging(signing) { $1 }.filter { $0.value != .off } }
-        // No preset has anything to say of purchases, nor of installs.
+        // A preset does not change the rules of purchases and installs.
         var restore = current.restore
         if let restoreInProduction { restore.production = restoreInProduction }
         if let restoreInSandbox { restore.sandbox = restoreInSandbox }
@@ -118,19 +120,20 @@ extension StrategyEdit {
                 blockedValues: blockedValues ?? base.blockedValues, restore: restore,
                 activation: activation ?? current.activation, guards: guards)
         }
-        // Whoever asks for a preset by its name may look people up by other types and keep the name, but not the rules.
+        // An edit with a preset may change the hierarchy and keep the preset's name. A change of other rules makes the
+        // strategy custom.
         if let preset, let model = preset.strategy, named(preset).hasRules(of: model) { return named(preset) }
         return StrategyPreset.allCases.lazy.map(named).first { named in
             named.preset.strategy.map(named.findsPeople) ?? false
         } ?? named(.custom)
     }
 
-    /// What the edit carries, roughly, in bytes.
+    /// The approximate number of bytes of the edit.
     var byteCount: Int { blockedValues?.values.reduce(256) { $0 + $1.utf8.count } ?? 256 }
 }
 
 extension Strategy {
-    /// Why it would not work; nil where it would.
+    /// The reason why the strategy cannot work; nil if it works.
     var fault: StrategyFault? {
         if hierarchy.isEmpty { return .emptyHierarchy }
         if let type = login.types.first(where: \.isDevice) { return .deviceLogsIn(type) }
@@ -139,7 +142,7 @@ extension Strategy {
     }
 }
 
-/// The answer to ``SetStrategy``: the version that holds now, and its rules.
+/// The answer to ``SetStrategy``: the current version and its strategy.
 package struct StrategySet: Answer {
     package let version: Int
     package let strategy: Strategy
@@ -169,7 +172,7 @@ package struct StrategySet: Answer {
 }
 
 extension Refusal {
-    /// The strategy would not work.
+    /// The strategy cannot work.
     package static func badStrategy(_ fault: StrategyFault) -> Refusal {
         Refusal(.invalid, "validation_error", fault.message)
     }
@@ -179,7 +182,7 @@ extension Refusal {
 }
 
 extension StrategyFault {
-    /// One sentence for a person, beginning with the field.
+    /// One sentence for a person. It begins with the field.
     package var message: String {
         switch self {
         case .emptyHierarchy: "hierarchy must name at least one identity type."

@@ -1,4 +1,4 @@
-/// Makes a project with its apps and keys, all at once.
+/// A call that makes a project with its apps and keys.
 package struct SetUp: Act, Equatable {
     package let project: Project
     package let apps: [App]
@@ -15,6 +15,7 @@ package struct SetUp: Act, Equatable {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 * (1 + apps.count + keys.count) }
 
+    /// Makes the project, its apps and its keys in one call. Throws nothing, because the call only fills a new store.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
         Decision(
             Done(),

@@ -1,23 +1,23 @@
-/// What is committed, as somebody reads it who changes nothing. It may have to read the disk.
+/// The committed facts for a reader. Reads may use the disk.
 package protocol Snapshot {
-    /// How a person is, if there is one with that id in the project.
+    /// The summary of a person; nil if the project has no such person.
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary?
 
     /// The people that hold an identity.
     func holders(of identity: IdentityKey) -> [PersonID]
 
-    /// All that are one with a person.
+    /// The group of a person.
     func group(of person: PersonID) -> Group
 
-    /// How many rows and identities all people of a group have together.
+    /// The numbers of rows and identities of all members of a group.
     func totals(of group: Group) throws(StoreFault) -> GroupTotals
 
-    /// What a person holds, the oldest first.
+    /// The identities of a person, the oldest first.
     func identities(of person: PersonID) throws(StoreFault) -> [HeldIdentity]
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]?
 
-    /// Rows of a kind that are stored under a person, the last first, from one of them on, or from the last.
+    /// A page of a person's rows of one kind, the last first. It begins at a given row, or at the last row.
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow]
@@ -25,24 +25,24 @@ package protocol Snapshot {
     /// A row by its number.
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow?
 
-    /// Whose a row is that came in lately, by what it is recognized by; only the last ``RowsByTime/lately`` are looked at.
+    /// The person of a recent row with a recognition hash. Only the last ``RowsByTime/lately`` rows are searched.
     func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID?
 
-    /// Rows of a kind of all people of a project, by when they happened, from some place on.
+    /// A page of a project's rows of one kind, in the order of their moments.
     func rows(
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
     ) throws(StoreFault) -> [StoredRow]
 
-    /// The people of a project that hold an identity of some types, whoever was linked last first, from some place on. A
-    /// page may name one person twice.
+    /// A page of the people of a project that hold identities of some types, the last link first. A page may name one person
+    /// twice.
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)]
 
-    /// Calls of all projects after one of them, in the order of the journal.
+    /// The calls of all projects after a position, in the order of the journal.
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall]
 
-    /// The calls that came to a person or touched it, the last first, from before one of them on.
+    /// The calls of a person before a position, the last first. Calls that only touched the person are included.
     func calls(
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall]
@@ -50,15 +50,15 @@ package protocol Snapshot {
     /// The call that made a merge.
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall?
 
-    /// The calls that would have come to something else without a merge, in the order of the journal.
+    /// The calls that would have another result without a merge, in the order of the journal.
     func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall]
 
     var hash: KeyedHash { get }
 }
 
-/// A stretch of rows by when they happened.
+/// A page of rows in the order of their moments.
 package struct RowsByTime: Sendable {
-    /// Where the last page ended: rows of one moment go by their numbers.
+    /// The end of the last page. Rows of one moment are in the order of their numbers.
     package struct Place: Equatable, Sendable {
         package let at: Instant
         package let number: RowNumber
@@ -77,15 +77,15 @@ package struct RowsByTime: Sendable {
 
     package init() {}
 
-    /// How many rows are looked at for one that came in lately.
+    /// The number of rows that a search for a recent row reads.
     package static let lately = 50_000
 }
 
-/// What is known of a person at a glance.
+/// The short description of a person.
 package struct PersonSummary: Equatable, Sendable {
     package let id: PersonID
     package let lastSeen: Instant
-    /// How many rows of each kind there are.
+    /// The number of rows of each kind.
     package let counts: [RowKind: Int]
 
     package init(id: PersonID, lastSeen: Instant, counts: [RowKind: Int]) {
@@ -95,12 +95,12 @@ package struct PersonSummary: Equatable, Sendable {
     }
 }
 
-/// An identity that a person holds, and since when.
+/// An identity of a person, and the call that linked it.
 package struct HeldIdentity: Equatable, Sendable {
     package let type: IdentityType
     package let value: String
     package let since: Instant
-    /// The call that linked it, and the key that it was made with.
+    /// The call that linked the identity, and the key of its caller.
     package let call: JournalSequence
     package let key: KeyID?
     package let requestID: String
@@ -118,39 +118,39 @@ package struct HeldIdentity: Equatable, Sendable {
 }
 
 extension PersonID {
-    /// When the person was made, as its id says.
+    /// The moment at which the person was made, from its id.
     package var madeAt: Instant {
         Instant(milliseconds: rawValue >> PersonID.chanceBits + PersonID.epochMilliseconds)
     }
 }
 
 extension MergeID {
-    /// When the merge was made, as its id says.
+    /// The moment of the merge, from its id.
     package var madeAt: Instant { PersonID(rawValue: rawValue).madeAt }
 }
 
-/// All that is known about a person, and whoever is one with it.
+/// The facts about a person and its group.
 package struct Profile: Sendable {
     package let root: PersonID
-    /// Those of a page, or all.
+    /// The members of a page, or all members.
     package let members: [PersonSummary]
     package let memberCount: Int
     /// The member after which the next page begins; nil on the last page.
     package let next: PersonID?
     package let merges: [Merge]
     package let identities: [(holder: PersonID, identity: HeldIdentity)]
-    /// How many all of them hold together.
+    /// The number of identities of all members.
     package let identityCount: Int
-    /// What is known of them, by the dialect that was told of it.
+    /// The properties of the group, by the dialect that wrote them.
     package let properties: [(dialect: Dialect, folded: FoldedAttributes)]
-    /// What each of the members has.
+    /// The holdings of each member.
     package let belongings: [PersonID: Holdings]
     package let aliases: [Alias]
     package let firstSeen: Instant
     package let lastSeen: Instant
     package let counts: [RowKind: Int]
 
-    /// A page of members, with what they hold.
+    /// A page of members with their identities and holdings.
     package struct Page: Sendable {
         package let after: PersonID?
         package let limit: Int
@@ -161,10 +161,10 @@ package struct Profile: Sendable {
         }
     }
 
-    /// Reads it; nil where there is no such person.
+    /// Reads the profile; nil if the project has no such person.
     ///
-    /// - Parameter page: which members are looked at, with what they hold; all of them where nothing is said. What is known of all
-    ///   together is that of all.
+    /// - Parameter page: the members to read, with their identities and holdings; nil for all members. The properties are
+    ///   always those of the whole group.
     package init?(
         _ person: PersonID, in project: ProjectID, _ snapshot: any Snapshot, page: Page? = nil
     ) throws(StoreFault) {
@@ -194,7 +194,7 @@ package struct Profile: Sendable {
             properties.append((dialect, try snapshot.fold(kind, of: group)))
         }
         self.properties = properties
-        // Whoever another person was aliased to is as old as that one.
+        // The destination of an alias is as old as its source.
         let shown = Set(members.map(\.id))
         let sources = aliases.filter { shown.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
         let totals = try snapshot.totals(of: group)
@@ -206,7 +206,7 @@ package struct Profile: Sendable {
 }
 
 extension Profile {
-    /// What they have bought, each once.
+    /// The purchases of the members, each once.
     package var purchases: [(purchase: Purchase, world: AccessWorld)] {
         var seen: Set<PurchaseID> = []
         return members.flatMap { belongings[$0.id]?.purchases ?? [] }.filter { seen.insert($0.purchase.id).inserted }
@@ -214,14 +214,15 @@ extension Profile {
 }
 
 extension Snapshot {
-    /// Whether two people are one.
+    /// Whether two people are in one group.
     package func areOne(_ one: PersonID, _ other: PersonID) -> Bool { group(of: one).root == group(of: other).root }
 
+    /// The alias with an id; nil if it does not exist.
     package func alias(_ id: AliasID) throws(StoreFault) -> Alias? {
         try document(id.documentKey).flatMap(Alias.init(packed:))
     }
 
-    /// The aliases that a person is part of, as source or as destination.
+    /// The aliases of which a person is the source or the destination.
     package func aliases(of person: PersonID) throws(StoreFault) -> [Alias] {
         let list = AliasList(of: person, packed: try document(AliasList.key(of: person)))
         var aliases: [Alias] = []

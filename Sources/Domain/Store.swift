@@ -1,7 +1,7 @@
-/// Keeps facts. Batch-shaped: a workspace is opened with what a batch needs, the batch is decided in it, and what that
-/// changed is committed, once each.
+/// Keeps the facts. The writer works in batches: it opens batch facts with the keys of a batch, decides the batch over these
+/// facts, and commits the changes.
 ///
-/// The clauses below are the contract; each has a test of that name which runs on every store.
+/// The following clauses are the contract. Each clause has a test of the same name that runs on every store.
 ///
 /// - A commit is atomic: after a fault or a crash, all of a batch is there, or nothing of it.
 /// - A commit is durable when it returns.
@@ -13,90 +13,90 @@
 /// - A reading that has to end does so at its next question, and within one that takes long.
 /// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
 ///
-/// ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and
-/// ``recover()`` belong to the writer's thread. ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
-/// ``counts`` and ``directory`` may be called from any.
+/// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``expire(_:before:limit:)``,
+/// ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
+/// ``counts`` and ``directory``.
 package protocol Store: AnyObject, Sendable {
-    /// The hash that this store knows identities by.
+    /// The hash with which this store finds identities.
     var hash: KeyedHash { get }
 
-    /// Decides a call over the committed facts, if that can be done at once and without the writer: it changes
-    /// nothing, and it repeats no call that did. A store that has nothing in memory leaves every call to the writer.
+    /// Decides a call over the committed facts on the calling thread. This works if the call changes nothing and repeats no
+    /// call that changed something. A store without an index sends every call to the writer.
     func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek
 
-    /// Opens a workspace with all that a batch needs, and has the batch decided in it. Nobody else sees the store's facts
-    /// until that is done, so it must not take long.
+    /// Opens batch facts with the facts that a batch needs, and calls the body to decide the batch. Readers may wait until
+    /// the body returns, so the body must be fast.
     ///
-    /// A store that finds out only then what else the batch looks at has it decided again, from the beginning; what the last
-    /// time came to is what holds.
+    /// The store may find during the body that the batch reads more facts. Then it calls the body again from the beginning.
+    /// Only the result of the last run counts.
     func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault)
 
-    /// Makes durable what the batch in the last workspace changed, all of it or nothing. After a fault nobody knows
-    /// which, until ``recover()`` has returned.
+    /// Makes the changes of the last batch durable, all or nothing. After a fault the result is unknown until ``recover()``
+    /// returns.
     func commit(_ entries: [JournalEntry]) throws(StoreFault)
 
-    /// Lends what is committed to somebody who reads. It may read the disk, so it is for threads that may wait. What came to
-    /// be committed meanwhile may have it read again, from the beginning.
+    /// Calls the body with the committed facts. The read may use the disk, so only threads that may wait call it. A commit
+    /// during the read may make the store call the body again from the beginning.
     ///
-    /// - Parameter limit: when the reading ends without a result.
+    /// - Parameter limit: the condition that ends the read without a result.
     func read<Result>(
         until limit: ReadLimit, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result
 
-    /// Lends what is committed to somebody who must not wait; nil where what that asks for is not in memory, or is too much
-    /// to be looked at in passing.
+    /// Calls the body with the committed facts on a thread that must not wait. Returns nil if the facts are not in memory, or
+    /// if the read is too large.
     func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result?
 
-    /// Has later decisions know when people were last seen, which ``fold(_:)`` will keep.
+    /// Shows sightings to later decisions. ``fold(_:)`` stores them later.
     func see(_ sightings: [PersonID: Instant])
 
-    /// Keeps when people were last seen, as they were shown before, and what else can be found out again after a crash, a
-    /// little at a time; true while there is more of that. Losing when people were seen in a crash is allowed.
+    /// Stores sightings that ``see(_:)`` showed before, and other values that a restart can rebuild. Each call does a small
+    /// part; true if more remains. A crash may lose sightings.
     func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool
 
-    /// Lets go of the oldest rows of a kind from before some moment, so many at most; true while there may be more of them. The last
+    /// Removes the oldest rows of a kind from before a moment, up to the limit; true if more such rows may remain. The last
     /// row of all stays.
     func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
 
-    /// Takes a little of what was stored under people who were erased out of the store; true while there is more of it. On
-    /// from ``commit(_:)`` nobody can read it.
+    /// Removes a part of the rows and documents of erased people from the store; true if more remains. After ``commit(_:)``
+    /// no reader sees them.
     func sweep() throws(StoreFault) -> Bool
 
-    /// Gives a little of the room back that nothing needs any more, and at last has no file hold a byte of what was taken
-    /// out.
+    /// Returns a part of the unused space to the system. At the end no file contains a byte of removed facts.
     func compact() throws(StoreFault) -> Compaction
 
-    /// Opens the store anew after a fault, and finds out whether the last commit stands.
+    /// Opens the store again after a fault, and finds out whether the last commit is durable.
     func recover() throws(StoreFault)
 
-    /// The largest id that a person has; new ones are made after it.
+    /// The largest id of a person. The server makes new ids after it.
     var lastPerson: PersonID? { get }
 
-    /// When the last call was journalled; time goes on from there, whatever the clock says.
+    /// The moment of the last journal entry. The time of the journal continues from there, also if the clock went back.
     var lastMoment: Instant? { get }
 
     var counts: StoreCounts { get }
     var directory: Directory { get }
 
-    /// Why it can be neither read nor written at the moment, as far as it has noticed without being asked to.
+    /// The fault that prevents reads and writes at the moment, as far as the store knows without a new attempt.
     var trouble: StoreFault? { get }
 
-    /// Whether this process is the one of those that have the store which does what only one may do.
+    /// Whether this process leads the store. Several processes may share a store, and some work is for the leader only.
     var leads: Bool { get }
 
-    /// Has somebody told how many nanoseconds readers were kept out each time. Called once, before there are any calls.
+    /// Sets a function that gets the nanoseconds for which readers waited each time. The server calls this once, before all
+    /// calls.
     func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void)
 }
 
 extension Store {
-    /// A store in this process is there.
+    /// A store inside this process has no trouble.
     package var trouble: StoreFault? { nil }
-    /// A store that one process has is led by it.
+    /// A store of one process is led by that process.
     package var leads: Bool { true }
-    /// A store that keeps no readers out has nothing to tell.
+    /// A store without waiting readers has no times to report.
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
 
-    /// Reads for as long as it takes.
+    /// Reads without a limit.
     package func read<Result>(
         _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
@@ -104,48 +104,48 @@ extension Store {
     }
 }
 
-/// Where a batch is decided: it sees the committed facts, and what was changed in it before.
+/// The facts for the decisions of one batch: the committed facts, and the changes of earlier decisions of the batch.
 package protocol BatchFacts: AnyObject {
-    /// Decides a call, to which no earlier one is the same.
+    /// Decides a call that repeats no earlier call.
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 
-    /// Why a call may not be made, by what it names; nil where its caller may speak for all of them.
+    /// The refusal of a call whose caller may not speak for all of its identities; nil if the caller may.
     func refusal(of act: any Act, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
-    /// Why a call may not come to what was decided; nil where it may.
+    /// The refusal of a decision that found people for whom the caller may not speak; nil if the caller may.
     func refusal(of decision: Decision<Reply>, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
-    /// The merges that follow from what a call has linked, where equal user ids are one human.
+    /// The merges that follow from the links of a call, if the project merges equal user ids.
     func merges(
         _ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID
     ) -> (changes: [Change], full: Full?)
 
-    /// The merges without which a call would have come to something else than it did.
+    /// The merges without which a call would have another result.
     func dependencies(
         of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
     ) -> [MergeID]
 
-    /// What has to be put besides what a call changes, so that the folds of large groups stay in step (``KeptFolds``).
+    /// The documents that a call must also replace to keep the folds of large groups correct (``KeptFolds``).
     func folds(after changes: [Change], in project: ProjectID) -> [Change]
 
-    /// What became of the earlier call that a claim is a repetition of; where there is none, of the last under its key.
+    /// The earlier call with the key and the body of a claim. If no body matches, the last call under the key.
     func earlier(_ claim: ReplayClaim) -> RememberedCall?
 
-    /// Takes in what a decision changed.
+    /// Applies the changes of a decision.
     func apply(_ entry: JournalEntry)
 
-    /// Takes in that a decision came to a person.
+    /// Notes that a decision found a person.
     func see(_ person: PersonID, at moment: Instant)
 }
 
-/// What a look at the committed facts came to.
+/// The result of a peek.
 package enum Peek: Equatable, Sendable {
     case reply(Reply)
     case refusal(Refusal)
-    /// The call has to go to the writer.
+    /// The writer must decide the call.
     case needsWriter
 
-    /// Decides a call that is known to repeat none, over committed facts.
+    /// Decides a call over committed facts. The call repeats no earlier call.
     package init<V: DecisionFacts>(_ act: any Act, _ stamp: Stamp, _ call: Call, in view: V) {
         let project = call.project
         guard type(of: act).isDecidedInMemory else {
@@ -153,7 +153,7 @@ package enum Peek: Equatable, Sendable {
             return
         }
         do throws(Refusal) {
-            // What is not proven is journalled, whether it is taken or not.
+            // The journal notes a missing proof, also if the server accepts the call. So such a call goes to the writer.
             let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
             if proof?.refusal(of: act, in: project, view) != nil {
                 self = .needsWriter
@@ -165,22 +165,22 @@ package enum Peek: Equatable, Sendable {
                 && proof?.refusal(of: decision, in: project, view) == nil
             self = isSettled ? .reply(decision.answer) : .needsWriter
         } catch {
-            // What is kept in the journal goes there first.
+            // The writer puts a refusal in the journal before the caller gets it.
             self = error.isJournalled ? .needsWriter : .refusal(error)
         }
     }
 }
 
-/// What a step of making a store smaller came to.
+/// The result of one step of compaction.
 package enum Compaction: Equatable, Sendable {
-    /// Some pages were given back, and there may be more.
+    /// The step returned some pages, and more pages may remain.
     case step(pages: Int)
-    /// Somebody who reads is in the way for the moment.
+    /// A reader prevents the step at the moment.
     case held
     case done
 }
 
-/// How much a store holds.
+/// The numbers of facts in a store.
 package struct StoreCounts: Equatable, Sendable {
     package var people = 0
     package var identities = 0
@@ -192,32 +192,33 @@ package struct StoreCounts: Equatable, Sendable {
     package init() {}
 }
 
-/// Why a store could not do what it was asked: the disk, the file, another process. The caller of the server is told
-/// that it was not its fault; this is for the log, and for whoever starts the server.
+/// The reason why a store failed: the disk, the file or another process. Callers learn only that the server failed. The
+/// description is for the log and for the operator.
 package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The kind of a fault, which decides about a retry.
     package enum Kind: Equatable, Sendable {
-        /// The file is no store of ours.
+        /// The file is not an Onym store.
         case notAStore
         /// The store was written by a newer version.
         case newerSchema
-        /// Somebody else has the store.
+        /// Another process has the store.
         case locked
         case readOnly
         case diskFull
         case notFound
         case corrupt
-        /// The system failed to read or write.
+        /// The system could not read or write.
         case inputOutput
-        /// The server that keeps the store cannot be reached, or serves nobody.
+        /// The store's database server cannot be reached, or accepts no connections.
         case away
-        /// Nothing of the batch was kept, and it may be decided again at once.
+        /// The store kept nothing of the batch. The writer may decide the batch again at once.
         case interrupted
-        /// The reading took too long, or nobody waits for it any more.
+        /// The read took too long, or no caller waits for it.
         case ended
     }
 
     package let kind: Kind
-    /// What went wrong and what to do, in a sentence or two.
+    /// One or two sentences: the problem, and the remedy.
     package let description: String
 
     package init(_ kind: Kind, _ description: String) {
@@ -225,7 +226,7 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Whether trying again may help, without anybody doing anything.
+    /// Whether a retry may succeed without help.
     package var mayPass: Bool {
         switch kind {
         case .locked, .diskFull, .inputOutput, .readOnly, .away, .interrupted, .ended: true

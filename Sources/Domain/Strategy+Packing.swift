@@ -1,5 +1,5 @@
 extension Strategy {
-    /// Writes it as stores keep it. What later versions add comes at the end, so that what is here stays readable.
+    /// Writes the strategy for stores. Later versions append their fields at the end, so that earlier bytes stay readable.
     func pack(into packer: inout Packer) {
         packer.add(preset.rawValue)
         for types in [hierarchy, unique.types, login.types, immutable.types] {
@@ -21,7 +21,7 @@ extension Strategy {
         }
     }
 
-    /// Reads what ``pack(into:)`` wrote; nil where it is none.
+    /// Reads the bytes of ``pack(into:)``; nil if the bytes are invalid.
     convenience init?(unpacking unpacker: inout Unpacker) {
         guard let preset = unpacker.text().flatMap(StrategyPreset.init), let hierarchy = unpacker.types(),
             let unique = unpacker.types(), let login = unpacker.types(), let immutable = unpacker.types(),
@@ -29,7 +29,7 @@ extension Strategy {
             let onLogout = unpacker.byte().flatMap(OnLogout.init), let lowercasesEmail = unpacker.byte(),
             let blockedValues = unpacker.texts()
         else { return nil }
-        // Before there were purchases nothing was said of them.
+        // Old bytes have no rules of purchases.
         var restore = RestoreStrategies()
         if !unpacker.isAtEnd {
             guard let production = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
@@ -58,17 +58,17 @@ extension Strategy {
             activation: activation, guards: guards)
     }
 
-    /// Stands where a strategy says nothing of activation, and something that comes after it. No policy begins so.
+    /// Marks a strategy without an activation policy, if more fields follow. No policy begins with this byte.
     private static let noActivation: UInt8 = 0xFF
 
-    /// The strategy as stores keep it.
+    /// The bytes of the strategy in stores.
     package var packed: [UInt8] {
         var packer = Packer()
         pack(into: &packer)
         return packer.bytes
     }
 
-    /// Reads a kept strategy; nil where it is none.
+    /// Reads the bytes of a stored strategy; nil if the bytes are invalid.
     package convenience init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         self.init(unpacking: &unpacker)

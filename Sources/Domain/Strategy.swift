@@ -1,40 +1,40 @@
-/// How the calls of a project find people: data, versioned, changed by the project's administrators.
+/// The rules with which the calls of a project find people. The project's administrators change them, and each change makes a
+/// version.
 package final class Strategy: Sendable {
-    /// What becomes of a request that names a known user for the first time.
+    /// The treatment of a call that names a known user for the first time.
     package enum OnNewKnown: UInt8, Sendable {
-        /// The anonymous person that the rest of the request finds becomes that user.
+        /// The anonymous person that the other identities find becomes the known user.
         case keep
-        /// A person is made, and nothing is carried over.
+        /// The call makes a new person, and keeps nothing of the anonymous person.
         case create
     }
 
-    /// What becomes of a device whose user logs out.
+    /// The treatment of a device after a logout.
     package enum OnLogout: UInt8, Sendable {
-        /// An anonymous person is made.
+        /// The call makes an anonymous person.
         case create
-        /// The device's anonymous person is found again.
+        /// The call finds the anonymous person of the device again.
         case `return`
     }
 
-    /// What it is called: the preset that it was made of, or `custom`.
+    /// The name: the preset from which the strategy was made, or `custom`.
     package let preset: StrategyPreset
-    /// The types that look-up goes by, the most telling first.
+    /// The types by which a search finds people, the strongest first.
     package let hierarchy: [IdentityType]
-    /// The types whose values one person holds at a time.
+    /// The types of which one person at a time holds a value.
     package let unique: IdentityTypeSet
     /// The types that make a person known.
     package let login: IdentityTypeSet
-    /// The types whose value a person never changes; they are unique and login types as well.
+    /// The types whose value a person never changes. They are also unique types and login types.
     package let immutable: IdentityTypeSet
     package let onNewKnown: OnNewKnown
     package let onLogout: OnLogout
-    /// Whether e-mail addresses are taken in small letters, however they are written.
+    /// Whether the server changes e-mail addresses to small letters.
     package let lowercasesEmail: Bool
     package let blockedValues: BlockedValues
-    /// What becomes of purchases that somebody else restores.
+    /// The rules for purchases that another user restores.
     package let restore: RestoreStrategies
-    /// Which installs of a person may be active; nil where nobody has said so since it is a rule: then what the settings of
-    /// linking said before holds.
+    /// The rule of active installs of a person; nil if no version has set it. Then the older linking settings apply.
     package let activation: ActivationPolicy?
     package let guards: Guards
 
@@ -58,7 +58,7 @@ package final class Strategy: Sendable {
         self.guards = guards
     }
 
-    /// The same, with a policy where it names none.
+    /// The same strategy, with a policy if it has none.
     package func activating(_ policy: ActivationPolicy) -> Strategy {
         if activation != nil { return self }
         return Strategy(
@@ -67,12 +67,12 @@ package final class Strategy: Sendable {
             activation: policy, guards: guards)
     }
 
-    /// Whether people may be aliased: not where a device goes back to its own anonymous person, nor where nobody is ever
-    /// known (decision 13).
+    /// Whether people may have aliases. A strategy allows none if a logout returns the device's own anonymous person, or if
+    /// it has no login types (decision 13).
     var allowsAliases: Bool { onLogout == .create && !login.isEmpty }
 
-    /// A value that this many people hold tells none of them from the others: it is not looked up any more, nor does
-    /// anyone else get it. The limit bounds what one call can cost.
+    /// The number of people from which a value identifies nobody. Such a value is neither looked up nor linked. The limit
+    /// bounds the cost of one call.
     package static let holdersPerValue = 1000
 }
 
@@ -82,33 +82,32 @@ extension Strategy: Equatable {
             && one.activation ?? ActivationPolicy() == other.activation ?? ActivationPolicy()
     }
 
-    /// Whether people are found, known, kept and left like under another strategy of that name.
+    /// Whether a search, a login and a logout work as under another strategy with the same name.
     func findsPeople(like other: Strategy) -> Bool {
         preset == other.preset && hasRules(of: other) && hierarchy == other.hierarchy
             && lowercasesEmail == other.lowercasesEmail && blockedValues == other.blockedValues
     }
 
-    /// Whether people are known, kept and left by the same rules as under another strategy, whatever they are looked up
-    /// by.
+    /// Whether all rules except the hierarchy equal those of another strategy.
     func hasRules(of other: Strategy) -> Bool {
         unique == other.unique && login == other.login && immutable == other.immutable
             && onNewKnown == other.onNewKnown && onLogout == other.onLogout
     }
 }
 
-/// Values that stand where a programmer had none: they would make one person of strangers.
+/// Values that programs send when they have no real value. They would connect strangers.
 package struct BlockedValues: Equatable, Sendable {
-    /// The values as they were given.
+    /// The values in their original form.
     package let values: [String]
     private let byLength: [Int: [[UInt8]]]
-    /// A bit for each length below 64 that a blocked value has, so that most values are passed at a glance.
+    /// One bit for each length below 64 of a blocked value. Most values need only this check.
     private let lengths: UInt64
 
-    /// How many values there may be, and the bytes that one may have.
+    /// The limit of blocked values, and the limits of bytes of one value.
     package static let countLimit = 1000
     package static let valueBytes = 1...63
 
-    /// Takes values; they are compared without regard to the case of ASCII letters.
+    /// Creates the list. The comparison ignores the case of ASCII letters.
     package init(_ values: some Sequence<String>) {
         self.values = Array(values)
         let values = self.values.map { Array($0.utf8).map(BlockedValues.lowercased) }
@@ -116,6 +115,7 @@ package struct BlockedValues: Equatable, Sendable {
         lengths = values.reduce(0) { $1.count < 64 ? $0 | 1 << UInt64($1.count) : $0 }
     }
 
+    /// Whether a value is blocked.
     package func contains(_ value: String) -> Bool {
         let bytes = value.utf8.span
         guard bytes.count < 64, lengths & 1 << UInt64(bytes.count) != 0, let candidates = byLength[bytes.count] else {
@@ -133,13 +133,13 @@ package struct BlockedValues: Equatable, Sendable {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
     }
 
-    /// What is blocked unless a project says otherwise.
+    /// The blocked values of a project that has not changed them.
     package static let standard = BlockedValues([
         "null", "(null)", "nil", "none", "nan", "undefined", "unknown", "anonymous", "guest", "0", "-1", "true",
         "false",
         "[object object]",
         "00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000",
-        // The serial number that a whole generation of Android phones shared.
+        // A serial number that many old Android phones have in common.
         "9774d56d682e549c",
     ])
 }

@@ -1,26 +1,26 @@
-/// The strategies that a project has had, one after the other. They are few, and none is ever lost.
+/// The versions of a project's strategy. They are few, and the server keeps all of them.
 package struct StrategyHistory: Equatable, Sendable {
     package private(set) var current: StrategyVersion
-    /// Those before the current one, the oldest first.
+    /// The versions before the current version, the oldest first.
     package private(set) var earlier: [StrategyVersion] = []
 
-    /// Begins with a strategy that nobody had to set.
+    /// Begins with a strategy that no call has set.
     package init(first strategy: Strategy) {
         current = StrategyVersion(number: 1, strategy: strategy, at: nil, key: nil)
     }
 
-    /// What holds where nobody ever set anything.
+    /// The history of a project that has not set a strategy.
     package static let initial = StrategyHistory(first: .default)
 
     /// All versions, the newest first.
     package var newestFirst: [StrategyVersion] { [current] + earlier.reversed() }
 
-    /// The version with a number; nil where there is none.
+    /// The version with a number; nil if it does not exist.
     package subscript(number: Int) -> StrategyVersion? {
         ([current] + earlier).first { $0.number == number }
     }
 
-    /// The same, with a policy in each version that names none.
+    /// The same history, with a policy in each version that has none.
     package func activating(_ policy: ActivationPolicy) -> StrategyHistory {
         var history = self
         history.current = current.activating(policy)
@@ -28,21 +28,21 @@ package struct StrategyHistory: Equatable, Sendable {
         return history
     }
 
-    /// Makes a strategy the current one.
+    /// Adds a strategy as the current version.
     package mutating func add(_ strategy: Strategy, at moment: Instant, by key: KeyID?) {
         earlier.append(current)
         current = StrategyVersion(number: current.number + 1, strategy: strategy, at: moment, key: key)
     }
 }
 
-/// A strategy as it was set.
+/// One version of a strategy.
 package struct StrategyVersion: Equatable, Sendable {
-    /// Counted from 1.
+    /// The number of the version, from 1.
     package let number: Int
     package let strategy: Strategy
-    /// When it was set; nil for the first, which holds from the project's making on.
+    /// The moment of the version; nil for the first version, which begins with the project.
     package let at: Instant?
-    /// The key that it was set with; nil for the command line.
+    /// The key of the call that set it; nil for the command line.
     package let key: KeyID?
 
     fileprivate func activating(_ policy: ActivationPolicy) -> StrategyVersion {

@@ -1,14 +1,14 @@
-/// A strategy with a name (spec/idsync.md 3.1). The names are stored, and stand in documents.
+/// A named strategy (spec/idsync.md 3.1). Stores and documents contain the names.
 package enum StrategyPreset: String, CaseIterable, Sendable {
     case `default`
     case profileConversion = "profile_conversion"
     case profileLink = "profile_link"
     case profileIsolation = "profile_isolation"
     case bestMatch = "best_match"
-    /// Like no other.
+    /// A strategy that equals no preset.
     case custom
 
-    /// What the preset stands for; nil for `custom`, which may be anything.
+    /// The strategy of the preset; nil for `custom`, which can be any strategy.
     package var strategy: Strategy? {
         switch self {
         case .default: .default
@@ -22,7 +22,7 @@ package enum StrategyPreset: String, CaseIterable, Sendable {
 }
 
 extension Strategy {
-    /// One login identity, the customer id. An anonymous person who logs in becomes the user (decision 13).
+    /// One login type, the customer id. An anonymous person that logs in becomes the known user (decision 13).
     package static let `default` = Strategy(
         .default,
         hierarchy: [
@@ -32,24 +32,24 @@ extension Strategy {
         ],
         unique: [.customerID], login: [.customerID])
 
-    /// Like `default`, with an e-mail address that belongs to one person at a time.
+    /// Like `default`, and an e-mail address belongs to one person at a time.
     package static let profileConversion = Strategy(
         .profileConversion, hierarchy: hierarchyOfUsers, unique: [.customerID, .email], login: [.customerID])
 
-    /// Anonymous people stay apart from users; a device whose user leaves is somebody new.
+    /// Anonymous people and users stay separate. A logout makes a new person for the device.
     package static let profileLink = Strategy(
         .profileLink, hierarchy: hierarchyOfUsers, unique: [.customerID, .email], login: [.customerID, .email],
         onNewKnown: .create, onLogout: .create)
 
-    /// Anonymous people stay apart from users; a device whose user leaves is whom it was before.
+    /// Anonymous people and users stay separate. A logout returns the device's earlier anonymous person.
     package static let profileIsolation = Strategy(
         .profileIsolation, hierarchy: hierarchyOfUsers, unique: [.customerID, .email], login: [.customerID, .email],
         onNewKnown: .create, onLogout: .return)
 
-    /// Nobody is known and nobody anonymous: the best match is taken.
+    /// No person is known or anonymous. The search takes the best match.
     package static let bestMatch = Strategy(.bestMatch, hierarchy: hierarchyOfUsers, unique: [], login: [])
 
-    /// The e-mail address comes before all that is not the customer id, and every kind of device is there.
+    /// The e-mail address comes directly after the customer id, and all device types are in the list.
     private static let hierarchyOfUsers: [IdentityType] = [
         .customerID, .email, .mobileNumber, .other, .facebook, .google, .twitter, .microsoft, .yahoo, .iosIDFA,
         .iosIDFV, .androidAAID, .androidUUID, .fireAID, .rokuAID, .rokuPublisherID, .microsoftPublisherID,

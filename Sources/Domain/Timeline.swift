@@ -1,9 +1,10 @@
-/// What happened to a person, the last that came in first: its own rows, and those of whoever was aliased to it.
+/// The rows of a person, the last first. It includes rows that aliases bring.
 package struct Timeline: Sendable {
     package let rows: [StoredRow]
-    /// Where the next page begins; nil at the end.
+    /// The start of the next page; nil at the end.
     package let next: Cursor?
 
+    /// The rows that a page should have.
     package struct Filter: Sendable {
         package var kinds: [RowKind] = [.event]
         package var since: Instant?
@@ -20,11 +21,12 @@ package struct Timeline: Sendable {
         }
     }
 
-    /// Where a page ended: before some row, and where to go on in each chain, so that nothing is read twice.
+    /// The end of a page: the last row, and the next row of each chain, so that no page reads a row twice.
     package struct Cursor: Equatable, Sendable {
         package let before: RowNumber
         package let chains: [Position]
 
+        /// The position in one chain of rows.
         package struct Position: Equatable, Sendable {
             package let person: PersonID
             package let kind: RowKind
@@ -33,19 +35,19 @@ package struct Timeline: Sendable {
         }
     }
 
-    /// One page looks at no more rows than this; where few of many are wanted it may be short, and says where to go on.
+    /// The limit of rows that one page reads. With few matching rows the page may be short, and the cursor continues.
     private static let rowsLookedAt = 10_000
     private static let rowsReadAtOnce = 100
     private static let chainsPerCursor = 64
 
-    /// Rows of one kind of one person, as far as they have been read.
+    /// The rows of one kind and person that were read so far.
     private struct Chain {
         let person: PersonID
         let kind: RowKind
-        /// By which the rows of another person come in; nil for the person's own.
+        /// The aliases that bring the rows of another person; nil for the person's own rows.
         let aliases: [Alias]?
         var read: ArraySlice<StoredRow> = []
-        /// Where to read on; nil for the last row of the chain.
+        /// The row to read next; nil for the last row of the chain.
         var from: RowNumber?
         var isAtEnd = false
 
@@ -59,13 +61,13 @@ package struct Timeline: Sendable {
             isAtEnd = known.next == nil
         }
 
-        /// Reads on where all that was read has been taken. Answers whether there is anything to take.
+        /// Reads more rows if all read rows were taken. Returns whether a row is available.
         mutating func fill(before: RowNumber?, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
             while read.isEmpty, !isAtEnd {
                 let rows = try snapshot.rows(of: person, kind, from: from, limit: rowsReadAtOnce)
                 from = rows.last?.previous
                 isAtEnd = from == nil
-                // Only a chain that was not there for the last page has rows that are too new.
+                // Only a chain that the last page did not have can have rows that are too new.
                 read = rows.drop { row in before.map { row.number >= $0 } ?? false }
             }
             return !read.isEmpty
@@ -104,12 +106,12 @@ package struct Timeline: Sendable {
         }
         self.rows = rows
         let isMore = try Timeline.newest(&chains, before: filter.cursor?.before, snapshot) != nil
-        // Chains that the cursor has no room for are gone through from their last row again.
+        // The cursor has room for some chains. Other chains are read again from their last row.
         let positions = chains.prefix(Timeline.chainsPerCursor).map(\.position)
         next = isMore ? last.map { Cursor(before: $0, chains: positions) } : nil
     }
 
-    /// The chain that has the newest row that was not taken yet; nil where no chain has any.
+    /// The chain with the newest row that was not taken; nil if all chains are empty.
     private static func newest(
         _ chains: inout [Chain], before: RowNumber?, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Int? {

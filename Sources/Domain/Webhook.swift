@@ -1,8 +1,8 @@
-/// An address that is told what happens in a project.
+/// An address that gets the changes of a project.
 package struct Webhook: Equatable, Sendable {
     package let id: Int64
     package let url: String
-    /// What it is told; all there is if there are none.
+    /// The kinds of changes that it gets; an empty list means all kinds.
     package let kinds: [ChangeEvent.Kind]
     package let madeAt: Instant
 
@@ -16,6 +16,7 @@ package struct Webhook: Equatable, Sendable {
         self.madeAt = madeAt
     }
 
+    /// Whether the webhook gets an event.
     package func wants(_ event: ChangeEvent) -> Bool { kinds.isEmpty || kinds.contains(event.kind) }
 
     static func key(of project: ProjectID) -> DocumentKey { DocumentKey(.webhooks, of: Int64(project.rawValue)) }
@@ -53,7 +54,7 @@ package struct Webhook: Equatable, Sendable {
     }
 }
 
-/// Which change a delivery brings: the call, and which of all that it changed.
+/// The change of a delivery: the call, and the index among the call's changes.
 package struct ChangeReference: Hashable, Comparable, Sendable {
     package let call: JournalSequence
     package let index: Int
@@ -68,16 +69,16 @@ package struct ChangeReference: Hashable, Comparable, Sendable {
     }
 }
 
-/// A change that a webhook has not been told of yet, though the feed has gone on.
+/// A change that a webhook has not accepted yet, although the feed has continued.
 package struct Delivery: Equatable, Sendable {
     package let change: ChangeReference
-    /// Whom it is about: what comes later for any of them waits behind it.
+    /// The people of the change. Later changes of these people wait behind it.
     package let people: [PersonID]
     package var attempts = 0
     package var firstAt: Instant?
-    /// When it is tried again.
+    /// The moment of the next attempt.
     package var nextAt: Instant
-    /// What the last attempt came to.
+    /// The result of the last attempt.
     package var fault = ""
 
     package init(_ change: ChangeReference, people: [PersonID], nextAt: Instant) {
@@ -86,10 +87,10 @@ package struct Delivery: Equatable, Sendable {
         self.nextAt = nextAt
     }
 
-    /// After so long it is tried no more, unless somebody asks.
+    /// The time after which the server makes no more attempts, until a caller replays the delivery.
     package static let triedMilliseconds: Int64 = 24 * 3600 * 1000
 
-    /// How long to wait after some attempts: 5 s, 15 s, 45 s … and never more than four hours.
+    /// The pause after some attempts: 5 s, 15 s, 45 s … and at most four hours.
     package static func pauseMilliseconds(afterAttempts attempts: Int) -> Int64 {
         var pause: Int64 = 5_000
         for _ in 1..<max(1, min(attempts, 10)) { pause *= 3 }
@@ -97,16 +98,16 @@ package struct Delivery: Equatable, Sendable {
     }
 }
 
-/// How far a webhook has been told.
+/// The progress of a webhook.
 package struct Deliveries: Equatable, Sendable {
-    /// All changes up to this call are delivered, wait here, or are parked.
+    /// All changes up to this call are delivered, waiting or parked.
     package var cursor: JournalSequence
     package var delivered = 0
-    /// In the order of the feed.
+    /// The waiting deliveries, in the order of the feed.
     package var waiting: [Delivery] = []
     package var parked: [Delivery] = []
 
-    /// The feed is not read on while so many wait, or are parked.
+    /// The limits of waiting and parked deliveries. At a limit the webhook reads no more of the feed.
     package static let waitingAtMost = 1000
     package static let parkedAtMost = 1000
 
@@ -118,6 +119,7 @@ package struct Deliveries: Equatable, Sendable {
 
     static func key(of webhook: Int64) -> DocumentKey { DocumentKey(.deliveries, of: webhook) }
 
+    /// The progress of a webhook; nil if there is none.
     package static func of(_ webhook: Webhook, _ snapshot: any Snapshot) throws(StoreFault) -> Deliveries? {
         try snapshot.document(key(of: webhook.id)).flatMap(Deliveries.init(packed:))
     }
@@ -177,7 +179,7 @@ package struct Deliveries: Equatable, Sendable {
 package struct MakeWebhook: Act {
     package let url: String
     package let kinds: [ChangeEvent.Kind]
-    /// The call after which the webhook is told what happens.
+    /// The call after which the webhook gets changes.
     package let after: JournalSequence
 
     package init(url: String, kinds: [ChangeEvent.Kind], after: JournalSequence) {
@@ -191,7 +193,8 @@ package struct MakeWebhook: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + url.utf8.count }
 
-    /// Makes the webhook; refused where the project has as many as it may.
+    /// Makes the webhook. Throws `tooMany` if the project is at its limit of webhooks, because each webhook reads the whole
+    /// feed.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<WebhookMade> {
@@ -219,7 +222,8 @@ package struct RemoveWebhook: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Removes the webhook and what waits for it; refused where the project has no such webhook.
+    /// Removes the webhook and its waiting deliveries. Throws `noSuch` if the project has no such webhook, so that a wrong id
+    /// is visible to the caller.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<WebhookRemoved> {
@@ -249,7 +253,8 @@ package struct ReplayDelivery: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Puts the delivery back among those that wait; refused where the webhook has no such parked delivery.
+    /// Moves the delivery from the parked to the waiting deliveries. Throws `noSuch` if the webhook has no such parked
+    /// delivery, because only a parked delivery needs help.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -265,13 +270,15 @@ package struct ReplayDelivery: Act {
     }
 }
 
-/// A call of the server itself: how far a webhook has been told, and with which results.
+/// A call of the server itself that notes the progress of a webhook and the results of deliveries.
 package struct NoteDeliveries: Act {
+    /// The result of one delivery.
     package struct Result: Equatable, Sendable {
+        /// The outcome of an attempt to deliver a change.
         package enum Outcome: Equatable, Sendable {
             case delivered
             case failed(String)
-            /// It waits behind another.
+            /// The delivery waits behind another delivery.
             case held
         }
 
@@ -289,7 +296,7 @@ package struct NoteDeliveries: Act {
     package let webhook: Int64
     /// The last call of the feed that was read.
     package let readTo: JournalSequence
-    /// What became of some changes, in the order of the feed.
+    /// The results of some deliveries, in the order of the feed.
     package let results: [Result]
 
     package init(webhook: Int64, readTo: JournalSequence, _ results: [Result]) {
@@ -303,7 +310,8 @@ package struct NoteDeliveries: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + 256 * results.count }
 
-    /// Notes the results. A webhook that was removed meanwhile has nothing to note.
+    /// Notes the results and the progress. Throws nothing. A call for a webhook that was removed changes nothing, because its
+    /// deliveries are gone too.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -414,7 +422,7 @@ extension Deliveries {
 }
 
 extension ChangeEvent {
-    /// All that it tells of.
+    /// All people of the event.
     package var people: [PersonID] {
         var people = person.map { [$0] } ?? []
         for field in data where field.name == "from" || field.name == "into" {

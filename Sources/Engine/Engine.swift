@@ -2,40 +2,41 @@ package import Domain
 import Synchronization
 import Threads
 
-/// What the engine tells whoever counts. Called on the writer's thread.
+/// Counts events of the engine. The engine calls it on the writer's thread.
 package protocol EngineObserver: AnyObject, Sendable {
     func committed(calls: Int, nanoseconds: UInt64)
     func faulted(_ fault: StoreFault)
     func recovered()
-    /// The clock went on by more, or less, than time did.
+    /// The clock was set forward or back.
     func clockJumped(byMilliseconds milliseconds: Int64)
-    /// Calls were taken that have named a known user and shown no token for it.
+    /// The engine accepted calls that named a known user without a token.
     func tookUnproven(_ dialect: Dialect, calls: Int)
-    /// Calls met a person or a group that has no more room.
+    /// Calls found a person or a group at its limit.
     func metFull(_ full: Full, calls: Int)
 }
 
-/// The writer's thread and its queue. Calls gather while a batch is on its way to the disk, so that the next batch is
-/// as large as it has to be; nothing waits for a timer.
+/// The writer's thread and its queue. While a batch goes to the disk, the next calls gather. So the size of a batch follows
+/// the load, and no call waits for a timer.
 package final class Engine: Sendable {
+    /// The limits of the queue and of batches, and the pauses of periodic work.
     package struct Limits: Equatable, Sendable {
-        /// Calls that wait for the writer. More are turned away.
+        /// The limit of calls in the queue. Further calls are refused.
         package var queuedCalls = 16_384
-        /// What the waiting calls carry, in bytes. More are turned away.
+        /// The limit of bytes in the queue. Further calls are refused.
         package var queuedBytes = 64 << 20
-        /// Calls of one batch.
+        /// The limit of calls in one batch.
         package var batchCalls = 1024
-        /// What the calls of one batch carry, in bytes.
+        /// The limit of bytes in one batch.
         package var batchBytes = 4 << 20
-        /// How often what was seen of people is kept.
+        /// The pause between two folds of sightings into the store.
         package var foldMilliseconds: Int64 = 60_000
-        /// How many people that is at a time, so that no batch has to wait for long.
+        /// The limit of people in one step of a fold, so that no batch waits long.
         package var foldPeople = 128
-        /// How often room is given back that nothing needs any more.
+        /// The pause between two compactions.
         package var compactMilliseconds: Int64 = 24 * 3600 * 1000
-        /// For how long rows are kept.
+        /// The times for which rows are kept.
         package var retention = Retention()
-        /// People that may have been seen since, per lane; more are let go.
+        /// The limit of sightings of each loop. Further sightings are dropped.
         package var sightings = 65_536
 
         package init() {}
@@ -43,7 +44,7 @@ package final class Engine: Sendable {
 
     private struct Queue: Sendable {
         var jobs: [(lane: Int, job: Job)] = []
-        /// What the jobs carry.
+        /// The bytes of the waiting jobs.
         var bytes = 0
         var isStopping = false
     }
@@ -53,17 +54,17 @@ package final class Engine: Sendable {
     private let monotonic: @Sendable () -> UInt64
     private let limits: Limits
     private let observer: any EngineObserver
-    /// Takes the answers of one lane, from the writer's thread.
+    /// Runs the answers of one loop on its thread. The writer's thread calls it.
     private let deliver: @Sendable (Int, @escaping @Sendable () -> Void) -> Void
     private let queue = Monitor(Queue())
     private let sightings: [Sightings]
     private let healthy = Atomic(true)
-    /// The moment that the journal has come to, in milliseconds.
+    /// The moment of the last journal entry, in milliseconds.
     private let journalMoment: Atomic<Int64>
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
 
-    /// People seen on one lane. A class, because a lock has to stay where it is.
+    /// The sightings of one loop. A class, because a lock must not move in memory.
     private final class Sightings: Sendable {
         let people = Monitor<[PersonID: Instant]>([:])
     }
@@ -71,8 +72,8 @@ package final class Engine: Sendable {
     /// Starts the writer.
     ///
     /// - Parameters:
-    ///   - lanes: how many threads take answers.
-    ///   - deliver: has the thread of a lane run some work soon.
+    ///   - lanes: the number of loops that take answers.
+    ///   - deliver: runs some work soon on the thread of a loop.
     package init(
         store: any Store, lanes: Int, limits: Limits = Limits(), clock: @escaping @Sendable () -> Instant,
         monotonic: @escaping @Sendable () -> UInt64, observer: any EngineObserver,
@@ -90,16 +91,16 @@ package final class Engine: Sendable {
         self.thread.withLock { $0 = thread }
     }
 
-    /// Whether the store takes commits.
+    /// Whether the store accepts commits.
     package var isHealthy: Bool { healthy.load(ordering: .relaxed) }
 
     // MARK: - Time
 
-    /// By how much the clock may differ from what is expected before that is worth saying.
+    /// The difference between clock and expectation up to which no jump is reported.
     package static let clockSlackMilliseconds: Int64 = 10_000
 
-    /// By how much the clock is behind the journal, whose time never goes back; 0 where that is next to nothing. It was ahead once,
-    /// or is behind now. Until it has caught up the journal has all calls at one moment.
+    /// The time by which the clock is behind the journal; 0 for a very small difference. The journal's time never goes back,
+    /// so the clock was ahead once or is behind now. Until the clock catches up, all entries of the journal have one moment.
     package var clockBehindMilliseconds: Int64 {
         let last = journalMoment.load(ordering: .relaxed)
         guard last != .min else { return 0 }
@@ -107,16 +108,16 @@ package final class Engine: Sendable {
         return behind > Engine.clockSlackMilliseconds ? behind : 0
     }
 
-    // MARK: - Room
+    // MARK: - Compaction
 
-    /// How far giving back the room that nothing needs has come.
+    /// The progress of a compaction.
     package struct CompactionStatus: Equatable, Sendable {
         package var isRunning = false
-        /// Somebody reads who still sees what was taken out; it goes on when they are done.
+        /// A reader still needs removed pages. The compaction continues after the reader ends.
         package var isHeld = false
-        /// What was given back since it was last begun.
+        /// The number of pages returned by the present compaction.
         package var pages = 0
-        /// When it was last done.
+        /// The end of the last compaction.
         package var doneAt: Instant?
 
         package init() {}
@@ -124,18 +125,18 @@ package final class Engine: Sendable {
 
     package var compactionStatus: CompactionStatus { compaction.withLock { $0 } }
 
-    /// Has the room that nothing needs any more be given back soon, a little at a time.
+    /// Starts a compaction soon. It runs in small steps.
     package func requestCompaction() {
         compaction.withLock { status in
             if status.isRunning { return }
             status.isRunning = true
             status.pages = 0
         }
-        // Whoever waits for calls has something else to do.
+        // This wakes the writer, which may wait for calls.
         queue.change { _ in }
     }
 
-    /// Gives a little room back; answers how long to wait until there may be more.
+    /// Runs one step of a compaction, and returns the pause before the next step.
     private func compact(_ writer: Writer, at now: Instant) -> Int64 {
         guard compaction.withLock({ $0.isRunning }) else { return Int64(Engine.foldPauseMilliseconds) }
         let step = writer.compact()
@@ -147,16 +148,16 @@ package final class Engine: Sendable {
             case .done: (status.isRunning, status.doneAt) = (false, now)
             }
         }
-        // Each time it waits a little for whoever is in the way, and calls wait with it: not all the time.
+        // Each step waits a little for the reader, and calls wait too. So the steps have a longer pause.
         return step == .held ? Engine.heldPauseMilliseconds : Int64(Engine.foldPauseMilliseconds)
     }
 
-    /// Calls that wait for the writer.
+    /// The number of calls that wait for the writer.
     package var queueDepth: Int { queue.withLock { $0.jobs.count } }
 
-    // MARK: - For the lanes
+    // MARK: - For the loops
 
-    /// Answers a call at once if it changes nothing.
+    /// Answers a call at once if the call changes nothing.
     package func peek(_ call: Call, _ act: any Act, lane: Int, at now: Instant) -> Peek {
         let peek = store.peek(call, act, Stamp(at: now, person: PersonID(rawValue: 0)))
         if case .reply(let reply) = peek, let person = reply.seen {
@@ -169,7 +170,7 @@ package final class Engine: Sendable {
         return peek
     }
 
-    /// Hands jobs to the writer, all of them or, when the queue is full or the engine stops, none.
+    /// Puts jobs into the queue: all of them, or none if the queue is full or the engine stops.
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
         let bytes = jobs.reduce(0) { $0 + $1.act.byteCount }
         return queue.change { queue in
@@ -182,7 +183,7 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Answers what is queued, then ends the writer. Returns when it has ended.
+    /// Answers the calls in the queue and ends the writer. Returns after the end.
     package func stop() {
         queue.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()
@@ -195,10 +196,10 @@ package final class Engine: Sendable {
         let writer = Writer(store: store) { generator.next() }
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
         var watch = ClockWatch(clock(), monotonic())
-        // Many people are folded in a little at a time, with room for batches in between.
+        // A fold of many people has small steps, with room for batches between the steps.
         var (isFolding, stepAt) = (false, clock())
         var (pass, isLettingGo) = (RetentionPass(limits.retention, monotonic: monotonic), false)
-        // A server that ended half way goes on.
+        // A sweep continues after a restart in the middle of it.
         var (isSweeping, hasSwept, compactAt) = (
             true, false, clock().advanced(byMilliseconds: limits.compactMilliseconds)
         )
@@ -208,7 +209,7 @@ package final class Engine: Sendable {
             let batch = queue.wait(milliseconds: wait) { queue in
                 !queue.jobs.isEmpty ? take(&queue) : queue.isStopping ? [] : nil
             }
-            // Before the batch: who is chosen among equals depends on them.
+            // The sightings come before the batch, because a choice between equal people depends on them.
             writer.note(takeSightings())
             if let batch {
                 if batch.isEmpty { break }
@@ -219,7 +220,7 @@ package final class Engine: Sendable {
             if let last = writer.journalMoment { journalMoment.store(last.milliseconds, ordering: .relaxed) }
             if let jump = watch.look(now, monotonic()) {
                 observer.clockJumped(byMilliseconds: jump)
-                // What is done every so often is not put off by a clock that was ahead.
+                // A clock that was ahead must not delay periodic work.
                 foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
                 compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
                 stepAt = min(stepAt, now)
@@ -236,7 +237,7 @@ package final class Engine: Sendable {
             }
             if isBusy || isSweeping || isFolding, now >= stepAt {
                 var pause = Int64(Engine.foldPauseMilliseconds)
-                // One after the other, so that a step is never more than one of them.
+                // Only one kind of work runs in one step.
                 if isFolding {
                     isFolding = writer.fold(limit: limits.foldPeople)
                 } else if isLettingGo {
@@ -244,7 +245,7 @@ package final class Engine: Sendable {
                 } else if isSweeping {
                     isSweeping = writer.sweep()
                     if isSweeping { hasSwept = true }
-                    // What was taken out shall be gone from the files, too.
+                    // After a sweep, a compaction removes the bytes from the files too.
                     if !isSweeping, hasSwept {
                         hasSwept = false
                         requestCompaction()
@@ -257,7 +258,7 @@ package final class Engine: Sendable {
             if writer.needsRecovery {
                 healthy.store(false, ordering: .relaxed)
                 recover(writer)
-                // It may have been what failed.
+                // The fault may have come from the sweep.
                 isSweeping = true
             }
         }
@@ -265,7 +266,7 @@ package final class Engine: Sendable {
         while writer.fold(limit: limits.foldPeople) {}
     }
 
-    /// Takes the next batch off the queue.
+    /// Takes the next batch from the queue.
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
         var end = 0
         var bytes = 0
@@ -280,7 +281,7 @@ package final class Engine: Sendable {
             defer { queue.jobs = [] }
             return queue.jobs
         }
-        // Taken out for good, so that a queue that is never empty keeps nothing of what it once had.
+        // The jobs are removed from the array itself, so that a busy queue keeps no old jobs in memory.
         defer { queue.jobs.removeFirst(end) }
         return Array(queue.jobs[..<end])
     }
@@ -299,7 +300,7 @@ package final class Engine: Sendable {
         answer(batch, answers)
     }
 
-    /// Gives each lane its answers, all of them together.
+    /// Delivers the answers of each loop together.
     private func answer(_ batch: [(lane: Int, job: Job)], _ answers: [Writer.Answer]) {
         for lane in sightings.indices {
             var answered: [(Job, Writer.Answer)] = []
@@ -314,7 +315,7 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Collects the people that the lanes have seen.
+    /// Collects the sightings of all loops.
     private func takeSightings() -> [PersonID: Instant] {
         var seen: [PersonID: Instant] = [:]
         for lane in sightings {
@@ -327,7 +328,7 @@ package final class Engine: Sendable {
         return seen
     }
 
-    /// Turns calls away until the store can be opened again.
+    /// Refuses calls until the store can be opened again.
     private func recover(_ writer: Writer) {
         var pause = Engine.recoveryMilliseconds.lowerBound
         while let fault = writer.recover() {
@@ -351,14 +352,14 @@ package final class Engine: Sendable {
     private static let recoveryMilliseconds = 50...2000
 }
 
-/// Compares the clock on the wall, which is set, with one that only counts.
+/// Compares the system clock, which can be set, with a clock that only counts.
 private struct ClockWatch {
     private var wall: Instant
     private var counted: UInt64
 
     init(_ wall: Instant, _ counted: UInt64) { (self.wall, self.counted) = (wall, counted) }
 
-    /// By how many milliseconds the clock was set since it was last looked at; nil where it was not.
+    /// The milliseconds by which the clock was set since the last look; nil if it was not set.
     mutating func look(_ wall: Instant, _ counted: UInt64) -> Int64? {
         let went = Int64((counted &- self.counted) / 1_000_000)
         let jump = wall.milliseconds - self.wall.milliseconds - went
@@ -367,7 +368,7 @@ private struct ClockWatch {
     }
 }
 
-/// Numbers that spread well and cost next to nothing (SplitMix64). Nobody's safety depends on them.
+/// A fast generator of evenly distributed numbers (SplitMix64). No secret depends on it.
 package struct FastGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

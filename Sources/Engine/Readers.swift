@@ -1,7 +1,7 @@
 import Synchronization
 import Threads
 
-/// Threads that may wait for the disk, for whoever asks what is committed.
+/// Threads that may wait for the disk. They read committed facts for callers.
 package final class Readers: Sendable {
     private struct Queue {
         var work: [@Sendable () -> Void] = []
@@ -13,7 +13,7 @@ package final class Readers: Sendable {
     private let threads = Monitor<[WorkerThread]>([])
     private let ending = Atomic(false)
 
-    /// Whether what is read now has to end: nobody is there any more who could be answered.
+    /// Whether reads must end, because no caller can get an answer any more.
     package var isEnding: Bool { ending.load(ordering: .relaxed) }
 
     package static let queuedAtMost = 4096
@@ -25,7 +25,7 @@ package final class Readers: Sendable {
         }
     }
 
-    /// Has some work done; false where there is too much of it already.
+    /// Runs some work on a reader's thread; false if too much work waits.
     package func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
         queue.change { queue in
             guard !queue.isStopping, queue.work.count < limit else { return false }
@@ -34,7 +34,7 @@ package final class Readers: Sendable {
         }
     }
 
-    /// Does what is queued, then ends. Readings that ask ``isEnding`` end at once. Returns when it has ended.
+    /// Finishes the waiting work and ends the threads. A read that checks ``isEnding`` ends at once. Returns after the end.
     package func stop() {
         ending.store(true, ordering: .relaxed)
         queue.change { $0.isStopping = true }

@@ -1,14 +1,14 @@
 package import Domain
 
-/// For how long rows are kept.
+/// The times for which rows are kept.
 package struct Retention: Equatable, Sendable {
-    /// By kind, for those that are not kept for ever.
+    /// The days by kind. Other kinds are kept for ever.
     package var days: [RowKind: Int] = [:]
 
     package init() {}
 }
 
-/// Lets go of what is too old, a little at a time, so that no batch waits for long.
+/// Removes old rows in small steps, so that no batch waits long.
 struct RetentionPass {
     private let retention: Retention
     private let monotonic: () -> UInt64
@@ -16,9 +16,9 @@ struct RetentionPass {
     private var limit = RetentionPass.rows.lowerBound
 
     private static let dayMilliseconds: Int64 = 86_400_000
-    /// How many rows go in one step.
+    /// The limits of rows in one step.
     private static let rows = 8...512
-    /// What a step may take; half of that is aimed at.
+    /// The limit of time of one step. The aim is half of it.
     private static let stepNanoseconds: UInt64 = 5_000_000
 
     init(_ retention: Retention, monotonic: @escaping () -> UInt64) {
@@ -28,7 +28,7 @@ struct RetentionPass {
 
     mutating func begin() { kinds = RowKind.allCases.filter { retention.days[$0] != nil } }
 
-    /// Takes a step; false when the pass is over.
+    /// Runs one step; false after the last step.
     mutating func step(_ writer: Writer, at now: Instant) -> Bool {
         guard let kind = kinds.last, let days = retention.days[kind] else { return false }
         let start = monotonic()

@@ -1,8 +1,8 @@
 package import Domain
 
-/// Decides batches of calls, one after the other, and has the store keep what changes: the one hand that writes.
+/// Decides batches of calls one after the other, and commits their changes. It is the only part that writes facts.
 ///
-/// It has no thread of its own. The engine calls it from one; tests and simulations call it as they like.
+/// The writer has no thread of its own. The engine calls it from one thread, and tests call it directly.
 package final class Writer {
     package typealias Answer = Result<Reply, CallFailure>
 
@@ -11,19 +11,19 @@ package final class Writer {
     private var lastPerson: PersonID?
     private var lastStamp: Instant?
 
-    /// Whether the store has to be recovered before the next batch.
+    /// Whether the store needs a recovery before the next batch.
     package private(set) var needsRecovery = false
-    /// People that were seen since their sightings were last folded in; the store knows, and has not kept it yet.
+    /// The sightings since the last fold. The store shows them, and has not stored them yet.
     private var sightings = PeopleMap<Instant>()
 
-    /// What was journalled today for want of a token, each key and person once: whoever calls in a loop is not to fill the
+    /// The notes of today about missing tokens, one for each key and person. A caller that repeats a call must not fill the
     /// journal.
     private var daily = DailyCalls()
 
-    /// Whether the last batch erased anybody, so that there is something to sweep.
+    /// Whether the last batch erased people, so that a sweep is due.
     private(set) var hasErased = false
 
-    /// People that a batch saw whose commit failed.
+    /// The sightings of a batch with a failed commit.
     private var seenBeforeFault: [PersonID: Instant] = [:]
 
     package init(store: any Store, chance: @escaping () -> UInt64) {
@@ -33,13 +33,13 @@ package final class Writer {
         lastStamp = store.lastMoment
     }
 
-    /// Decides calls in their order, each seeing what those before it changed, and commits what they change at once.
+    /// Decides calls in their order and commits their changes together. Each call sees the changes of the calls before it.
     ///
-    /// There is an answer for each call, in the same order. A refusal concerns nobody else's call; a fault of the store
-    /// fails them all, and then ``recover()`` is due.
+    /// Returns an answer for each call, in the same order. A refusal affects one call only. A fault of the store fails all
+    /// calls, and then ``recover()`` is due.
     package func process(_ jobs: [Job], at moment: Instant) -> [Answer] {
         precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
-        // One for each call, whichever time it is decided.
+        // Each call has one number, so that a second decision makes the same ids.
         let chances = jobs.map { _ in chance() }
         for _ in 1..<Writer.attempts {
             if let answers = attempt(jobs, chances, at: moment, isLast: false) { return answers }
@@ -47,17 +47,17 @@ package final class Writer {
         return attempt(jobs, chances, at: moment, isLast: true) ?? []
     }
 
-    /// How often a batch is decided of which nothing was kept.
+    /// The limit of attempts for a batch that the store did not keep.
     private static let attempts = 4
 
-    /// Decides a batch and commits it; nil where nothing of it was kept and it may be tried again at once.
+    /// Decides a batch and commits it; nil if the store kept nothing and the batch may be tried again at once.
     private func attempt(_ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool) -> [Answer]? {
-        // Seen is seen, even if the commit fails.
+        // Sightings stay, also after a failed commit.
         var seen: [PersonID: Instant] = [:]
         let noted = daily
         do throws(StoreFault) {
             var needs = FactKeys()
-            // Asked for before the batch is decided: whoever decides has the store to itself.
+            // The directory is read before the decisions, because the store is locked during the decisions.
             let directory = store.directory
             var userIDs: [Int: SameUserID] = [:]
             for (index, job) in jobs.enumerated() {
@@ -74,7 +74,7 @@ package final class Writer {
             entries.reserveCapacity(jobs.count)
             let (person, stamp) = (lastPerson, lastStamp)
             try store.decide(needs) { workspace in
-                // It may be that it is not decided for the first time, and that others have written since the last batch.
+                // The body may run a second time, and other processes may have written since the last batch.
                 (answers, entries, seen, daily, hasErased) = ([], [], [:], noted, false)
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
@@ -111,7 +111,7 @@ package final class Writer {
             entries.append(entry)
         }
         do throws(Refusal) {
-            // Before repetitions are known: an answer is for whoever may have it.
+            // The proof is checked before repetitions, because only a permitted caller may get an earlier answer.
             let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
             var refusal = proof.flatMap { workspace.refusal(of: job.act, by: $0, in: call.project) }
             if let refusal, proof?.mode == .require { throw refusal }
@@ -140,7 +140,7 @@ package final class Writer {
                 let merges = dependencies(of: job, stamp, .success(decision), workspace)
                 outcome.changes += workspace.folds(after: outcome.changes, in: call.project)
                 keep(JournalEntry(call, stamp, outcome, decision.answer, dependsOn: merges))
-                // The id is used up, whatever it was used for.
+                // The id is used, also if the call makes no person.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
                     switch change {
@@ -162,7 +162,7 @@ package final class Writer {
                     keep(JournalEntry(call, stamp, refusal, person: refusal.about, kind: .unproven))
                 }
             }
-            // Who is new was seen when they were made.
+            // A new person was seen when it was made.
             if let person = decision.answer.seen, !isNew {
                 workspace.see(person, at: stamp.at)
                 seen[person] = stamp.at
@@ -188,7 +188,7 @@ package final class Writer {
         }
     }
 
-    /// Counts a call that met a person or group without room, and journals the first of a day about that person.
+    /// Counts a call that found a person or a group at its limit, and notes the first such call of a day in the journal.
     private func noteFull(
         _ full: Full, about person: PersonID?, _ call: Call, _ stamp: Stamp, kind: ActKind,
         _ keep: (JournalEntry) -> Void
@@ -201,13 +201,12 @@ package final class Writer {
         }
     }
 
-    /// The user ids that a call names and that may be those of somebody in another dialect; nil where that is nothing to the
-    /// project.
+    /// The user ids of a call that other dialects may also have; nil if the project does not merge equal user ids.
     private func names(of job: Job, _ directory: Directory) -> SameUserID? {
         let strategy = directory.strategy(of: job.call.project)
         guard strategy.guards.joinsSameUserIDs else { return nil }
         var identities = job.act.subjects.userIDs
-        // Whoever may not speak for a user in one dialect is not to be made one with that user by another.
+        // A caller without a proof for a user must not be merged with the user through another dialect.
         if let proof = job.call.proof, strategy.guards.requiresProof {
             identities.removeAll { !proof.proves($0.key) }
         }
@@ -222,8 +221,8 @@ package final class Writer {
         return workspace.dependencies(of: job.act, stamp, in: job.call.project, result)
     }
 
-    /// In the journal time never goes back from one call to the next, whatever the clock does, and ids of people only grow. A
-    /// clock that was ahead once must not make that the time by which codes and grants expire: that is the clock's.
+    /// The stamp of the next call. The journal's time never goes back, and ids of people only grow. The expiry of codes and
+    /// grants uses the clock's time instead, because a clock that was ahead once must not change expiry.
     private func stamp(at moment: Instant, _ chance: UInt64) -> Stamp {
         let ordered = max(moment, lastStamp ?? moment)
         lastStamp = ordered
@@ -232,17 +231,17 @@ package final class Writer {
         return Stamp(at: moment, journalledAt: ordered, person: person)
     }
 
-    /// The moment that the journal has come to.
+    /// The moment of the last journal entry.
     var journalMoment: Instant? { Writer.later(lastStamp, store.lastMoment) }
 
-    /// Takes note of when people were seen: later decisions know at once, and ``fold(limit:)`` keeps it.
+    /// Notes sightings. Later decisions see them at once, and ``fold(limit:)`` stores them.
     package func note(_ seen: [PersonID: Instant]) {
         if seen.isEmpty { return }
         store.see(seen)
         for (person, moment) in seen { sightings[person] = max(sightings[person] ?? moment, moment) }
     }
 
-    /// Has the store keep when some of the people that were seen were last seen; true while there are more of them.
+    /// Stores the sightings of some people; true if more remain.
     package func fold(limit: Int) -> Bool {
         guard !needsRecovery else { return false }
         var part: [PersonID: Instant] = [:]
@@ -256,7 +255,7 @@ package final class Writer {
         }
     }
 
-    /// Has the store take out a little of what was stored under people who were erased; true while there is more of it.
+    /// Removes a part of the rows and documents of erased people; true if more remains.
     package func sweep() -> Bool {
         guard !needsRecovery else { return false }
         do throws(StoreFault) {
@@ -267,13 +266,13 @@ package final class Writer {
         }
     }
 
-    /// How many calls were taken, by dialect, that have named a known user and shown no token; each is told once.
+    /// The number of accepted calls without a token since the last question, by dialect.
     func takeUnproven() -> [Dialect: Int] { daily.takeCounts() }
 
-    /// How many calls met a person or a group without room; each is told once.
+    /// The number of calls at a limit since the last question.
     func takeFull() -> [Full: Int] { daily.takeFull() }
 
-    /// Has the store give a little room back; nil after a fault.
+    /// Runs one step of compaction; nil after a fault.
     package func compact() -> Compaction? {
         guard !needsRecovery else { return nil }
         do throws(StoreFault) {
@@ -284,7 +283,7 @@ package final class Writer {
         }
     }
 
-    /// Has the store let go of some old rows of a kind; true while there may be more of them.
+    /// Removes some old rows of a kind; true if more may remain.
     package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
         guard !needsRecovery else { return false }
         do throws(StoreFault) {
@@ -295,7 +294,7 @@ package final class Writer {
         }
     }
 
-    /// Opens the store anew after a fault; answers why that cannot be done yet, or nil when it is done.
+    /// Opens the store again after a fault. Returns the fault that still prevents it; nil after success.
     package func recover() -> StoreFault? {
         do throws(StoreFault) {
             try store.recover()
@@ -310,8 +309,8 @@ package final class Writer {
     }
 }
 
-/// Calls of which the journal keeps the first of a day: those that showed no token for a known user, and those that met a person
-/// or a group without room.
+/// The calls of which the journal keeps only the first of a day: calls about a known user without a token, and calls at a
+/// limit.
 private struct DailyCalls {
     private struct Call: Hashable {
         let key: KeyID?
@@ -321,7 +320,7 @@ private struct DailyCalls {
 
     private var noted: Set<Call> = []
     private var day: Int64 = 0
-    /// How many were taken, of which there is not always a line.
+    /// The number of accepted calls. Not each of them is in the journal.
     private var taken: [Dialect: Int] = [:]
     private var full: [Full: Int] = [:]
 
@@ -331,19 +330,19 @@ private struct DailyCalls {
     mutating func count(_ dialect: Dialect) { taken[dialect, default: 0] += 1 }
     mutating func count(_ full: Full) { self.full[full, default: 0] += 1 }
 
-    /// How many met something without room since this was last asked.
+    /// The number of calls at a limit since the last question.
     mutating func takeFull() -> [Full: Int] {
         defer { full = [:] }
         return full
     }
 
-    /// How many were taken since this was last asked.
+    /// The number of accepted calls since the last question.
     mutating func takeCounts() -> [Dialect: Int] {
         defer { taken = [:] }
         return taken
     }
 
-    /// Whether a call is worth a line: the first of a day with its key, about its person, for its reason.
+    /// Whether the journal notes a call: only the first of a day with its key, person and reason.
     mutating func note(_ refusal: Refusal, _ key: KeyID?, at moment: Instant) -> Bool {
         let today = moment.milliseconds / DailyCalls.dayMilliseconds
         if today != day { (day, noted) = (today, []) }
@@ -352,12 +351,12 @@ private struct DailyCalls {
     }
 }
 
-/// Why a call has no reply.
+/// The reason why a call has no reply.
 package enum CallFailure: Error, Equatable, Sendable {
-    /// The caller can do something about it.
+    /// A refusal. The caller can act on it.
     case refused(Refusal)
-    /// The store failed; nobody knows whether the call took effect, and it may be made again.
+    /// The store failed. The effect of the call is unknown, and the client may send the call again.
     case fault(StoreFault)
-    /// There is more to do than the queue holds, or the server is stopping. The call took no effect.
+    /// The queue is full, or the server stops. The call had no effect.
     case overloaded
 }

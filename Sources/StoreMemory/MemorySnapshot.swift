@@ -1,6 +1,6 @@
 import Domain
 
-/// The facts at some moment, and the journal that they came from.
+/// The facts at one moment, and their journal.
 struct MemorySnapshot: Snapshot {
     let facts: Facts
     let journal: [JournalEntry]
@@ -109,7 +109,7 @@ struct MemorySnapshot: Snapshot {
         return journal.indices.filter { journal[$0].dependsOn.contains(merge) }.prefix(limit).map(call)
     }
 
-    /// A call as the other stores read it back.
+    /// A call in the form in which other stores read it.
     private func call(_ index: Int) -> RecordedCall {
         let entry = journal[index]
         let inputs = entry.inputs.map { input in
@@ -158,7 +158,7 @@ struct MemorySnapshot: Snapshot {
         rows.append(.rowsAdded(person, row.kind, count: 1, bodies: told))
     }
 
-    /// The value of an identity, which some call has linked.
+    /// The value of an identity that a call has linked.
     private func value(_ key: IdentityKey, upTo index: Int) -> String {
         for entry in journal[...index].reversed() {
             for case .linked(_, let identity) in entry.changes where identity.key == key { return identity.value }

@@ -1,9 +1,10 @@
 package import Domain
 import Threads
 
-/// The store as a model: dictionaries behind a lock, plainly right. Tests and simulations compare the others with it.
+/// The store as a model: dictionaries behind a lock, which are easy to check. Tests and simulations compare other stores with
+/// it.
 ///
-/// It keeps nothing beyond the process.
+/// It stores nothing on disk.
 package final class MemoryStore: Store {
     private struct State {
         var facts = Facts()
@@ -11,7 +12,7 @@ package final class MemoryStore: Store {
         var lastPerson: PersonID?
         var journal: [JournalEntry] = []
 
-        /// Takes what people who were erased were called out of all calls.
+        /// Removes the values of erased people from all calls.
         mutating func forgetErased(_ entries: [JournalEntry]) {
             var people: Set<PersonID> = []
             var values: Set<IdentityKey> = []
@@ -120,6 +121,6 @@ package final class MemoryStore: Store {
         }
     }
 
-    /// All that was committed, in order.
+    /// All committed entries, in their order.
     package var journal: [JournalEntry] { state.withLock { $0.journal } }
 }

@@ -1,7 +1,7 @@
 import Domain
 import Postgres
 
-/// What a batch writes, as columns: one statement for each table, whatever the number of calls.
+/// The rows of a batch, as columns: one statement for each table, for any number of calls.
 struct BatchWriter {
     private let workspace: LoadingBatchFacts
     private(set) var state: StoreState
@@ -9,7 +9,7 @@ struct BatchWriter {
 
     private var tables = Tables.empty
     private var merged: Set<Int64> = []
-    /// What is kept of groups, and the number of the last of each.
+    /// The kept folds of groups, with the number of the last document of each.
     private var derived: [DocumentKey: Int64] = [:]
     private var heads: [Chain: RowHead] = [:]
     private var directory: [(entry: JournalEntry, call: Int64)] = []
@@ -28,7 +28,7 @@ struct BatchWriter {
         WHERE documents.hash = kept.hash AND documents.kind = kept.kind::smallint AND documents.id < kept.id
         """)
 
-    /// - Parameter workspace: where the entries were decided.
+    /// - Parameter workspace: the batch facts that decided the entries.
     init(_ entries: [JournalEntry], _ workspace: LoadingBatchFacts, after state: StoreState, batch: Hash128) {
         self.workspace = workspace
         self.state = state
@@ -116,10 +116,10 @@ struct BatchWriter {
             kind: row.kind, last: RowNumber(rawValue: state.row), count: (before?.count ?? 0) + 1)
     }
 
-    /// Notes the largest number that an id was made of.
+    /// Notes the largest number that became an id.
     private mutating func use(_ id: PersonID) { state.person = max(state.person ?? id, id) }
 
-    /// Sends everything but the commit.
+    /// Sends all statements except the commit.
     func send(to connection: Connection) {
         tables.send(to: connection)
         if !merged.isEmpty {
@@ -139,7 +139,7 @@ struct BatchWriter {
     }
 }
 
-/// Facts that go out of force, and by which calls.
+/// The facts that end, with the calls that end them.
 private struct Ends {
     private let update: Connection.Statement
     private var ids: [Int64] = []
@@ -165,13 +165,13 @@ private struct Ends {
 }
 
 extension Hash128 {
-    /// As a `uuid` has it.
+    /// The bytes of a `uuid`.
     var uuid: [UInt8] { bytes }
 }
 
-/// What is done to each table.
+/// The statements of each table.
 private struct Tables {
-    /// Without any rows yet: the statements are put together once.
+    /// The tables without rows. The statements are built once.
     static let empty = Tables()
 
     var people = TableInsert(

@@ -1,7 +1,7 @@
 import Domain
 import Postgres
 
-/// Projects, apps, keys and strategies: few, written one by one and read all at once.
+/// Projects, apps, keys and strategies. They are few: they are written one at a time and read all at once.
 enum DirectoryTables {
     private typealias Statement = Connection.Statement
 
@@ -23,7 +23,7 @@ enum DirectoryTables {
     private static let revokeApp = Statement("UPDATE apps SET revoked_at = $2 WHERE id = $1")
     private static let revokeKey = Statement("UPDATE keys SET revoked_at = $2 WHERE id = $1")
 
-    /// Sends what a call changed of them.
+    /// Sends the changes of a call to the directory.
     static func send(_ entry: JournalEntry, madeBy call: Int64, to connection: Connection) {
         for change in entry.changes {
             switch change {
@@ -94,7 +94,7 @@ enum DirectoryTables {
         JOIN journal ON sequence = made_by ORDER BY made_by
         """)
 
-    /// The documents that have the projects' signing keys: whoever calls is asked by them at each call.
+    /// The documents with the projects' signing keys, because each call may need them.
     private static let signingKeyDocuments = Statement(
         """
         SELECT asked.project, found.body FROM unnest($1::bigint[], $2::uuid[]) AS asked (project, hash)
@@ -104,7 +104,7 @@ enum DirectoryTables {
         ) AS found
         """)
 
-    /// Reads all of it, in two round trips.
+    /// Reads the whole directory, in two round trips.
     static func read(_ connection: Connection) throws(StoreFault) -> Directory {
         let answers = try StorePostgres.attempt { () throws(PostgresFault) in
             for statement in [projects, apps, keys, strategies] { connection.send(statement) }

@@ -1,8 +1,8 @@
 import Domain
 import Postgres
 
-/// Reads calls back from the journal, with the facts that point at them: one round trip for any number of calls, and one each for
-/// their rows and the values that they named, where there are any.
+/// Reads calls from the journal, with their facts. Any number of calls need one round trip, and one more each for their rows
+/// and for the values that they named.
 struct JournalReader {
     private let connection: Connection
 
@@ -28,7 +28,7 @@ struct JournalReader {
     private static let mergeEnds = Statement(
         "SELECT ended_by, id, source, destination, rule FROM merges WHERE ended_by = ANY ($1::bigint[]) ORDER BY id")
     private static let links = made("links", "facts.person, facts.type, facts.value", "last_link")
-    /// Bodies are read of those kinds alone of which they are told.
+    /// Only bodies that the feed shows are read.
     private static let rows = made(
         "rows", "facts.person, facts.kind, CASE WHEN facts.kind = ANY (ARRAY[\(told)]) THEN facts.body END", "last_row",
         "AND facts.id > $2 AND facts.id <= $3")
@@ -39,8 +39,8 @@ struct JournalReader {
     private static let values = Statement(
         "SELECT id, type, value FROM links WHERE id = ANY ($1::bigint[]) AND value <> ''")
 
-    /// Facts that are numbered in the order of the calls that made them: those of a call stand between the last numbers before
-    /// and after it.
+    /// Facts have numbers in the order of their calls. The facts of a call are between the last numbers before it and after
+    /// it.
     private static func made(
         _ table: String, _ columns: String, _ last: String, _ condition: String = ""
     ) -> Connection.Statement {
@@ -107,8 +107,7 @@ struct JournalReader {
         return values
     }
 
-    /// The rows that calls made, if they made any. Between which numbers those are tells PostgreSQL beforehand in which parts of
-    /// the table they are not.
+    /// The rows that calls made; nil if they made none. The range of numbers lets PostgreSQL skip partitions.
     private func readRows(of calls: Rows, _ sequences: Parameters) throws(StoreFault) -> Rows? {
         var (first, last) = (Int64.max, Int64.min)
         for call in 0..<calls.count {
@@ -122,7 +121,7 @@ struct JournalReader {
         return try attempt { () throws(PostgresFault) in try connection.run(JournalReader.rows, parameters) }
     }
 
-    /// The facts that calls made and ended.
+    /// The facts that calls made or ended.
     private func facts(_ answers: [Rows], _ rows: Rows?) throws(StoreFault) -> FactsOfCalls {
         var facts = FactsOfCalls()
         func add(_ rows: Rows, _ fact: (Int) throws(StoreFault) -> RecordedCall.Fact) throws(StoreFault) {

@@ -1,9 +1,9 @@
 import Domain
 import Postgres
 
-/// What all processes that have a store have in common: a few values by name.
+/// Values by name that all processes of a store share.
 enum KeptSettings {
-    /// Sends a value for a name that has none yet.
+    /// Sends a value for a name without a value.
     static func send(_ name: String, _ value: [UInt8], to connection: Connection) {
         var parameters = Parameters()
         parameters.add(name)
@@ -11,7 +11,7 @@ enum KeptSettings {
         connection.send(Connection.Statement("INSERT INTO settings VALUES ($1, $2) ON CONFLICT DO NOTHING"), parameters)
     }
 
-    /// The value of a name; nil where it has none.
+    /// The value of a name; nil if there is none.
     static func read(_ name: String, _ connection: Connection) throws(StoreFault) -> [UInt8]? {
         var parameters = Parameters()
         parameters.add(name)

@@ -1,18 +1,18 @@
 import Domain
 import Postgres
 
-/// Reads what a batch asks for, all of it at once: one round trip for who there is, and one for what they hold.
+/// Reads the facts that a batch asks for: one round trip finds the people, and another reads their facts.
 struct Loader {
     let connection: Connection
-    /// What a hash was asked for as.
+    /// The key for each hash of the question.
     let replayKeys: [Hash128: ReplayKey]
-    /// A row that is there already, the last if possible.
+    /// An existing row, the last row if possible.
     let lastRow: Int64
 
     private typealias Statement = Connection.Statement
 
-    /// The people who hold identities or have ids, and whoever is one with them. `OFFSET 0` has each looked up by itself, however
-    /// few rows the planner takes there to be.
+    /// The holders of identities, the people with ids, and their groups. `OFFSET 0` makes PostgreSQL look up each of them,
+    /// also if the planner expects few rows.
     private static let people = Statement(
         """
         WITH RECURSIVE asked (person) AS (
@@ -43,15 +43,15 @@ struct Loader {
         ) AS found
         """)
 
-    /// Among so many rows as the embedded store remembers: parts of the table that have none of them are not looked at, which
-    /// PostgreSQL finds out best from a number that it is given.
+    /// Searches as many recent rows as the embedded store remembers. PostgreSQL skips other partitions, and does this best
+    /// with a number as a parameter.
     private static let rows = Statement(
         """
         SELECT DISTINCT recognition FROM rows
         WHERE recognition = ANY ($1::bigint[]) AND id > $2
         """)
 
-    /// The last calls under some names, of the time for which they are remembered.
+    /// The last calls under some keys, within the time for which calls are remembered.
     private static let replays = Statement(
         """
         SELECT asked.replay, found.body, found.reply, found.at FROM unnest($1::uuid[]) AS asked (replay)
@@ -73,7 +73,7 @@ struct Loader {
         SELECT id, source, destination, rule FROM merges WHERE source = ANY ($1::bigint[]) AND ended_by IS NULL
         """)
 
-    /// Sends the questions for what is asked; ``take(_:_:into:)`` wants their answers.
+    /// Sends the questions; ``take(_:_:into:)`` reads their answers.
     func send(_ asks: MissingFacts) {
         if Loader.asksForPeople(asks) {
             var parameters = Parameters()
@@ -100,7 +100,7 @@ struct Loader {
         if replayKeys.isEmpty { return }
         var parameters = Parameters()
         parameters.add(uuids: replayKeys.keys.map(\.bytes))
-        // Somewhat longer than they have to be.
+        // The time is longer than necessary.
         parameters.add(2 * RememberedCall.memoryMilliseconds)
         connection.send(Loader.replays, parameters)
     }
@@ -109,7 +109,7 @@ struct Loader {
         !asks.identities.isEmpty || !asks.people.isEmpty || !asks.merges.isEmpty
     }
 
-    /// Takes what was answered, and reads what the people hold who are among it.
+    /// Reads the answers, and then the facts of the people in them.
     func take(_ asks: MissingFacts, _ answers: inout ArraySlice<Rows>, into loaded: inout LoadedFacts)
         throws(StoreFault)
     {
@@ -190,7 +190,7 @@ struct Loader {
 }
 
 extension Merge {
-    /// Reads a merge whose id, source, destination and rule stand in the first four columns.
+    /// Reads a merge with its id, source, destination and rule in four consecutive columns.
     init(_ rows: Rows, _ row: Int, from column: Int = 0) throws(StoreFault) {
         guard let rule = Rule(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, column + 3))) else {
             throw StoreFault(

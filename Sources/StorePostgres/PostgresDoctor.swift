@@ -1,25 +1,25 @@
 package import Domain
 import Postgres
 
-/// Looks through a store in a database for what must never be, as it stands at one moment: the invariants that writers keep.
+/// Checks the invariants of a store in a database, as it is at one moment.
 ///
-/// It reads beside running servers and holds nobody up.
+/// It reads beside running servers, and delays no call.
 package final class PostgresDoctor {
     private let connection: Connection
     private let progress: (String) -> Void
     private var findings: [Finding] = []
-    /// The present moment; the journal has nothing from after it. Nil where nobody knows.
+    /// The present moment, after which the journal has no entry; nil to skip this check.
     package var now: Instant?
 
     private static let describedAtMost = 5
 
-    /// - Parameter progress: told what is being looked at.
+    /// - Parameter progress: gets the name of each check.
     package init(_ settings: PostgresSettings, progress: @escaping (String) -> Void) throws(StoreFault) {
         self.progress = progress
         connection = try settings.connectForWholeTables()
     }
 
-    /// Looks at everything. A healthy store has no findings.
+    /// Runs all checks. A healthy store has no findings.
     package func examine() throws(StoreFault) -> [Finding] {
         _ = try ask(Session.beginReading.text)
         guard try ask("SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'state'").count == 1
@@ -49,7 +49,7 @@ package final class PostgresDoctor {
         }
     }
 
-    /// A question that has no answers in a healthy store, and what to say of each: `#0` stands for its first column.
+    /// A question without answers in a healthy store, and the text of a finding. `#0` stands for the first column.
     private struct Check {
         let code: String
         let text: String
@@ -57,7 +57,7 @@ package final class PostgresDoctor {
 
         init(_ code: String, _ text: String, _ sql: String) { (self.code, self.text, self.sql) = (code, text, sql) }
 
-        /// What a table has was made by a call.
+        /// Each row of a table has a call that made it.
         static func origin(_ code: String, of what: String, in table: String) -> Check {
             Check(
                 code, "\(what) #0 was made by journal row #1, which is not there.",
@@ -67,7 +67,7 @@ package final class PostgresDoctor {
                 """)
         }
 
-        /// What a table has belongs to somebody; 0 stands for nobody.
+        /// Each row of a table has a person; 0 means nobody.
         static func person(_ code: String, of what: String, in table: String, _ column: String = "person") -> Check {
             Check(
                 code, "\(what) #0 belongs to person #1, who is not there.",
@@ -218,7 +218,7 @@ package final class PostgresDoctor {
         if count > 0 { findings.append(Finding(code: code, description: "… and \(count) more of these.")) }
     }
 
-    /// What is wrong with some of many; only the first few are described.
+    /// Adds findings of one kind. Only the first findings are described.
     private func found(_ code: String, _ descriptions: [String]) {
         for text in descriptions.prefix(PostgresDoctor.describedAtMost) {
             findings.append(Finding(code: code, description: text))
@@ -226,7 +226,7 @@ package final class PostgresDoctor {
         more(code, descriptions.count - PostgresDoctor.describedAtMost)
     }
 
-    /// Every kind and type is one that this version knows.
+    /// Checks that this version knows all kinds and types.
     private func lookAtKinds() throws(StoreFault) {
         let columns: [(code: String, table: String, column: String, isKnown: (UInt8) -> Bool)] = [
             ("journal_kind", "journal", "kind", { ActKind(rawValue: $0) != nil }),
@@ -244,7 +244,7 @@ package final class PostgresDoctor {
         }
     }
 
-    /// Who is looked for by what a link says is found by it.
+    /// Checks that the hash of each link is the hash of its value.
     private func lookAtHashes(_ hash: KeyedHash) throws(StoreFault) {
         progress("hashes of links")
         var wrong: [String] = []
@@ -271,7 +271,7 @@ package final class PostgresDoctor {
         found("link_hash", wrong)
     }
 
-    /// No value was given to a second holder while its type was unique.
+    /// Checks that a unique value had one holder.
     private func lookAtHolders() throws(StoreFault) {
         progress("unique identities")
         var unique: [Int64: [(since: Int64, types: IdentityTypeSet)]] = [:]
@@ -307,7 +307,7 @@ package final class PostgresDoctor {
         found("link_unique", wrong)
     }
 
-    /// Nobody is themself in the end.
+    /// Checks that no ring of merges exists.
     private func lookForCircles() throws(StoreFault) {
         let rows = try ask("SELECT source, destination FROM merges WHERE ended_by IS NULL")
         var into: [Int64: Int64] = [:]
@@ -332,7 +332,7 @@ package final class PostgresDoctor {
 }
 
 extension Rows {
-    /// A value of a finding: a number, or one of our words.
+    /// A value in a finding: a number, or a word of the server.
     fileprivate func told(_ row: Int, _ column: Int) -> String {
         isText(column) ? text(row, column) ?? "" : "\(integer(row, column))"
     }

@@ -1,7 +1,7 @@
 import Domain
 import Postgres
 
-/// What is committed at the moment of the first question, each question asked of the database.
+/// The facts that were committed at the first question. Each question goes to the database.
 final class PostgresSnapshot: Snapshot {
     let hash: KeyedHash
     private let connection: Connection
@@ -9,20 +9,20 @@ final class PostgresSnapshot: Snapshot {
     private let moment: Duration
     private let limit: ReadLimit
     private let sighting: (PersonID) -> Instant?
-    /// Why the first question failed that cannot say so.
+    /// The fault of a question that cannot throw.
     private(set) var fault: StoreFault?
-    /// Since when there is a moment: the first question's.
+    /// The beginning of the transaction: the first question.
     private var openSince: ContinuousClock.Instant?
-    /// Groups that were asked for before.
+    /// The groups of earlier questions.
     private var groups: [PersonID: ListedGroup] = [:]
 
     private typealias Statement = Connection.Statement
 
     /// - Parameters:
-    ///   - lastRow: a row that is there already, the last if possible.
-    ///   - moment: how long it stays at one.
-    ///   - limit: when the reading has to end.
-    ///   - sighting: when a person was seen, if that is not kept yet.
+    ///   - lastRow: an existing row, the last row if possible.
+    ///   - moment: the longest duration of the transaction.
+    ///   - limit: the condition that ends the read.
+    ///   - sighting: the sighting of a person that is not stored yet.
     init(
         _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration, _ limit: ReadLimit,
         sighting: @escaping (PersonID) -> Instant?
@@ -46,18 +46,18 @@ final class PostgresSnapshot: Snapshot {
         return try attempt { () throws(PostgresFault) in try connection.run(statement, parameters) }
     }
 
-    /// Lets go of the moment. It costs nobody a round trip.
+    /// Ends the transaction. No caller waits for a round trip.
     func close() {
         if openSince != nil { connection.leave(Session.rollback) }
     }
 
-    /// Goes on at another moment.
+    /// Begins a new transaction at a later moment.
     private func renew() {
         close()
         (openSince, groups) = (nil, [:])
     }
 
-    /// Asks, and remembers what went wrong; then the whole reading is worth nothing.
+    /// Asks a question and notes a fault. After a fault the whole read has no result.
     private func quietly<Result>(
         _ nothing: Result, _ body: () throws(StoreFault) -> Result
     ) -> Result {
@@ -207,7 +207,7 @@ final class PostgresSnapshot: Snapshot {
         parameters.add(key.hash.uuid)
         parameters.add(Int64(key.kind.rawValue))
         let rows = try ask(PostgresSnapshot.document, parameters)
-        // An empty one stands where there is none any more.
+        // An empty document means that the document was removed.
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
     }
 

@@ -2,9 +2,9 @@ package import Domain
 import Postgres
 import Threads
 
-/// The store of many processes: a schema of a PostgreSQL database. See DESIGN.md beside this file.
+/// The store for several processes: a schema of a PostgreSQL database. See DESIGN.md beside this file.
 package final class PostgresStore: Store, @unchecked Sendable {
-    // Unchecked: what belongs to the writer's thread is only touched there; the rest is behind its lock.
+    // Unchecked: only the writer's thread touches the writer's fields, and a lock protects the other fields.
 
     package let hash: KeyedHash
     private let settings: PostgresSettings
@@ -13,50 +13,50 @@ package final class PostgresStore: Store, @unchecked Sendable {
     private let watch: StateWatch
     private let vacuum: Vacuum
 
-    /// What any thread may ask for.
+    /// The state that any thread may read.
     struct Shared: Sendable {
         var state: StoreState
         var directory: Directory
-        /// The last call that changed the directory as it is here.
+        /// The last call that changed this directory.
         var directoryCall: Int64
-        /// When people were seen, where that is not kept yet.
+        /// The sightings that are not stored yet.
         var sightings: [PersonID: Instant] = [:]
     }
 
-    // The writer's.
+    // The fields of the writer.
     private var session: Session?
-    /// The directory that batches are decided by. Another may be known already: then the next batch is begun anew, because what
-    /// it needs was found out by neither or by the other.
+    /// The directory of the decisions. A newer directory may be known already. Then the next batch begins again, because its
+    /// keys were found with one directory or the other.
     private var followed: (call: Int64, directory: Directory)
-    /// The batch that was decided and is not committed.
+    /// The decided batch before its commit.
     private var open: (workspace: LoadingBatchFacts, state: StoreState)?
     private var inDoubt: Batch?
     private var nextFault: FaultPoint?
     private var generator = SystemRandomNumberGenerator()
 
-    /// What has to be known to find out whether a commit stands.
+    /// The data that show whether a commit is durable.
     private struct Batch {
         let name: Hash128
-        /// The place of its first call.
+        /// The position of its first call.
         let first: JournalSequence
         let state: StoreState
         let directory: Directory
     }
 
-    /// When a commit may fail, for tests of what happens then.
+    /// The moment at which a commit fails, for tests.
     package enum FaultPoint: Sendable {
-        /// Before anything of it is kept.
+        /// Before the database keeps anything of it.
         case before
-        /// When all of it is kept, and only the answer is lost.
+        /// After the database keeps all of it, and only the answer is lost.
         case after
     }
 
-    /// Opens the store, and makes it where there is none; servers that do so at once wait for each other.
+    /// Opens the store, or makes it if it does not exist. Several servers that do this at once wait for each other.
     ///
     /// - Parameter newHashKey: the key of a new store's hash.
     package init(_ settings: PostgresSettings, newHashKey: Hash128) throws(StoreFault) {
         self.settings = settings
-        // What an older version wrote may take its time.
+        // A migration of an older store may take long.
         try Schema.migrate(
             try settings.connectForWholeTables(), schema: settings.schema, partitionRows: settings.partitionRows)
         let session = try Session(settings)
@@ -73,7 +73,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         vacuum = Vacuum(settings)
     }
 
-    /// Closes all connections. The writer must have ended. Closing again does nothing.
+    /// Closes all connections. The writer must have ended. A second call does nothing.
     package func close() {
         watch.stop()
         vacuum.stop()
@@ -83,18 +83,18 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     // MARK: - Any thread
 
-    /// Nothing is in memory, and what another process has committed counts: the writer decides.
+    /// Always leaves the call to the writer: no facts are in memory, and other processes may have committed.
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek { .needsWriter }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? { nil }
 
-    /// Lends a connection that only reads.
+    /// Runs a body with a connection that only reads.
     private func reading<Result>(
         _ body: (Connection) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
         let connection: Connection
         if let idle = readers.take() { connection = idle } else { connection = try settings.connect() }
-        // One that failed is closed. Those that were idle meanwhile may have ended with it.
+        // A failed connection is closed. Idle connections may have failed with it.
         defer { if connection.isOpen { readers.put(connection) } else { readers.clear() } }
         return try body(connection)
     }
@@ -121,7 +121,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
                 try limit.check()
                 throw snapshot.fault ?? error
             }
-            // Some questions cannot say that they have failed.
+            // Some questions cannot throw their fault.
             if let fault = snapshot.fault { throw fault }
             return result
         }
@@ -129,7 +129,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     package var counts: StoreCounts { shared.withLock { $0.state.counts } }
     package var directory: Directory { shared.withLock { $0.directory } }
-    /// The number of the lock that whoever writes has.
+    /// The number of the lock of the writing process.
     package var turnKey: Int64 { Turn.key(of: settings.schema, for: .writing) }
 
     package var trouble: StoreFault? { watch.trouble }
@@ -143,21 +143,20 @@ package final class PostgresStore: Store, @unchecked Sendable {
         do throws(StoreFault) {
             try load(needs, body)
         } catch {
-            // Nothing was committed, so nothing was done, whatever has become of the connection.
+            // The batch did not commit, so nothing changed.
             throw error.kind == .away ? StoreFault(.interrupted, error.description) : error
         }
     }
 
     private func load(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         let session = try openSession()
-        // Calls that change nothing mostly come in company. They need nobody to wait: what they see is what was committed at one
-        // moment.
+        // Batches without changes often follow each other. They need no turn: they read the facts of one moment.
         if lastChangedNothing, try decide(needs, session, hasTurn: false, body) { return }
         _ = try decide(needs, session, hasTurn: true, body)
         lastChangedNothing = open == nil
     }
 
-    /// Decides a batch, with the turn or over a snapshot; false where it changes something and has no turn.
+    /// Decides a batch, with the turn or over a snapshot; false for a batch with changes and without the turn.
     private func decide(
         _ needs: FactKeys, _ session: Session, hasTurn: Bool, _ body: (any BatchFacts) -> Void
     ) throws(StoreFault) -> Bool {
@@ -196,13 +195,13 @@ package final class PostgresStore: Store, @unchecked Sendable {
         throw StoreFault(.inputOutput, "A batch has looked at more and more, and came to no end.")
     }
 
-    /// Whether the last batch has changed nothing, so that the next may not, either.
+    /// Whether the last batch changed nothing. The next batch then probably changes nothing too.
     private var lastChangedNothing = false
 
-    /// How often a batch is decided to find out what it looks at.
+    /// The limit of decisions of a batch that only find missing facts.
     private static let passes = 256
 
-    /// Takes in what others have written since. Where the rules are others now, what the batch needs may be, too.
+    /// Follows the writes of other processes. After a change of the rules, the batch may need other facts.
     private func follow(_ state: StoreState, _ session: Session) throws(StoreFault) {
         shared.withLock { shared in
             if shared.state.sequence < state.sequence { shared.state = state }
@@ -238,9 +237,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
         settle(batch)
     }
 
-    /// Finds out whether a commit stands whose answer is not there; returns if it does.
+    /// Finds out whether a commit without an answer is durable; returns if it is.
     private func resolve(_ fault: StoreFault, isLost: Bool) throws(StoreFault) {
-        // What the server has refused is undone, unless its answer came from a server that was just ending.
+        // A refused commit is undone, except if a stopping server sent the refusal.
         if !isLost, fault.kind != .away { inDoubt = nil }
         guard inDoubt != nil else { throw fault }
         let pause = Monitor(false)
@@ -249,7 +248,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
                 if inDoubtStood { return }
                 throw StoreFault(.interrupted, fault.description)
             }
-            // As long as nobody can be asked, nobody knows.
+            // While the database cannot be reached, the result is unknown.
             if trouble.kind != .away { throw trouble }
             let _: Bool? = pause.wait(milliseconds: PostgresStore.resolvePauseMilliseconds) { $0 ? true : nil }
         }
@@ -265,15 +264,15 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
-    /// For how long whoever waits for an answer waits for the database to be there again. Then nobody can say what became of
-    /// the call, and it has to be made again.
+    /// The limit of attempts to reach the database after a lost answer. After it the result is unknown, and the client must
+    /// send the call again.
     private static let resolveAttempts = 15
     private static let resolvePauseMilliseconds = 200
 
-    /// Whether the batch that was in doubt at the last recovery turned out to be kept.
+    /// Whether the batch in doubt at the last recovery was durable.
     private var inDoubtStood = false
 
-    /// Shows everybody what was committed.
+    /// Shows the committed facts to all readers.
     private func settle(_ batch: Batch) {
         inDoubt = nil
         followed = (batch.state.directory, batch.directory)
@@ -288,7 +287,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     package func recover() throws(StoreFault) {
         (session, open, inDoubtStood) = (nil, nil, false)
         let session = try Session(settings)
-        // Whoever has this turn knows that what was sent before is over, one way or the other.
+        // With this turn, all earlier commits have succeeded or failed.
         let state = try session.begin()
         if let batch = inDoubt {
             let found = try attempt { () throws(PostgresFault) in
@@ -319,10 +318,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Of how many people it is known when they were seen before that is kept.
+    /// The limit of sightings that are not stored yet.
     private static let sightingsAtMost = 1 << 20
 
-    /// Those that were kept last.
+    /// The sightings that were stored last.
     private var folded: [PersonID: Instant] = [:]
 
     package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
@@ -333,7 +332,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
             parameters.add(integers: sightings.values.map(\.milliseconds))
             session.connection.send(PostgresStore.keepSightings, parameters)
         }
-        // Who reads at a moment before finds the last ones here still.
+        // A reader of an earlier moment still finds the last sightings here.
         shared.withLock { shared in
             for (person, moment) in folded where shared.sightings[person] == moment {
                 shared.sightings[person] = nil
@@ -358,10 +357,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
         return try Sweep.step(session)
     }
 
-    /// PostgreSQL gives room back by itself. That nothing of what was deleted stays in it has to be asked for.
+    /// PostgreSQL reuses free room by itself. A vacuum is needed so that the files contain no removed bytes.
     package func compact() throws(StoreFault) -> Compaction { vacuum.step() }
 
-    /// Has the next commit fail, for tests of what happens then. On the writer's thread.
+    /// Makes the next commit fail, for tests. The writer's thread calls it.
     package func failNextCommit(_ point: FaultPoint?) { nextFault = point }
 
     private func breakOff() -> StoreFault {
@@ -380,7 +379,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         return session
     }
 
-    /// Runs statements that are no batch, while nobody else writes.
+    /// Runs statements outside a batch, while no other process writes.
     private func inTurn(_ body: (Session) throws(PostgresFault) -> Void) throws(StoreFault) {
         let session = try openSession()
         session.sendBegin()
@@ -391,7 +390,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Keeps something that all processes have to have in common, if nothing is kept under that name yet; answers what is.
+    /// Stores a value that all processes share, if the name has none. Returns the stored value.
     package func agree(on value: [UInt8], as name: String) throws(StoreFault) -> [UInt8] {
         try PostgresStore.agree(on: value, as: name, try openSession().connection)
     }

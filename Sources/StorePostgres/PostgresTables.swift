@@ -1,22 +1,22 @@
 package import Domain
 import Postgres
 
-/// A store that another is moved into. Until that is done no server opens it.
+/// A store that receives another store. No server opens it before the end of the move.
 package final class PostgresTables: TableTarget {
     package private(set) var hashKey = Hash128(high: 0, low: 0)
     private let connection: Connection
     private let schema: String
     private let partitionRows: Int64
     private let kept: [(name: String, value: [UInt8])]
-    /// The last numbers of what calls made, as far as the journal is here.
+    /// The last numbers of the calls that are already here.
     private var numbers: LastNumbers?
 
     private typealias Statement = Connection.Statement
 
-    /// The setting that says what is being moved here.
+    /// The setting with the mark of the move.
     private static let mark = "moving"
 
-    /// - Parameter kept: what all processes have to have in common later, as ``PostgresStore/agree(on:as:)`` has it.
+    /// - Parameter kept: the values that all processes share later, as in ``PostgresStore/agree(on:as:)``.
     package init(
         _ settings: PostgresSettings, keeping kept: [(name: String, value: [UInt8])] = []
     ) throws(StoreFault) {
@@ -24,12 +24,12 @@ package final class PostgresTables: TableTarget {
         schema = settings.schema
         partitionRows = settings.partitionRows
         connection = try settings.connectForWholeTables()
-        // One that is in use is left as it is, also where an older version wrote it.
+        // A store in use is not changed, also if an older version wrote it.
         if try PostgresTables.isThere(connection) { try PostgresTables.refuseInUse(connection) }
         try Schema.migrate(connection, schema: schema, partitionRows: partitionRows)
     }
 
-    /// Has a server not open what is only half here.
+    /// Prevents a server from opening an incomplete store.
     static func refuseHalf(_ connection: Connection) throws(StoreFault) {
         if try KeptSettings.read(mark, connection) == nil { return }
         throw StoreFault(
@@ -44,7 +44,7 @@ package final class PostgresTables: TableTarget {
         }
         hashKey = mark.hashKey
         if try KeptSettings.read(PostgresTables.mark, connection) == mark.bytes { return }
-        // A server that makes a store here at this moment comes before it, or after.
+        // A server that makes a store here at this moment is either before or after this transaction.
         connection.send(Session.begin)
         for purpose in [Turn.Purpose.migration, .writing] {
             connection.send(Statement("SELECT pg_advisory_xact_lock(\(Turn.key(of: schema, for: purpose)))"))
@@ -61,7 +61,7 @@ package final class PostgresTables: TableTarget {
         try answered()
     }
 
-    /// Whether there are tables of a store.
+    /// Whether the schema has tables of a store.
     private static func isThere(_ connection: Connection) throws(StoreFault) -> Bool {
         try attempt { () throws(PostgresFault) in
             let question = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'settings'"
@@ -69,7 +69,7 @@ package final class PostgresTables: TableTarget {
         }
     }
 
-    /// Refuses a store that is no half of one that is being moved.
+    /// Throws for a store that is not the target of an unfinished move.
     private static func refuseInUse(_ connection: Connection) throws(StoreFault) {
         guard try KeptSettings.read(mark, connection) == nil, try KeptSettings.read("hash_key", connection) != nil
         else {
@@ -165,7 +165,7 @@ package final class PostgresTables: TableTarget {
         try answered()
     }
 
-    /// Has rows stand in stretches, as they would if they had been stored here.
+    /// Makes partitions for rows, as if the rows had been stored here.
     private func makePlace(for row: Int64) throws(StoreFault) {
         let last = try attempt { () throws(PostgresFault) in try RowPartitions.readLast(connection) }
         guard RowPartitions.isDue(last: last, row: row, rows: partitionRows) else { return }
@@ -175,7 +175,7 @@ package final class PostgresTables: TableTarget {
         try answered()
     }
 
-    /// The projects of the people that rows are about, where they are needed.
+    /// The projects of the people of some rows, if a table needs them.
     private func projects(
         of records: [StoredRecord], in table: StoredTable
     ) throws(StoreFault) -> [Int64: ProjectID] {
@@ -190,7 +190,7 @@ package final class PostgresTables: TableTarget {
         return projects
     }
 
-    /// What stands in a row here that it follows from others there.
+    /// The additional values of a row here, which follow from other rows.
     private func added(
         to record: StoredRecord, in table: StoredTable, _ projects: [Int64: ProjectID]
     ) throws(StoreFault) -> [TableInsert.Value] {
@@ -236,7 +236,7 @@ package final class PostgresTables: TableTarget {
 }
 
 extension StoredTable {
-    /// The columns that are here and not there.
+    /// The additional columns of a table here.
     fileprivate var added: [TableInsert.Column] {
         switch self {
         case .links: [.uuid("hash")]
@@ -274,13 +274,13 @@ extension TableInsert.Value {
     }
 }
 
-/// The last link, row and document that there was after each call: gone through beside the journal, in the same order.
+/// The last link, row and document after each call, read beside the journal in the same order.
 private struct LastNumbers {
     private struct Cursor {
         let select: Connection.Statement
-        /// The last of those that were passed.
+        /// The last passed number.
         var last: Int64
-        /// What comes next, and by which call it was made.
+        /// The next numbers with the calls that made them.
         var ahead: ArraySlice<(id: Int64, call: Int64)> = []
         var isAtEnd = false
 
@@ -295,7 +295,7 @@ private struct LastNumbers {
 
     private static let page = 10_000
 
-    /// - Parameter sequence: the call that comes next.
+    /// - Parameter sequence: the next call.
     init(after sequence: Int64, _ connection: Connection) throws(StoreFault) {
         let rows = try attempt { () throws(PostgresFault) in
             try connection.run(

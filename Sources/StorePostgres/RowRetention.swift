@@ -1,11 +1,11 @@
 import Domain
 import Postgres
 
-/// Lets go of old rows, a little at a time.
+/// Removes old rows in small steps.
 ///
-/// A part of the table in which all is old and to which nothing is added any more is taken out of the counts page by page, and dropped
-/// by whoever leads when that is done. How far it is counted stands in `row_drops`, so that any process goes on with it; once begun
-/// it is ended, whatever is to be kept by then. In other parts rows are deleted.
+/// A partition with only old rows, to which no row is added any more, is first removed from the counts page by page. Then the
+/// leading process drops it. The progress is in `row_drops`, so that any process can continue. A started removal is always
+/// finished, also after a change of the retention. In other partitions the rows are deleted.
 struct RowRetention {
     private typealias Statement = Connection.Statement
 
@@ -21,7 +21,8 @@ struct RowRetention {
     private static let begun = Statement(
         "SELECT part FROM row_drops WHERE kind = $1::bigint::smallint AND NOT is_counted ORDER BY ends_before LIMIT 1")
 
-    /// Where the oldest row is. The last row of all stays, as it does in the other stores. What is to be dropped is passed over.
+    /// The position of the oldest row. The last row of all stays, as in other stores. Partitions that will be dropped are
+    /// skipped.
     private static let oldest = Statement(
         """
         SELECT tableoid::regclass::text FROM rows
@@ -30,7 +31,7 @@ struct RowRetention {
         ORDER BY at, id LIMIT 1
         """)
 
-    /// Takes a step; false when there is nothing left to do.
+    /// Runs one step; false if nothing remains.
     func step() throws(StoreFault) -> Bool {
         let connection = session.connection
         session.sendBegin()
@@ -65,7 +66,7 @@ struct RowRetention {
     private static let begin = Statement(
         "INSERT INTO row_drops VALUES ($3, $1::bigint::smallint, $2, 0, false) ON CONFLICT DO NOTHING")
 
-    /// Before which number a part ends, if it has an end, that was passed, and all in it is old.
+    /// The number before which a partition ends; nil if it has no end, still gets rows, or has newer rows.
     private func end(of part: String, _ state: StoreState) throws(StoreFault) -> Int64? {
         var parameters = Parameters(Int64(kind.rawValue))
         parameters.add(part)

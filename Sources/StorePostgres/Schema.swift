@@ -1,17 +1,17 @@
 import Domain
 import Postgres
 
-/// The tables, as numbered migrations: a store that an older version wrote is brought up to date when it is opened.
+/// The tables as numbered migrations. Opening a store of an older version runs the new migrations.
 ///
-/// They are those of the embedded store, with the indexes that find things on the disk. Times are milliseconds since 1970, in
-/// UTC. What a number in a `kind` or `type` column stands for is said by the enumeration of that name in the domain. What
-/// people wrote stands as its bytes, because PostgreSQL's text has no zero bytes. A hash of 128 bits is a `uuid`, which
-/// PostgreSQL keeps and compares best.
+/// The tables are those of the embedded store, with the SQL indexes that searches need. Times are milliseconds since 1970 in
+/// UTC. The domain's enumerations define the numbers in the `kind` and `type` columns. Values of people are stored as bytes,
+/// because text in PostgreSQL cannot contain zero bytes. A hash of 128 bits is a `uuid`, which PostgreSQL stores and compares
+/// fast.
 enum Schema {
-    /// The version that this program writes.
+    /// The version of the schema that this program writes.
     static var version: Int { migrations.count }
 
-    /// What stands in a migration for the number of the row with which the first stretch behind what is there begins.
+    /// The placeholder in a migration for the first row number of the range after the existing rows.
     private static let stretch = "FIRST_OF_STRETCH"
 
     static let migrations: [String] = [
@@ -262,13 +262,13 @@ enum Schema {
         """,
     ]
 
-    /// Brings a store up to date, or makes one; servers that start at once wait for each other.
+    /// Updates the tables, or makes them. Several servers that start at once wait for each other.
     static func migrate(
         _ connection: Connection, schema: String, partitionRows: Int64
     ) throws(StoreFault) {
         try attempt { () throws(PostgresFault) in
             connection.send(Connection.Statement("BEGIN"))
-            // An older server that runs is told to wait between two batches.
+            // These locks make a running server of an older version wait between two batches.
             for purpose in [Turn.Purpose.migration, .writing] {
                 connection.send(
                     Connection.Statement("SELECT pg_advisory_xact_lock(\(Turn.key(of: schema, for: purpose)))"))
@@ -304,7 +304,7 @@ enum Schema {
         }
     }
 
-    /// The statements of a migration. None has a semicolon within.
+    /// The statements of a migration. No statement contains a semicolon.
     private static func statements(_ migration: String) -> [String] {
         let lines = migration.split(separator: "\n").filter { !$0.drop { $0 == " " }.hasPrefix("--") }
         return lines.joined(separator: "\n").split(separator: ";").map(String.init).filter {

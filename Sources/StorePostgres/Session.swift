@@ -1,26 +1,26 @@
 import Domain
 import Postgres
 
-/// How a store is reached.
+/// The address of a store in PostgreSQL, and its limits.
 package struct PostgresSettings: Sendable {
-    /// `postgres://…`, as libpq takes it. It may have a password: it is for no log.
+    /// The address `postgres://…` for libpq. It may contain a password, so no log may show it.
     package var address: String
-    /// Where the tables are: lower-case letters, digits and underscores.
+    /// The schema of the tables: lower-case letters, digits and underscores.
     package let schema: String
-    /// Whether statements are prepared once for each connection. What a pooler lends for a transaction may not have them.
+    /// Whether each connection prepares its statements once. Connections of a pooler in transaction mode cannot do this.
     package var preparesStatements = true
-    /// How long a statement may take, and how long one may wait for the turn.
+    /// The limit of time of a statement, and of a wait for the turn.
     package var statementMilliseconds = 5000
-    /// How long whoever has the turn may be silent. Then the database takes it away.
+    /// The longest pause of the process with the turn. After it the database takes the turn away.
     package var idleMilliseconds = 4000
-    /// How long a reading stays at one moment: while it does, the database keeps all that was changed since.
+    /// The longest transaction of a read. During it the database keeps all changed rows.
     package var momentMilliseconds = 1000
-    /// For how long whoever leads does so without another look.
+    /// The time for which a process leads without a new check.
     package var leaseMilliseconds = 2000
-    /// How many rows a stretch of their table is for: old ones are dropped stretch by stretch.
+    /// The number of rows in a range of their table. Old rows are dropped range by range.
     package var partitionRows: Int64 = 50_000_000
 
-    /// Nil where the schema's name is none.
+    /// Nil if the schema's name is invalid.
     package init?(address: String, schema: String = "onym") {
         let letters = schema.utf8.allSatisfy { byte in
             byte == UInt8(ascii: "_") || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
@@ -32,11 +32,10 @@ package struct PostgresSettings: Sendable {
         self.schema = schema
     }
 
-    /// Makes a connection that is set up for the store.
+    /// Makes a connection with the settings of the store.
     func connect() throws(StoreFault) -> Connection {
-        // Each statement looks things up by keys, thousands at once: always through the indexes, whatever is known of how
-        // many rows there are, and planned once. What is planned each time anyway is planned for what it is given: then
-        // it is about few partitions.
+        // Each statement looks up thousands of keys at once, so it must always use the indexes, independent of statistics,
+        // with one plan. A statement that is planned each time is planned for its parameters, and then few partitions remain.
         try connect([
             ("plan_cache_mode", preparesStatements ? "force_generic_plan" : "force_custom_plan"),
             ("enable_seqscan", "off"), ("enable_hashjoin", "off"),
@@ -45,7 +44,7 @@ package struct PostgresSettings: Sendable {
         ])
     }
 
-    /// Makes a connection for who goes through whole tables, and has the time for it.
+    /// Makes a connection for long reads of whole tables.
     func connectForWholeTables() throws(StoreFault) -> Connection {
         var settings = self
         settings.statementMilliseconds = 24 * 3600 * 1000
@@ -72,7 +71,7 @@ package struct PostgresSettings: Sendable {
     }
 }
 
-/// The writer's connection.
+/// The connection of the writer.
 final class Session {
     let connection: Connection
     private let turn: Connection.Statement
@@ -87,24 +86,25 @@ final class Session {
             "SELECT pg_advisory_xact_lock(\(Turn.key(of: settings.schema, for: .writing)))")
     }
 
-    /// Has all that is asked until the end be of one moment, the one of the first question.
+    /// Begins a transaction in which all questions see the moment of the first question.
     static let beginReading = Connection.Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     private static let noTurn = Connection.Statement("SELECT")
 
-    /// Sends what begins a transaction that has the turn, or one that only reads, all of one moment; asks for the state.
+    /// Sends the beginning of a transaction with the turn, or of a transaction that only reads at one moment, and asks for
+    /// the state.
     func sendBegin(hasTurn: Bool = true) {
         connection.send(hasTurn ? Session.begin : Session.beginReading)
         connection.send(hasTurn ? turn : Session.noTurn)
         connection.send(StoreState.select)
     }
 
-    /// Takes the answers to ``sendBegin()``.
+    /// Reads the answers to ``sendBegin()``.
     static func takeBegin(_ answers: inout ArraySlice<Rows>) -> StoreState {
         answers.removeFirst(2)
         return StoreState(answers.removeFirst())
     }
 
-    /// Begins a transaction that has the turn.
+    /// Begins a transaction with the turn.
     func begin() throws(StoreFault) -> StoreState {
         sendBegin()
         var answers = try attempt { () throws(PostgresFault) in try connection.answers() }[...]

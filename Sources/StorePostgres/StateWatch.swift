@@ -2,18 +2,18 @@ import Domain
 import Postgres
 import Threads
 
-/// Looks now and then what other processes have written, so that who waits for something hears of it, and keys that were
-/// made or revoked elsewhere are known here. It has the lease of the process that leads, if it can get it.
+/// Checks regularly for writes of other processes. So waiting callers get new calls, and keys that other processes made or
+/// revoked are known here. It also holds the lease of the leading process, if it can get the lease.
 ///
-/// A lease is a row of the database, which says by the database's clock until when nobody else may have it. A connection's lock would
-/// do without a clock, but it goes with the connection, and a pooler lends that to somebody else.
+/// A lease is a row of the database with the end of the lead, by the database's clock. A lock of a connection would need no
+/// clock. But it belongs to the connection, and a pooler may give the connection to another process.
 final class StateWatch: Sendable {
     private struct Status: Sendable {
         var isStopping = false
-        /// Until when this process leads, by its own clock: somewhat shorter than the database takes it to.
+        /// The end of this process's lead by its own clock. It is a little before the end in the database.
         var leadsUntil: ContinuousClock.Instant?
         var trouble: StoreFault?
-        /// With which row the stretch without an end begins, where that was found out.
+        /// The first row number of the last range, if known.
         var lastStretch: Int64?
         var triesAgainAt: ContinuousClock.Instant?
     }
@@ -23,14 +23,14 @@ final class StateWatch: Sendable {
     private let settings: PostgresSettings
     private let shared: Monitor<PostgresStore.Shared>
 
-    /// How often it looks.
+    /// The pause between two checks.
     static let pauseMilliseconds = 200
-    /// How much sooner whoever leads takes its lease to be over than the database does.
+    /// The time by which a process ends its lead before the end in the database.
     private static let marginMilliseconds = 200
 
-    /// Who this is among those who might lead.
+    /// The name of this process in the lease.
     private let name: Hash128
-    /// Takes the lease, or keeps it. Who does not get it writes nothing.
+    /// Takes or renews the lease. Without the lease the statement writes nothing.
     private let lead: Connection.Statement
 
     init(_ settings: PostgresSettings, _ shared: Monitor<PostgresStore.Shared>) {
@@ -47,7 +47,7 @@ final class StateWatch: Sendable {
         thread.withLock { $0 = WorkerThread(name: "onym-pg-watch") { [self] in run() } }
     }
 
-    /// Why the last look came to nothing.
+    /// The fault of the last check.
     var trouble: StoreFault? { status.withLock { $0.trouble } }
     var leads: Bool { status.withLock { $0.leadsUntil.map { ContinuousClock.now < $0 } ?? false } }
 
@@ -68,7 +68,7 @@ final class StateWatch: Sendable {
                 if leads { keepHouse(open, dropping: part) }
                 if !open.connection.isOpen { session = nil }
             } catch {
-                // Another has the lead, or will have.
+                // Another process leads or will lead.
                 status.withLock { ($0.leadsUntil, $0.trouble) = (nil, error) }
             }
             let isOver: Bool? = status.wait(milliseconds: StateWatch.pauseMilliseconds) { $0.isStopping ? true : nil }
@@ -76,11 +76,11 @@ final class StateWatch: Sendable {
         }
     }
 
-    /// Looks; answers which part of the rows is to be dropped, if any.
+    /// Runs one check. Returns the partition to drop, if there is one.
     private func look(_ connection: Connection) throws(StoreFault) -> String? {
         var parameters = Parameters()
         parameters.add(name.bytes)
-        // The database counts from a later moment.
+        // The database starts its time a little later.
         let end = ContinuousClock.now + .milliseconds(settings.leaseMilliseconds - StateWatch.marginMilliseconds)
         let answers = try attempt { () throws(PostgresFault) in
             connection.send(StoreState.select)
@@ -90,7 +90,7 @@ final class StateWatch: Sendable {
         }
         let state = StoreState(answers[0])
         let known = shared.withLock { shared in
-            // The writer may have been quicker.
+            // The writer may have newer state.
             if shared.state.sequence < state.sequence { shared.state = state }
             return shared.directoryCall
         }
@@ -109,8 +109,7 @@ final class StateWatch: Sendable {
         return answers[2].count == 0 ? nil : answers[2].text(0, 0)
     }
 
-    /// Makes room for rows that are to come, and gives back that of those that nobody wants any more. Where somebody is in the way
-    /// who reads for long it is tried again after a while.
+    /// Makes the next partition, and drops an old one. If a long read prevents it, the next attempt comes later.
     private func keepHouse(_ session: Session, dropping part: String?) {
         let row = shared.withLock { $0.state.row }
         let (last, triesAgainAt) = status.withLock { ($0.lastStretch, $0.triesAgainAt) }
@@ -130,13 +129,13 @@ final class StateWatch: Sendable {
 
     private static let houseSeconds = 10
 
-    /// Lets another lead at once.
+    /// Ends the lead, so that another process can lead at once.
     private func giveBack(_ connection: Connection?) {
         guard leads, let connection else { return }
         status.withLock { $0.leadsUntil = nil }
         var parameters = Parameters()
         parameters.add(name.bytes)
-        // Where that fails the lease runs out.
+        // If this fails, the lease ends by itself.
         _ = try? connection.run(StateWatch.end, parameters)
     }
 

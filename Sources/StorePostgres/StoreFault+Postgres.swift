@@ -2,12 +2,12 @@ package import Domain
 package import Postgres
 
 extension StoreFault {
-    /// Says what an error of PostgreSQL means for the store: the one place where its codes are read.
+    /// Translates an error of PostgreSQL into a fault of the store. No other code reads its codes.
     package init(_ fault: PostgresFault) {
         switch fault.state {
         case "": self.init(.away, "The database cannot be reached: \(fault.message). The server goes on by itself.")
         case "40001", "40P01", "55P03", "57014", "25P03":
-            // Serialization, deadlock, and the time-outs of a lock, a statement and an idle transaction.
+            // Serialization, deadlock, and the time limits of a lock, a statement and an idle transaction.
             self.init(.interrupted, "The database has given up a batch: \(fault.message).")
         case "25006":
             self.init(
@@ -21,7 +21,7 @@ extension StoreFault {
         case "53100":
             self.init(.diskFull, "The disk of the database is full. Free some space; the server goes on by itself.")
         default:
-            // 08: the connection; 53: too little of something; 57P: the server stops or starts.
+            // 08: the connection; 53: missing resources; 57P: the server stops or starts.
             let isAway =
                 fault.isConnectionLost || ["08", "53"].contains(fault.stateClass) || fault.state.hasPrefix("57P")
             self.init(
@@ -31,7 +31,7 @@ extension StoreFault {
     }
 }
 
-/// Has a fault of PostgreSQL be one of the store.
+/// Runs an operation of PostgreSQL, and translates its fault.
 func attempt<Result>(_ body: () throws(PostgresFault) -> Result) throws(StoreFault) -> Result {
     do throws(PostgresFault) {
         return try body()

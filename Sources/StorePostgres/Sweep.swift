@@ -1,13 +1,13 @@
 import Domain
 import Postgres
 
-/// Takes what was stored under people who were erased out of every table, a little at a time.
+/// Removes the rows and documents of erased people from all tables, in small steps.
 ///
-/// That they are swept is noted last, so that it can be begun again after a crash, by any process.
+/// The end of the sweep is noted last, so that any process can begin it again after a crash.
 enum Sweep {
     private typealias Statement = Connection.Statement
 
-    /// How many people are swept at once, and how many rows are taken out or looked at in one statement.
+    /// The limits of people in one step, and of rows in one statement.
     private static let people = 100
     private static let rows: Int64 = 1000
 
@@ -32,16 +32,16 @@ enum Sweep {
         WHERE journal.sequence = new.sequence
         """)
 
-    /// All of the rest, each with the people as its only parameter.
+    /// The statements for all other tables. The only parameter of each is the list of people.
     private static let rest: [Statement] = [
-        // Calls of theirs say no more than that there was one.
+        // Removes the contents of the people's own calls.
         Statement(
             """
             UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, has_values = false,
                 reply = ''
             WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
             """),
-        // An attachment may have been nobody's before it was theirs; what was answered tells of it, too.
+        // An attachment may have belonged to nobody before. The answers of calls also describe it.
         Statement(
             """
             WITH keys AS (
@@ -70,7 +70,7 @@ enum Sweep {
         let value: String
     }
 
-    /// Takes a step; false when there is nobody left to sweep.
+    /// Runs one step; false if no people remain.
     static func step(_ session: Session) throws(StoreFault) -> Bool {
         let connection = session.connection
         let found = try attempt { () throws(PostgresFault) in try connection.run(unswept) }
@@ -103,7 +103,7 @@ enum Sweep {
         return true
     }
 
-    /// Calls of others no longer say what they were called: page by page, so that nobody waits for long.
+    /// Removes the values from calls of other people, page by page, so that no caller waits long.
     private static func sweepInputs(of values: Set<Value>, _ session: Session) throws(StoreFault) {
         let connection = session.connection
         var after: Int64 = 0

@@ -1,13 +1,13 @@
 import Postgres
 
-/// Rows for one table, column by column.
+/// Rows of one table, column by column.
 struct TableInsert {
     enum Column {
         case integer(String)
         case boolean(String)
         case uuid(String)
         case blob(String)
-        /// Words of ours, which are given as bytes.
+        /// Text of the server, sent as bytes.
         case text(String)
 
         var name: String {
@@ -16,7 +16,7 @@ struct TableInsert {
             }
         }
 
-        /// What is written, of what was given.
+        /// The SQL expression of the written value.
         fileprivate var expression: String {
             switch self {
             case .boolean(let name): "\(name) = 1"

@@ -1,24 +1,24 @@
 import Domain
 import Postgres
 
-/// The one lock of a store: whoever has it may write, and everybody else waits. See DESIGN.md.
+/// The lock of a store: its owner may write, and all other processes wait. See DESIGN.md.
 enum Turn {
     enum Purpose: UInt64 {
         case writing = 1
         case migration = 2
-        /// Who has this moves a store here. It belongs to a connection.
+        /// The owner moves a store to this place. The lock belongs to a connection.
         case moving = 3
     }
 
-    /// The number of an advisory lock: PostgreSQL has one space of them for each database, so that other schemas and other
-    /// programs should have others.
+    /// The number of an advisory lock. PostgreSQL has one number space for each database, so the number depends on the schema
+    /// and differs from other programs.
     static func key(of schema: String, for purpose: Purpose) -> Int64 {
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0)).hash(tag: purpose.rawValue, schema)
         return Int64(bitPattern: hash.low)
     }
 }
 
-/// The row that whoever has the turn reads first and writes last.
+/// The row that a writing process reads first and writes last.
 struct StoreState: Equatable, Sendable {
     var sequence = JournalSequence.zero
     var moment: Instant?
@@ -63,7 +63,7 @@ struct StoreState: Equatable, Sendable {
         connection.send(StoreState.update, parameters)
     }
 
-    /// How much there is in all, roughly.
+    /// The approximate number of all facts.
     var size: Int64 { sequence.rawValue + people + link + row + document }
 
     var counts: StoreCounts {

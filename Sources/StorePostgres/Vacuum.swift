@@ -2,20 +2,20 @@ import Domain
 import Postgres
 import Threads
 
-/// Has the database's files forget what was taken out of its tables, on a thread and a connection of its own.
+/// Removes the bytes of deleted facts from the database's files, on its own thread and connection.
 ///
-/// A VACUUM lets room be used again, and leaves in it what was there until something else is. So tables that are small enough
-/// to be locked for that long are written anew.
+/// A VACUUM only marks room as free, and the old bytes stay until the room is used again. So small tables are rewritten,
+/// because the lock that this needs is short.
 final class Vacuum: Sendable {
     private struct Status: Sendable {
         var isRunning = false
-        /// What the last run came to.
+        /// The result of the last run.
         var ended: Compaction?
-        /// What was deleted until then is to be gone; it stays that moment until it is.
+        /// The moment up to which deleted facts must disappear. It stays until they have disappeared.
         var since: String?
-        /// The tables in which it is.
+        /// The tables that are finished.
         var done: Set<String> = []
-        /// How often somebody was in the way, and until when they are left alone.
+        /// The number of runs that a reader prevented, and the time until the next run.
         var holds = 0
         var waitsUntil: ContinuousClock.Instant?
         var isStopping = false
@@ -26,18 +26,18 @@ final class Vacuum: Sendable {
     private let settings: PostgresSettings
     private let status = Monitor(Status())
 
-    /// The tables that have values of people, beside partitions.
+    /// The tables with values of people, apart from partitions.
     private static let tables = ["journal", "links", "documents", "row_counts"]
-    /// Tables up to this size are written anew: the server waits meanwhile, for a second at most.
+    /// The size up to which a table is rewritten. The server waits meanwhile, at most for a second.
     private static let rewrittenBytes: Int64 = 32 << 20
     private static let answerMilliseconds = 24 * 3600 * 1000
-    /// How long others wait behind it for a table that somebody else has.
+    /// The limit of the time for which other statements wait behind the lock.
     private static let lockMilliseconds = 500
     private static let pauseSecondsAtMost = 60
 
     init(_ settings: PostgresSettings) { self.settings = settings }
 
-    /// Begins, or tells how far it is; returns at once.
+    /// Begins a run or returns the state of the present run. It returns at once.
     func step() -> Compaction {
         let begins: Bool = status.withLock { status in
             if status.isRunning || status.ended != nil { return false }
@@ -57,7 +57,7 @@ final class Vacuum: Sendable {
         return .step(pages: 0)
     }
 
-    /// Gives up what is under way.
+    /// Stops the present run.
     func stop() {
         let (thread, canceller) = status.withLock { status in
             status.isStopping = true
@@ -68,21 +68,21 @@ final class Vacuum: Sendable {
     }
 
     private func run() {
-        // What goes wrong here is tried again: a lock that was not to be had, a database that is away.
+        // After a fault, such as a missing lock or a lost connection, the run is repeated later.
         let ended: Compaction = (try? vacuum()) ?? .held
         status.withLock { status in
             (status.isRunning, status.ended, status.canceller) = (false, ended, nil)
             if ended == .done {
                 (status.since, status.done, status.holds, status.waitsUntil) = (nil, [], 0, nil)
             } else {
-                // Others wait behind it each time, so it comes less and less often.
+                // Other statements wait behind each attempt, so the pauses become longer.
                 status.waitsUntil = .now + .seconds(min(1 << status.holds, Vacuum.pauseSecondsAtMost))
                 status.holds = min(status.holds + 1, 10)
             }
         }
     }
 
-    /// A connection on which nothing is set up: a VACUUM has to be all of a transaction.
+    /// A connection without settings, because a VACUUM cannot run inside a transaction with other statements.
     private func connect() throws(StoreFault) -> Connection {
         var plain = ConnectionSettings(address: settings.address)
         plain.preparesStatements = false
@@ -100,7 +100,7 @@ final class Vacuum: Sendable {
         }
         status.withLock { $0.since = since }
         let tables = try attempt { () throws(PostgresFault) -> Rows? in
-            // Whoever began to read before may still see what was deleted. When others' roles began is not shown to everybody.
+            // An older transaction may still see deleted facts. PostgreSQL hides the start of other roles' transactions.
             let older = try connection.run(
                 Connection.Statement(
                     """
@@ -128,7 +128,7 @@ final class Vacuum: Sendable {
                 try work(isSmall ? Vacuum.rewriting(name, by: key) : vacuuming(name))
                 status.withLock { _ = $0.done.insert(name) }
             } catch {
-                // Somebody has the table; the others are not to wait for that.
+                // Another transaction has the table, and the other tables do not wait for it.
                 guard error.kind == .interrupted, !status.withLock({ $0.isStopping }) else { throw error }
                 isHeld = true
             }
@@ -136,19 +136,20 @@ final class Vacuum: Sendable {
         return isHeld ? .held : .done
     }
 
-    /// Writes a table anew, as `VACUUM (FULL)` does, which could not be given a limit for its wait behind a pooler: what is
-    /// set is gone with the transaction.
+    /// Rewrites a table like `VACUUM (FULL)`. That statement could not have a limit of its wait behind a pooler, because
+    /// settings end with the transaction.
     private static func rewriting(_ table: String, by key: String) -> [String] {
         ["BEGIN", "SET LOCAL lock_timeout = \(lockMilliseconds)", "CLUSTER \(table) USING \(key)", "COMMIT"]
     }
 
-    /// It has nobody wait who reads or writes; and what is set for its wait would be somebody else's behind a pooler.
+    /// No reader or writer waits for this statement. Its own wait has a limit only without a pooler, because behind a pooler
+    /// the setting could reach another session.
     private func vacuuming(_ table: String) -> [String] {
         let limit = settings.preparesStatements ? ["SET lock_timeout = \(Vacuum.lockMilliseconds)"] : []
         return limit + ["VACUUM \(table)"]
     }
 
-    /// Has one table done, by a connection that ends with it: a fault would end it anyway.
+    /// Processes one table on its own connection, because a fault ends the connection anyway.
     private func work(_ statements: [String]) throws(StoreFault) {
         let connection = try connect()
         defer { connection.close() }

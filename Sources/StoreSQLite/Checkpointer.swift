@@ -3,10 +3,10 @@ import SQLite
 import Synchronization
 import Threads
 
-/// Copies the write-ahead log into the database on a thread of its own, so that the writer need not.
+/// Copies the write-ahead log into the database on its own thread, so that the writer does not wait for it.
 ///
-/// A log can only start over when all of it has been copied, and while the writer goes on there is always a little more.
-/// So this thread copies twice, the second time little, and then leaves the rest, which is small by then, to the writer.
+/// The log can start over only after a full copy, and the writer always adds a little. So this thread copies twice. After the
+/// second copy the rest is small, and the writer copies it.
 final class Checkpointer: Sendable {
     private enum Work { case idle, wanted, stop }
 
@@ -15,9 +15,9 @@ final class Checkpointer: Sendable {
     private let rest = Atomic(false)
     private let thread = Monitor<WorkerThread?>(nil)
 
-    /// The pages of log at which copying begins.
+    /// The pages of log from which this thread copies.
     static let pagesSoft = 4096
-    /// The pages of log at which the writer stops and copies all of it, whatever it takes.
+    /// The pages of log at which the writer stops and copies the whole log.
     static let pagesHard = 32_768
 
     init(_ file: StoreFile) {
@@ -26,14 +26,14 @@ final class Checkpointer: Sendable {
         self.thread.withLock { $0 = thread }
     }
 
-    /// Asks for the log to be copied; returns at once.
+    /// Requests a copy of the log, and returns at once.
     func request() {
         work.change { work in
             if case .idle = work { work = .wanted }
         }
     }
 
-    /// Whether most of the log has been copied, so that the writer should copy the rest now. It is said once.
+    /// Whether only a small rest remains, which the writer should copy now. It is true once for each copy.
     func takeRest() -> Bool {
         rest.load(ordering: .relaxed) && rest.exchange(false, ordering: .relaxed)
     }
@@ -43,11 +43,11 @@ final class Checkpointer: Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
-    /// Copies what there is, and then what has come in meanwhile.
+    /// Copies the log, and then the pages that were added meanwhile.
     private func copyLog() throws(StoreFault) {
         let connection = try file.openBeside(.readWrite)
         try file.attempt { () throws(SQLiteFault) in
-            // Before its first read, a connection does not know that there is a log.
+            // A connection finds the log only with its first read.
             _ = try connection.integer("PRAGMA schema_version")
             for _ in 0..<2 { try connection.checkpoint(.passive) }
         }
@@ -59,7 +59,7 @@ final class Checkpointer: Sendable {
                 if case .idle = work { nil } else { work }
             }
             guard case .some(.wanted) = next else { return }
-            // A fault here is the writer's to find: the log only stays as long as it is.
+            // The writer reports such a fault. Here the only effect is that the log stays long.
             if (try? copyLog()) != nil { rest.store(true, ordering: .relaxed) }
             work.withLock { work in
                 if case .wanted = work { work = .idle }

@@ -1,9 +1,9 @@
 import Domain
 import SQLite
 
-/// What people have, beside their links: rows, documents, and that one person is another.
+/// Checks of rows, documents and merges.
 extension Doctor {
-    /// Every row has a person, a known kind and the journal row that made it, and follows one of its person and kind.
+    /// Checks rows: each row has a person, a known kind and its journal row, and follows a row of the same person and kind.
     func examineRows() throws(SQLiteFault) {
         progress("rows")
         let sql = """
@@ -14,12 +14,12 @@ extension Doctor {
         try page(sql) { row in
             let (id, person, kind) = (row.integer(0), row.integer(1), row.integer(2))
             guard origin(of: "Row \(id)", "row_origin", row.integer(3)) else { return id }
-            // What was let go is of no kind; it stands in its chain.
+            // A removed row has no kind, and keeps its position in the chain.
             if kind != RowWriter.letGo, RowKind(rawValue: UInt8(truncatingIfNeeded: kind)) == nil {
                 found("row_kind", "Row \(id) is of kind \(kind), which this version does not know.")
             }
             examine(person, of: "Row \(id)", "row_person")
-            // The row before may be gone; what is there is of this chain.
+            // The previous row may be removed. If it exists, it belongs to the same chain.
             if let previous = row.optionalInteger(4), let before = row.optionalInteger(5),
                 previous >= id || before != person
                     || row.integer(6) != kind && kind != RowWriter.letGo && row.integer(6) != RowWriter.letGo
@@ -30,7 +30,7 @@ extension Doctor {
         }
     }
 
-    /// What a person's row says of the last of their rows is so.
+    /// Checks that each person's row heads agree with the rows.
     func examineRowHeads() throws(SQLiteFault) {
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
         let row = try connection.prepare("SELECT person, kind FROM rows WHERE id = ?")
@@ -58,7 +58,7 @@ extension Doctor {
         }
     }
 
-    /// Every document can be found, and has a person and the journal row that made it.
+    /// Checks documents: each document is reachable, and has a person and its journal row.
     func examineDocuments() throws(SQLiteFault) {
         progress("documents")
         try page("SELECT id, kind, hash, person, made_by FROM documents WHERE id > ? ORDER BY id LIMIT ?") { row in
@@ -70,14 +70,14 @@ extension Doctor {
             if row.withBytes(2, { Hash128($0) }) == nil {
                 found("document_hash", "Document \(id) has a hash of another length than 16 bytes.")
             }
-            // What is a project's, as what it sells, is about no person.
+            // A document of a project, such as its catalog, has no person.
             if row.integer(3) != 0 { examine(row.integer(3), of: "Document \(id)", "document_person") }
             return id
         }
     }
 
-    /// Every merge is of two people that are there, by a known rule; nobody is two others at once, nor themself in the
-    /// end.
+    /// Checks merges: each merge has two existing people and a known rule, no person is merged into two others, and no ring
+    /// exists.
     func examineMerges() throws(SQLiteFault) {
         progress("merges")
         var into: [Int64: Int64] = [:]
@@ -106,7 +106,7 @@ extension Doctor {
         }
     }
 
-    /// Whether something was made by a journal row that was looked at; what was made later is looked at no further.
+    /// Whether a checked journal row made a thing. Later things are not checked here.
     private func origin(of what: String, _ code: String, _ madeBy: Int64) -> Bool {
         if madeBy > lastSequence {
             later.append((code, what, madeBy))

@@ -1,23 +1,24 @@
 package import Domain
 import SQLite
 
-/// Looks through a store for what must never be: the invariants that the writer keeps.
+/// Checks the invariants of a store that the writer keeps.
 ///
-/// It reads beside a running server, page by page, so that it holds nobody up; what is written meanwhile is left out.
+/// It reads beside a running server, page by page, so that it delays no call. Facts that are written meanwhile are not
+/// checked.
 package final class Doctor {
     private let file: StoreFile
     let connection: Connection
     let progress: (String) -> Void
     private var findings: [Finding] = []
-    /// The present moment; the journal has nothing from after it. Nil where nobody knows.
+    /// The present moment, after which the journal has no entry; nil to skip this check.
     package var now: Instant?
-    /// How often each invariant was found broken; only the first few are described.
+    /// The number of findings of each invariant. Only the first findings are described.
     private var broken: [String: Int] = [:]
 
     private static let describedAtMost = 5
     private static let pageRows: Int64 = 50_000
 
-    /// - Parameter progress: told what is being looked at.
+    /// - Parameter progress: gets the name of each check.
     package init(_ file: StoreFile, progress: @escaping (String) -> Void) throws(StoreFault) {
         guard file.exists else { throw StoreFault(.notFound, "There is no store at \(file.path).") }
         self.file = file
@@ -25,7 +26,7 @@ package final class Doctor {
         connection = try file.openChecked()
     }
 
-    /// Looks at everything. A healthy store has no findings.
+    /// Runs all checks. A healthy store has no findings.
     package func examine() throws(StoreFault) -> [Finding] {
         do throws(SQLiteFault) {
             try examineFile()
@@ -57,7 +58,7 @@ package final class Doctor {
         }
     }
 
-    /// The store has the key of its hash.
+    /// Checks that the store has the key of its hash.
     private func examineSettings() throws(SQLiteFault) {
         let key = try connection.prepare("SELECT value FROM settings WHERE name = 'hash_key'")
         guard try key.step(), key.withBytes(0, { Hash128($0) }) != nil else {
@@ -66,7 +67,7 @@ package final class Doctor {
         }
     }
 
-    /// The journal has every number from 1 on, and time does not go back.
+    /// Checks the journal: it has all numbers from 1, and its time never goes back.
     private func examineJournal() throws(SQLiteFault) {
         progress("journal")
         var (expected, lastAt): (Int64, Int64) = (1, .min)
@@ -86,7 +87,7 @@ package final class Doctor {
         lastSequence = expected - 1
     }
 
-    /// Every strategy can be read, was set by a call of that kind, and follows the one before.
+    /// Checks strategies: each strategy is readable, has its call, and follows the version before it.
     private func examineStrategies() throws(SQLiteFault) {
         let row = try connection.prepare(
             """
@@ -114,10 +115,10 @@ package final class Doctor {
         }
     }
 
-    /// Which types were unique in a project, since which journal row.
+    /// The unique types of a project, from a journal row on.
     private var uniqueTypes: [ProjectID: [(since: Int64, types: IdentityTypeSet)]] = [:]
 
-    /// Whether a type was unique when a journal row was written.
+    /// Whether a type was unique at a journal row.
     private func wasUnique(_ type: IdentityType, in project: ProjectID, at sequence: Int64) -> Bool {
         let types = uniqueTypes[project]?.last { $0.since < sequence }?.types ?? Strategy.default.unique
         return types.contains(type)
@@ -125,10 +126,10 @@ package final class Doctor {
 
     var lastSequence: Int64 = 0
     var index = PeopleIndex()
-    /// What was made since the journal was looked at, if its origin is to be believed.
+    /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 
-    /// Every person has an id above 0, a project, and the journal row that made it.
+    /// Checks people: each person has an id above 0, a project and its journal row.
     private func examinePeople() throws(SQLiteFault) {
         progress("people")
         let projects = Set(try integers("SELECT id FROM projects"))
@@ -150,8 +151,8 @@ package final class Doctor {
         }
     }
 
-    /// Every link has a person, a known type, a value and the journal row that made it; nobody holds a value twice, and
-    /// no value is given to a second holder while its type is unique.
+    /// Checks links: each link has a person, a known type, a value and its journal row. No person holds a value twice, and a
+    /// unique value has one holder.
     private func examineLinks() throws(SQLiteFault) {
         progress("links")
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
@@ -171,7 +172,7 @@ package final class Doctor {
                 return id
             }
             let isEmpty = row.withBytes(3) { !Identity.valueBytes.contains($0.count) }
-            // Of people who were erased nobody knows any more what they were called.
+            // The values of erased people are removed.
             if isEmpty, row.optionalInteger(5) == nil {
                 found("link_value", "Link \(id) has a value that is empty or too long.")
             }
@@ -180,7 +181,7 @@ package final class Doctor {
                 return id
             }
             if let endedBy = row.optionalInteger(5) {
-                // One that has ended since the others were read may be in the way of what they hold now.
+                // A link that ended after the first read may seem to overlap a newer link.
                 if endedBy <= lastSequence, endedBy < madeBy {
                     found("link_end", "Link \(id) ended before it was made.")
                 }
@@ -200,7 +201,7 @@ package final class Doctor {
         }
     }
 
-    /// What seemed to be made since the journal was looked at has its row there now.
+    /// Checks that the journal rows of later things now exist.
     private func examineOrigins() throws(SQLiteFault) {
         let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
         for (code, what, madeBy) in later where madeBy > last {
@@ -210,7 +211,7 @@ package final class Doctor {
 
     // MARK: - Reading
 
-    /// Reads a table by its key, a page at a time. The body answers the key of its row.
+    /// Reads a table by its key, one page at a time. The body returns the key of its row.
     func page(
         _ sql: String, from start: Int64 = 0, _ body: (Statement) -> Int64
     ) throws(SQLiteFault) {

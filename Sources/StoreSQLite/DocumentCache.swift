@@ -1,9 +1,10 @@
 import Threads
 
-/// Documents that were read not long ago, by their numbers. What stands under a number only changes when somebody is erased;
-/// then all of it is let go.
+/// Recently read documents, by their numbers. The document under a number changes only by an erasure, and an erasure empties
+/// the cache.
 ///
-/// It is kept in two generations: when the younger is full it becomes the older, and what is not asked for again is let go.
+/// The cache has two generations. When the younger generation is full, it becomes the older generation, and unused documents
+/// are dropped.
 package final class DocumentCache: Sendable {
     private struct Shard {
         var younger: [Int64: [UInt8]] = [:]
@@ -14,11 +15,11 @@ package final class DocumentCache: Sendable {
     private let shards: [Monitor<Shard>]
     private let shardBytes: Int
 
-    /// What an entry takes besides its bytes, roughly.
+    /// The approximate size of an entry without its bytes.
     private static let entryBytes = 96
     private static let shardCount = 32
 
-    /// - Parameter bytes: the most that may be kept.
+    /// - Parameter bytes: the limit of the cache.
     package init(bytes: Int) {
         shards = (0..<DocumentCache.shardCount).map { _ in Monitor(Shard()) }
         shardBytes = bytes / DocumentCache.shardCount / 2
@@ -37,6 +38,7 @@ package final class DocumentCache: Sendable {
         shard(number).withLock { add(number, body, to: &$0) }
     }
 
+    /// Empties the cache.
     package func removeAll() {
         for shard in shards { shard.withLock { $0 = Shard() } }
     }

@@ -1,15 +1,15 @@
 import Domain
 import SQLite
 
-/// Rebuilds the index from the rows, each table read once and in order.
+/// Rebuilds the index from the tables. It reads each table once and in order.
 struct IndexLoader {
     private let connection: Connection
     private let path: String
-    /// Told now and then how many rows have been read of how many.
+    /// Gets the number of read rows and the number of all rows from time to time.
     private let progress: (Int, Int) -> Void
-    /// People with rows that their heads did not know of.
+    /// The people with rows that their stored heads do not include.
     private(set) var peopleWithNewRows = PeopleMap<Void>()
-    /// People who were erased, of whom something is left.
+    /// The erased people with rows or documents that a sweep must remove.
     private(set) var peopleToSweep: [PersonID] = []
     private var rowsRead = 0
     private var rowsInAll = 0
@@ -24,11 +24,11 @@ struct IndexLoader {
         self.progress = progress
     }
 
-    /// Reads everything.
+    /// Reads all tables.
     mutating func load() throws(StoreFault) -> PeopleIndex {
         do throws(SQLiteFault) {
             let index = PeopleIndex(directory: try loadDirectory())
-            // Rows are numbered from 1 and none is missing, so the last number is a good guess at how many there are.
+            // Rows have numbers from 1 without gaps, so the last number is about the number of rows.
             let links = try connection.integer("SELECT max(id) FROM links") ?? 0
             rowsInAll = Int(links) * 4 / 3
             try loadPeople(into: index)
@@ -65,7 +65,7 @@ struct IndexLoader {
         }
     }
 
-    /// Reads the rows that the people's heads do not know of, and what the rows of the last days are recognized by.
+    /// Reads the rows that the stored heads do not include, and the recognition hashes of the last days.
     private mutating func loadRows(into index: PeopleIndex) throws(SQLiteFault) {
         let setting = try connection.prepare("SELECT value FROM settings WHERE name = 'rows_folded'")
         var folded: Int64 = 0
@@ -140,7 +140,7 @@ struct IndexLoader {
         }
     }
 
-    /// Reads which calls came to people after they were made, from an index that has just that.
+    /// Reads the later calls of people, from a SQL index with only these values.
     private mutating func loadCalls(into index: PeopleIndex) throws(SQLiteFault) {
         let rows = try connection.prepare(
             "SELECT sequence, person FROM journal INDEXED BY journal_chain WHERE previous IS NOT NULL ORDER BY sequence"
@@ -162,7 +162,7 @@ struct IndexLoader {
         }
     }
 
-    /// Reads the documents that have the projects' signing keys: whoever calls is asked by them at each call.
+    /// Reads the documents with the projects' signing keys, because each call may need them.
     private func loadSigningKeys(into index: PeopleIndex) throws(SQLiteFault) {
         var keys: [ProjectID: [SigningKey]] = [:]
         let row = try connection.prepare("SELECT body FROM documents WHERE id = ?")
@@ -185,7 +185,7 @@ struct IndexLoader {
         var ends = try LinkEnds(connection)
         var lastLink: Int64 = 0
         defer { index.resume(afterLink: lastLink) }
-        // The links of one person mostly follow each other.
+        // The links of one person are often next to each other.
         var last: (id: Int64, place: PeopleIndex.Place, project: ProjectID)?
         while try rows.step() {
             count()
@@ -206,7 +206,7 @@ struct IndexLoader {
         }
     }
 
-    /// Reads the calls of the last day, and a little more.
+    /// Reads the remembered calls of the last day, and a few older calls.
     private mutating func loadReplays(into index: PeopleIndex) throws(SQLiteFault) {
         guard let last = try connection.integer("SELECT at FROM journal ORDER BY sequence DESC LIMIT 1") else { return }
         let first = try firstSequence(since: last - RememberedCall.memoryMilliseconds)
@@ -222,15 +222,14 @@ struct IndexLoader {
         }
     }
 
-    /// The first journal row from some moment on: times grow with the sequence, so it is found by halving.
+    /// The first journal row from a moment on. Times grow with the sequence, so a binary search finds it.
     private func firstSequence(since moment: Int64) throws(SQLiteFault) -> Int64 {
         let row = try connection.prepare("SELECT at FROM journal WHERE sequence >= ? ORDER BY sequence LIMIT 1")
         let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 1
         return try firstKey(in: 1...last, row) { $0 >= moment }
     }
 
-    /// The first key in a range from which on a condition holds, of a table whose rows have more of what the statement
-    /// reads from key to key.
+    /// The first key of a range from which a condition holds. The statement's value must grow with the key.
     private func firstKey(
         in range: ClosedRange<Int64>, _ row: Statement, where holds: (Int64) -> Bool
     ) throws(SQLiteFault) -> Int64 {
@@ -295,7 +294,7 @@ struct IndexLoader {
         return keys
     }
 
-    /// Reads all strategies; when and by whom each was set, the journal knows.
+    /// Reads all strategies. The journal has the moment and the key of each.
     private func loadStrategies() throws(SQLiteFault) -> [ProjectID: StrategyHistory] {
         var histories: [ProjectID: StrategyHistory] = [:]
         let row = try connection.prepare(
@@ -324,7 +323,7 @@ struct IndexLoader {
     }
 }
 
-/// Which links are no longer in force: gone through beside the links, in the same order.
+/// The ended links, read beside the links in the same order.
 struct LinkEnds {
     private let rows: Statement
     private var next: Int64?
@@ -334,7 +333,7 @@ struct LinkEnds {
         next = try rows.step() ? rows.integer(0) : nil
     }
 
-    /// Whether a link has ended. Asked for links in the order of their numbers.
+    /// Whether a link has ended. The caller asks for links in the order of their numbers.
     mutating func include(_ link: Int64) throws(SQLiteFault) -> Bool {
         while let end = next, end < link { next = try rows.step() ? rows.integer(0) : nil }
         return next == link

@@ -1,10 +1,10 @@
 import Domain
 import SQLite
 
-/// Reads calls back from the journal, with the facts that point at them.
+/// Reads calls from the journal, with their facts.
 ///
-/// Facts are numbered in the order of the calls that made them, so those of a call, or of a page of calls, are found by
-/// halving and stand side by side.
+/// Facts have numbers in the order of their calls. So a binary search finds the facts of a call or a page, and they are next
+/// to each other.
 final class JournalReader {
     private let page: Statement
     private let row: Statement
@@ -66,7 +66,7 @@ final class JournalReader {
         return calls.map { $0.recorded(facts[$0.sequence]) }
     }
 
-    /// Follows the chain of a person's calls back from the last, and the calls that only touched the person beside it.
+    /// Reads a person's chain of calls from the last, together with the calls that only touched the person.
     func calls(
         of person: PersonID, last: JournalSequence, before: JournalSequence?, limit: Int
     ) throws(SQLiteFault) -> [RecordedCall] {
@@ -79,7 +79,7 @@ final class JournalReader {
 
         var own = last.rawValue
         if let before {
-            // Mostly that is a call of the person, so there is no need to go there step by step.
+            // The position is mostly a call of the person, so the chain can begin there.
             if let earlier = try self.own(before: before.rawValue, of: person) { own = earlier }
             while own > 0, own >= before.rawValue { own = try self.own(before: own, of: person) ?? 0 }
         }
@@ -111,7 +111,8 @@ final class JournalReader {
         return calls
     }
 
-    /// The call that came to a person before one that did; nil where there is none, or where that one is no such call.
+    /// The call of a person before another call of the person; nil if there is none, or if the other call is not in the
+    /// chain.
     private func own(before sequence: Int64, of person: PersonID) throws(SQLiteFault) -> Int64? {
         previous.bind(1, sequence)
         previous.bind(2, person.rawValue)
@@ -139,7 +140,7 @@ final class JournalReader {
 
     // MARK: - Facts
 
-    /// The facts that some calls made and ended.
+    /// The facts that some calls made or ended.
     private func facts(of calls: ClosedRange<Int64>) throws(SQLiteFault) -> FactsOfCalls {
         var facts = FactsOfCalls()
         func person(_ row: Statement) -> PersonID { PersonID(rawValue: row.integer(1)) }
@@ -195,7 +196,7 @@ final class JournalReader {
             into: PersonID(rawValue: row.integer(2)), rule: rule)
     }
 
-    /// A journal row, without its facts.
+    /// A journal row without its facts.
     private struct Call {
         let sequence: Int64
         private let at: Instant
@@ -235,7 +236,7 @@ final class JournalReader {
     }
 }
 
-/// A table whose rows are numbered in the order of the calls that made them.
+/// A table whose rows have numbers in the order of their calls.
 private struct FactTable {
     private let probe: Statement
     private let rows: Statement
@@ -248,7 +249,7 @@ private struct FactTable {
         last = try connection.prepare("SELECT max(id) FROM \(table)")
     }
 
-    /// Goes through the rows that some calls made.
+    /// Calls the body for each row of some calls.
     func forEach(
         madeBy calls: ClosedRange<Int64>, _ body: (_ row: Statement, _ call: Int64) throws(SQLiteFault) -> Void
     ) throws(SQLiteFault) {

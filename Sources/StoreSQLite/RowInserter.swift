@@ -1,8 +1,8 @@
 import SQLite
 
-/// Inserts rows into one table, several with each statement: to begin a statement costs more than a row of it.
+/// Inserts rows into one table, several rows with one statement. The start of a statement costs more than a row.
 struct RowInserter {
-    /// For each number of rows, the most first, a statement that inserts as many.
+    /// The statements by their numbers of rows, the largest number first.
     private let statements: [(rows: Int, statement: Statement)]
     private let columns: Int32
 
@@ -21,7 +21,7 @@ struct RowInserter {
         self.columns = Int32(columns.count)
     }
 
-    /// Inserts one row for each of some values; the body binds a row's columns, the first of which is `column + 1`.
+    /// Inserts one row for each value. The body binds the columns of a row; the first column is `column + 1`.
     func insert<Values: RandomAccessCollection>(
         _ values: Values, _ bind: (_ statement: Statement, _ column: Int32, _ value: Values.Element) -> Void
     ) throws(SQLiteFault) {

@@ -1,7 +1,7 @@
 import Domain
 import SQLite
 
-/// The last numbers that a store has given.
+/// The last numbers of links, rows and other facts in a store.
 struct LastNumbers: Equatable, Sendable {
     var sequence = JournalSequence.zero
     var link: Int64 = 0
@@ -15,7 +15,7 @@ struct LastNumbers: Equatable, Sendable {
         document = try connection.integer("SELECT max(id) FROM documents") ?? 0
     }
 
-    /// The numbers after some entries.
+    /// Advances the numbers by the facts of some entries.
     mutating func advance(by entries: [JournalEntry]) {
         for entry in entries {
             sequence = sequence.next
@@ -31,7 +31,7 @@ struct LastNumbers: Equatable, Sendable {
     }
 }
 
-/// Writes the rows of a batch by statements that are prepared once.
+/// Writes the rows of a batch with prepared statements.
 final class RowWriter {
     private let begin: Statement
     private let commit: Statement
@@ -40,7 +40,7 @@ final class RowWriter {
     private let probe: Statement
     private let trial: Statement
     private let trialEnd: Statement
-    /// What a trial writes.
+    /// The number of bytes of a trial write.
     private static let trialBytes = 1 << 20
     private let people: RowInserter
     private let links: RowInserter
@@ -129,14 +129,14 @@ final class RowWriter {
         strategies = try RowInserter(connection, into: "strategies", ["made_by", "project", "version", "document"])
     }
 
-    /// Runs a body in one transaction. After a fault nothing of it is there, unless the fault came at the commit itself.
+    /// Runs a body in one transaction. After a fault nothing of it is stored. A fault of the commit itself is the exception.
     func transaction(_ body: () throws(SQLiteFault) -> Void) throws(SQLiteFault) {
         try begin.run()
         do throws(SQLiteFault) {
             try body()
             try commit.run()
         } catch {
-            // SQLite may have rolled back by itself; then this fails, and says nothing new.
+            // SQLite may have rolled back already. Then this call fails without harm.
             try? rollback.run()
             throw error
         }
@@ -147,7 +147,7 @@ final class RowWriter {
     private typealias PersonRow = (id: PersonID, project: ProjectID, madeBy: Int64, seen: Instant)
     private typealias LinkRow = (id: Int64, person: PersonID, identity: Identity, madeBy: Int64)
 
-    /// Writes entries and the facts that they made, numbered on from what is there.
+    /// Writes entries and their facts, with the next numbers.
     ///
     /// - Parameter endedLinks: the numbers of the links that the entries end, in their order.
     func write(
@@ -236,7 +236,7 @@ final class RowWriter {
             row.bind(column + 2, touched.call)
         }
         sequence = last.rawValue
-        // What came to people earlier in this batch. Most come once, and are made by the call that they come with.
+        // The earlier calls of people in this batch. Most people have one call in a batch, the call that made them.
         var earlier: [PersonID: Int64] = [:]
         try journal.insert(entries) { row, column, entry in
             sequence += 1
@@ -258,7 +258,7 @@ final class RowWriter {
         }
     }
 
-    /// A call that was committed. A person that the batch made has none.
+    /// A committed call. A person of the batch has none.
     private static func call(_ last: JournalSequence?) -> Int64? {
         last.flatMap { $0 == .zero ? nil : $0.rawValue }
     }
@@ -277,7 +277,7 @@ final class RowWriter {
         if added.isEmpty { return }
         var number = last
         var heads: [Chain: Int64] = [:]
-        // Mostly several rows of one chain come after one another.
+        // The rows of one chain are often next to each other.
         var latest: (chain: Chain, number: Int64)?
         try rows.insert(added) { statement, column, added in
             let chain = Chain(person: added.person, kind: added.row.kind)
@@ -300,7 +300,7 @@ final class RowWriter {
         }
     }
 
-    /// Deletes what was kept of groups before: it follows from facts, and is no history.
+    /// Deletes earlier versions of kept folds. Folds are derived from facts, so they are no history.
     private func deleteSuperseded(
         _ put: [PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) {
@@ -403,7 +403,7 @@ final class RowWriter {
         }
     }
 
-    // MARK: - What is folded in
+    // MARK: - Folds of sightings and heads
 
     func write(_ heads: [RowHead], of person: PersonID) throws(SQLiteFault) {
         rowHeads.bind(1, blob: heads.packed)
@@ -411,7 +411,7 @@ final class RowWriter {
         try rowHeads.run()
     }
 
-    /// Notes that the heads of all people know of the rows up to one.
+    /// Notes that the stored heads include all rows up to a row.
     func writeFolded(_ row: Int64) throws(SQLiteFault) {
         var packer = Packer()
         packer.add(UInt64(bitPattern: row))
@@ -425,13 +425,13 @@ final class RowWriter {
         try sighting.run()
     }
 
-    // MARK: - What is let go
+    // MARK: - Removed rows
 
-    /// The kind of a row that was let go while an older one of its person is kept: it holds their place in the chain.
+    /// The kind of a removed row with an older kept row. It keeps the position in the chain.
     static let letGo: Int64 = 0
 
-    /// Lets go of the oldest rows of a kind before some moment; answers how many each person lost. The last row of all stays,
-    /// so that no number is given twice.
+    /// Removes the oldest rows of a kind from before a moment, and returns the number of removed rows of each person. The
+    /// last row of all stays, so that no number is used twice.
     func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
         oldRows.bind(1, Int64(kind.rawValue))
         oldRows.bind(2, moment.milliseconds)
@@ -459,8 +459,8 @@ final class RowWriter {
         return try rowExists.step()
     }
 
-    /// Writes as much as a batch does, and takes it out again, to see whether the store can be written: on a full disk there is
-    /// often room for a page or two.
+    /// Writes as many bytes as a batch and removes them again, to test the disk. A full disk often has room for a page or
+    /// two.
     func probeWriting() throws(SQLiteFault) {
         try transaction { () throws(SQLiteFault) in try probe.run() }
         try transaction { () throws(SQLiteFault) in try trial.run() }

@@ -2,9 +2,9 @@ import Domain
 import SQLite
 import Threads
 
-/// What is committed: found by the index, and read by a connection of its own.
+/// The committed facts: the index finds them, and a separate connection reads them.
 struct SQLiteSnapshot: Snapshot {
-    /// Nil for a glance, which never goes to the disk.
+    /// Nil for a glance, which never reads the disk.
     let disk: Reader?
     let index: PeopleIndex
     let lock: IndexLock
@@ -38,7 +38,7 @@ struct SQLiteSnapshot: Snapshot {
 
     func group(of person: PersonID) -> Group {
         let group = lock.read { index.committed.group(of: person) }
-        // Who is in it is asked for later, and then needs the lock.
+        // The members are read later, and that read needs the lock.
         return group.count == 1 ? group : Group(root: group.root, count: group.count, groups)
     }
 
@@ -59,7 +59,7 @@ struct SQLiteSnapshot: Snapshot {
         var rows: [StoredRow] = []
         var range = range
         let wanted = range.limit
-        // Rows of other projects stand between.
+        // Rows of other projects may be in between.
         for _ in 0..<SQLiteSnapshot.pagesAtMost {
             let page = try reader().rows(of: kind, range)
             let own = lock.read {
@@ -92,7 +92,7 @@ struct SQLiteSnapshot: Snapshot {
     }
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        // One that the disk has and the index has not is for the next to see, with what it did.
+        // A call may be on the disk and not yet in the index. The next read shows it with its changes.
         try reader().calls(after: sequence, limit: limit).filter { $0.sequence <= settled.sequence }
     }
 
@@ -122,7 +122,7 @@ struct SQLiteSnapshot: Snapshot {
                 documents.add(wanted, body)
                 return body
             }
-            // What is kept of a group is deleted when something else takes its place.
+            // A kept fold is deleted when a newer fold replaces it.
             number = lock.read { index.documentNumber(key) }
             if number == wanted { return nil }
         }
@@ -137,7 +137,7 @@ struct SQLiteSnapshot: Snapshot {
     }
 }
 
-/// Tells who is in a group while nobody changes the index.
+/// The members of groups, read while no thread changes the index.
 final class LockedGroups: GroupSource {
     private let index: PeopleIndex
     private let lock: IndexLock
@@ -175,7 +175,7 @@ final class Reader {
     private let row: Statement
     private let journal: JournalReader
 
-    /// When what is being read has to end.
+    /// The condition that ends the present read.
     var limit = ReadLimit.none {
         didSet { connection.interruptStatements(when: limit.isOver) }
     }
@@ -185,7 +185,7 @@ final class Reader {
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
         (link, body, row, journal) = try file.attempt { () throws(SQLiteFault) in
-            // A read-only connection could not read the log.
+            // A connection that is opened read-only could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
                 try connection.prepare(
@@ -239,7 +239,7 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in try journal.call(ofMerge: merge) }
     }
 
-    /// Rows by when they happened.
+    /// Rows in the order of their moments.
     func rows(of kind: RowKind, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
         let (sign, order) = range.isAscending ? (">", "ASC") : ("<", "DESC")
         let sql = """
@@ -271,7 +271,7 @@ final class Reader {
         }
     }
 
-    /// Links in force to identities of some types, the last first.
+    /// Links in force of some types of identity, the last first.
     func links(
         of types: IdentityTypeSet, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
@@ -315,7 +315,7 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in
             body.bind(1, number)
             defer { body.reset() }
-            // An empty one stands where there is none any more.
+            // An empty document means that the document was removed.
             return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
         }
     }
@@ -336,7 +336,7 @@ final class Reader {
         }
     }
 
-    /// Follows a chain of rows back from one of them.
+    /// Reads a chain of rows back from a row.
     func rows(
         of person: PersonID, _ kind: RowKind, from first: RowNumber, limit: Int
     ) throws(StoreFault) -> [StoredRow] {
@@ -346,7 +346,8 @@ final class Reader {
             while let number = next, rows.count < limit {
                 row.bind(1, number)
                 defer { row.reset() }
-                // Rows that were let go were the oldest. Where a chain begins may have been told by a client.
+                // Removed rows are the oldest rows of a chain. The first row may come from a client's cursor, so it is
+                // checked.
                 guard try row.step(), row.integer(5) == person.rawValue,
                     row.integer(6) == Int64(kind.rawValue) || row.integer(6) == RowWriter.letGo
                 else { break }

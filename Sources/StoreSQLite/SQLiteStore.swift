@@ -2,9 +2,9 @@ package import Domain
 package import SQLite
 import Threads
 
-/// The embedded store: facts appended to a SQLite file, found by an index in memory. See DESIGN.md beside this file.
+/// The embedded store: facts in a SQLite file, and an index in memory. See DESIGN.md beside this file.
 package final class SQLiteStore: Store, @unchecked Sendable {
-    // Unchecked: what belongs to the writer's thread is only touched there; the index is behind its lock.
+    // Unchecked: only the writer's thread touches the writer's fields, and the lock protects the index.
 
     package let hash: KeyedHash
     private let file: StoreFile
@@ -14,23 +14,23 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private let settled: Settled
     private let checkpointer: Checkpointer
 
-    // The writer's.
+    // The fields of the writer.
     private var lock: StoreLock?
     private var session: Session?
     private var last: LastNumbers
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
-    /// People who got rows since their heads were last kept.
+    /// The people with new rows since their heads were last stored.
     private var unfolded: PeopleMap<Void>
-    /// People who were erased, of whom something is left.
+    /// The erased people with rows or documents that a sweep must remove.
     private var unswept: [PersonID] = []
     private var sweeping: Sweep?
     private let readers = Pool<Reader>()
     private let recentDocuments = DocumentCache(bytes: SQLiteStore.cachedBytes)
 
-    /// The documents that are kept in memory, in bytes.
+    /// The limit of cached documents, in bytes.
     private static let cachedBytes = 64 << 20
 
-    /// A connection with its statements.
+    /// A connection and its statements.
     private struct Session {
         let connection: Connection
         let rows: RowWriter
@@ -51,18 +51,16 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Opens the store that is there, and rebuilds its index. Opening fails without having changed anything, unless it
-    /// is the disk that fails.
+    /// Opens an existing store, and rebuilds its index. A failed open changes nothing, except after a fault of the disk.
     ///
-    /// - Parameter progress: told now and then how many rows have been read, of about how many.
+    /// - Parameter progress: gets the number of read rows and the approximate number of all rows from time to time.
     package convenience init(
         _ file: StoreFile, progress: @escaping (Int, Int) -> Void = { _, _ in }
     ) throws(StoreFault) {
         try self.init(file, .use, lock: try StoreLock(for: file), newHashKey: nil, progress: progress)
     }
 
-    /// Makes a store where there is none, and fills it: when this returns it is there with all of that, and when it
-    /// fails there is none.
+    /// Makes a new store with its first facts. When this returns, the store is complete; when it fails, no store exists.
     package static func make(
         _ file: StoreFile, hashKey: Hash128, fill: (SQLiteStore) throws(StoreFault) -> Void
     ) throws(StoreFault) {
@@ -104,7 +102,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         index.readDocument = { [unowned self] in document($0) }
     }
 
-    /// Reads a document for the batch that is being decided.
+    /// Reads a document for the current batch.
     private func document(_ number: Int64) -> [UInt8]? {
         if let body = recentDocuments[number] { return body }
         guard let session else { return nil }
@@ -112,7 +110,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         row.bind(1, number)
         defer { row.reset() }
         do throws(SQLiteFault) {
-            // All that a batch reads is one transaction's: to lock the file for each document costs more than to read it.
+            // All reads of a batch use one transaction, because a lock of the file for each document costs more than the
+            // read.
             if !session.connection.isInTransaction { try session.beginReading.run() }
             return try row.step() ? row.blob(0) : nil
         } catch {
@@ -121,15 +120,15 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Why a document could not be read that the batch asked for.
+    /// The fault of a failed read of a document for the batch.
     private var documentFault: SQLiteFault?
 
-    /// Copies the log and closes the file. The writer must have ended. Closing again does nothing.
+    /// Copies the log and closes the file. The writer must have ended. A second call does nothing.
     package func close() {
         guard session != nil else { return }
         checkpointer.stop()
         readers.close()
-        // What cannot be copied now stays in the log, and is read from there when the store is opened again.
+        // A log that cannot be copied now stays. The next open reads it.
         _ = try? session?.connection.checkpoint(.truncate)
         session = nil
         lock = nil
@@ -160,9 +159,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     package func decide(_ needs: FactKeys, _ body: (any BatchFacts) -> Void) throws(StoreFault) {
         var replays = RememberedCalls()
-        // Nobody else changes the index, so reading it needs no lock.
+        // Only this thread changes the index, so its reads need no lock.
         for key in needs.replays where index.replays.mayKnow(key) {
-            // The last is remembered last.
+            // The last call is added last.
             for replay in try earlierCalls(key).reversed() { replays.add(key, replay) }
         }
         let workspace = IndexBatchFacts(index, replays: replays) { [indexLock] change in indexLock.write(change) }
@@ -176,7 +175,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Reads what became of the last calls under a key, the last first.
+    /// Reads the answers of the last calls under a key, the last first.
     private func earlierCalls(_ key: ReplayKey) throws(StoreFault) -> [RememberedCall] {
         let session = try openSession()
         return try file.attempt { () throws(SQLiteFault) in
@@ -212,7 +211,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         try checkpointIfDue(session)
     }
 
-    /// Shows everybody what was committed.
+    /// Shows the committed facts to all readers.
     private func settle(_ entries: [JournalEntry]) {
         inDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
@@ -226,7 +225,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         for entry in entries where entry.kind == .erase {
             for case .personErased(let person) in entry.changes { unswept.append(person) }
         }
-        // The rows of one call mostly are one person's.
+        // The rows of one call often belong to one person.
         var previous: PersonID?
         for entry in entries {
             for case .rowAdded(let person, _) in entry.changes where person != previous {
@@ -236,7 +235,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    /// Keeps in memory what large groups have: whoever speaks for one of them again needs it.
+    /// Keeps the folds of large groups in memory, because the next call about the group needs them.
     private func keepAtHand(_ entries: [JournalEntry]) {
         var number = last.document
         for entry in entries {
@@ -287,7 +286,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             }
             return isMore
         }
-        // What is folded in later must not bring anything back.
+        // A later fold must not write rows of erased people again.
         for person in current.people { unfolded[person] = nil }
         sweeping = isMore ? current : nil
         if !isMore {
@@ -307,10 +306,10 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             if free > 0 {
                 try session.connection.execute("PRAGMA incremental_vacuum(\(SQLiteStore.pagesPerCompaction))")
                 let left = try session.connection.integer("PRAGMA freelist_count") ?? 0
-                // A store from before there was this keeps its pages, all of them overwritten, for what comes.
+                // A store from an older version keeps its free pages. All of them are overwritten, and later facts use them.
                 if left < free { return .step(pages: Int(free - left)) }
             }
-            // Whoever reads is done soon; nobody shall wait for long meanwhile.
+            // A reader is soon done, and calls must not wait long meanwhile.
             session.connection.setBusyTimeout(milliseconds: SQLiteStore.truncateMilliseconds)
             defer { session.connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds) }
             do throws(SQLiteFault) {
@@ -325,7 +324,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     private static let pagesPerCompaction = 64
     private static let truncateMilliseconds: Int32 = 200
-    /// SQLITE_BUSY.
+    /// The code SQLITE_BUSY.
     private static let busyCode: Int32 = 5
 
     package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
@@ -336,7 +335,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             try session.rows.transaction { () throws(SQLiteFault) in
                 for (person, lost) in try session.rows.expire(kind, before: moment, limit: limit) {
                     count += lost
-                    // Of whoever was erased the sweep keeps where it is.
+                    // The sweep keeps the positions of rows of erased people.
                     guard !index.isErased(person), let place = index.place(of: person),
                         let head = index.head(of: person, kind)
                     else { continue }
@@ -361,13 +360,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         if let idle = readers.take() { reader = idle } else { reader = try Reader(file) }
         reader.limit = limit
         let result = try ofOneMoment(reader, body)
-        // One that failed is not used again.
+        // A reader with a fault is not used again.
         readers.put(reader)
         return result
     }
 
-    /// Reads again where something was committed meanwhile. What takes long would come to no end so, and is read again once:
-    /// then each question sees what is committed when it is asked.
+    /// Reads again if a commit came meanwhile. A long read could repeat for ever, so it is repeated once. In the second run
+    /// each question sees the facts of its own moment.
     private func ofOneMoment<Result>(
         _ reader: Reader?, _ body: (any Snapshot) throws(StoreFault) -> Result
     ) throws(StoreFault) -> Result {
@@ -407,7 +406,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let connection = try file.open(.use)
         let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
-            // Before it is said that all is well: a disk that is still full shows here.
+            // The trial comes before the store reports success, because it finds a disk that is still full.
             try session.rows.probeWriting()
             return (session, try LastNumbers(connection).sequence)
         }
@@ -421,7 +420,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         self.session = session
     }
 
-    /// Has the next commit fail, for tests of what happens then. On the writer's thread.
+    /// Makes the next commit fail, for tests. The writer's thread calls it.
     package func failNextCommit(_ point: CommitWatch.FaultPoint?) {
         session?.commits.nextFault = point
     }
@@ -431,7 +430,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         return session
     }
 
-    /// Keeps the log from growing, with as little work as can be on this thread.
+    /// Limits the size of the log, with little work on this thread.
     private func checkpointIfDue(_ session: Session) throws(StoreFault) {
         if checkpointer.takeRest() || session.commits.logPages >= Checkpointer.pagesHard {
             try file.attempt { () throws(SQLiteFault) in _ = try session.connection.checkpoint(.passive) }
@@ -442,7 +441,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     // MARK: - Settings
 
-    /// What is kept under a name: the value that was given first. Before the store is served.
+    /// The value under a name, or this value if the name is new. It is called before the server serves calls.
     package func agree(on value: [UInt8], as name: String) throws(StoreFault) -> [UInt8] {
         let session = try openSession()
         return try file.attempt { () throws(SQLiteFault) in

@@ -1,7 +1,7 @@
 package import Domain
 import SQLite
 
-/// A store that no server has open, as somebody reads it who moves it elsewhere. Nobody else can open it meanwhile.
+/// The tables of a store for a move to another store. No server can open the store meanwhile.
 package final class SQLiteTables: TableSource {
     package let hashKey: Hash128
     private let file: StoreFile
@@ -48,12 +48,12 @@ package final class SQLiteTables: TableSource {
         }
     }
 
-    /// Rows that were let go are only the places of what was there.
+    /// Removed rows only keep a position in a chain.
     private static func condition(_ table: StoredTable) -> String {
         table == .rows ? "kind <> \(RowWriter.letGo)" : "true"
     }
 
-    /// A column, where it is called otherwise here or stands in a table of its own.
+    /// The SQL expression of a column with another name or in a table of its own.
     private static func expression(_ column: String, in table: StoredTable) -> String {
         switch (table, column) {
         case (.people, "is_swept"): "swept IS NOT NULL"

@@ -1,15 +1,15 @@
 import SQLite
 
-/// The tables, as numbered migrations: a store that an older version wrote is brought up to date when it is opened.
+/// The tables as numbered migrations. Opening a store of an older version runs the new migrations.
 ///
-/// Facts are only ever appended, and no table has an index that a new row would land in the middle of: finding is the
-/// business of the index in memory. Times are milliseconds since 1970, in UTC. What a number in a `kind` or `type` column
-/// stands for is said by the enumeration of that name in the domain.
+/// Facts are only appended, and no table has an index in whose middle a new row would be added: the index in memory finds
+/// facts. Times are milliseconds since 1970 in UTC. The domain's enumerations define the numbers in the `kind` and `type`
+/// columns.
 enum Schema {
-    /// Marks a SQLite file as a store of ours: `onym` in ASCII.
+    /// Marks a SQLite file as an Onym store: `onym` in ASCII.
     static let applicationID: Int64 = 0x6F6E_796D
 
-    /// The version that this program writes.
+    /// The version of the schema that this program writes.
     static var version: Int { migrations.count }
 
     static let migrations: [String] = [
@@ -207,7 +207,7 @@ enum Schema {
         """,
     ]
 
-    /// Brings a store up to date, each migration in a transaction of its own.
+    /// Updates the tables, each migration in its own transaction.
     static func migrate(_ connection: Connection) throws(SQLiteFault) {
         let found = Int(try connection.integer("PRAGMA user_version") ?? 0)
         for version in found..<max(found, migrations.count) {

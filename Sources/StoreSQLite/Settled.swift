@@ -1,7 +1,7 @@
 import Domain
 import Synchronization
 
-/// The last call whose changes everybody sees: by it a reading finds out that something came meanwhile.
+/// The last call whose changes all readers see. A read compares it to detect a commit.
 final class Settled: Sendable {
     private let last: Atomic<Int64>
 

@@ -2,7 +2,7 @@ import Domain
 import SQLite
 
 extension StoreFault {
-    /// Says what a result code of SQLite means for the store: the one place where codes are read.
+    /// Translates a result code of SQLite into a fault of the store. No other code reads result codes.
     init(_ fault: SQLiteFault, path: String) {
         switch fault.primaryCode {
         case SQLiteCode.busy, SQLiteCode.locked:
@@ -30,7 +30,7 @@ extension StoreFault {
     }
 }
 
-/// The primary result codes that mean something to us (sqlite.org/rescode.html).
+/// The primary result codes that the store handles (sqlite.org/rescode.html).
 private enum SQLiteCode {
     static let permission: Int32 = 3
     static let busy: Int32 = 5

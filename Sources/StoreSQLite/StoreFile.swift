@@ -3,10 +3,10 @@ import Domain
 import Glibc
 import SQLite
 
-/// The file of a store: what has to be true of it before it is touched.
+/// The file of a store, and the checks before its use.
 package struct StoreFile: Equatable, Sendable {
     package let path: String
-    /// The file whose lock is the right to write here.
+    /// The file whose lock gives the right to write.
     let lockPath: String
 
     /// The store in a folder.
@@ -19,22 +19,22 @@ package struct StoreFile: Equatable, Sendable {
         self.lockPath = lockPath
     }
 
-    /// What the store is called until it is complete.
+    /// The name of an incomplete store.
     var inMaking: StoreFile { StoreFile(path: path + ".new", lockPath: lockPath) }
 
-    /// Whether a file of that name is there.
+    /// Whether the file exists.
     package var exists: Bool { unsafe access(path, F_OK) == 0 }
 
     enum Purpose: Sendable {
-        /// Make a store where there is none.
+        /// Make a new store.
         case make
-        /// Use the one that is there.
+        /// Use an existing store.
         case use
     }
 
-    /// Opens the file for its one writer, brings its tables up to date, and answers the connection.
+    /// Opens the file for the writer, updates its tables, and returns the connection.
     ///
-    /// A file that is not ours, or that a newer version wrote, is refused before anything is changed.
+    /// A file of another program or of a newer version is refused before any change.
     func open(_ purpose: Purpose) throws(StoreFault) -> Connection {
         var isNew = false
         switch (try check(), purpose) {
@@ -51,8 +51,8 @@ package struct StoreFile: Equatable, Sendable {
         return try attempt { () throws(SQLiteFault) in
             let connection = try Connection(path: path, mode: .readWrite)
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
-            // Larger pages carry more rows for each frame of the log; the size is settled when the file is made.
-            // What is taken out later shall make the file smaller, which has to be said before it holds anything.
+            // Larger pages have more rows for each frame of the log. The size and the vacuum mode must be set before the file
+            // has contents; the vacuum mode lets a later removal make the file smaller.
             if isNew {
                 try connection.execute(
                     "PRAGMA page_size = \(StoreFile.pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
@@ -73,23 +73,23 @@ package struct StoreFile: Equatable, Sendable {
         }
     }
 
-    /// Opens the file to read it, if it is a store of ours.
+    /// Opens the file for reading, if it is an Onym store.
     func openChecked() throws(StoreFault) -> Connection {
         guard case .store = try check() else {
             throw StoreFault(.notFound, "There is no store at \(path). Make one with \"onym init\".")
         }
         let connection = try openBeside(.readWrite)
-        // A read-only connection could not read the log of a store that nobody has open.
+        // A connection that is opened read-only could not read the log of a closed store.
         try attempt { () throws(SQLiteFault) in try connection.execute("PRAGMA query_only = ON") }
         return connection
     }
 
-    /// Removes what is left of a store whose making was cut short. Only for who has the lock.
+    /// Removes an incomplete store. Only the owner of the lock may call it.
     func removeUnfinished() {
         for path in [path, path + "-wal", path + "-shm"] { unsafe unlink(path) }
     }
 
-    /// Gives a store that is complete its name. When this returns, it is there for good.
+    /// Gives a complete store its name. When this returns, the store is durable.
     func finish(as finished: StoreFile) throws(StoreFault) {
         guard unsafe rename(path, finished.path) == 0 else {
             throw StoreFault(.inputOutput, "\(finished.path) cannot be made: \(StoreFile.reason()).")
@@ -101,10 +101,10 @@ package struct StoreFile: Equatable, Sendable {
         close(descriptor)
     }
 
-    /// Why the last call to the system failed.
+    /// The reason of the last failed system call.
     private static func reason() -> String { unsafe String(cString: strerror(errno)) }
 
-    /// Opens another connection to a store that is open, to read or to copy its log.
+    /// Opens another connection to an open store, for reads or for copies of its log.
     func openBeside(_ mode: Connection.Mode) throws(StoreFault) -> Connection {
         try attempt { () throws(SQLiteFault) in
             let connection = try Connection(path: path, mode: mode)
@@ -113,7 +113,7 @@ package struct StoreFile: Equatable, Sendable {
         }
     }
 
-    /// Runs something that SQLite may refuse.
+    /// Runs an operation of SQLite, and translates its fault.
     func attempt<Result>(_ body: () throws(SQLiteFault) -> Result) throws(StoreFault) -> Result {
         do throws(SQLiteFault) {
             return try body()
@@ -124,7 +124,7 @@ package struct StoreFile: Equatable, Sendable {
 
     private enum Content { case absent, empty, store }
 
-    /// Looks at the file without changing it.
+    /// Checks the file without a change.
     private func check() throws(StoreFault) -> Content {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else {
@@ -135,7 +135,7 @@ package struct StoreFile: Equatable, Sendable {
         guard unsafe access(path, R_OK | W_OK) == 0 else {
             throw StoreFault(.readOnly, "\(path) cannot be read and written. Check its owner and mode.")
         }
-        // The first bytes of a SQLite file say what it is; reading them leaves even a log beside it alone.
+        // The first bytes of a SQLite file show its kind. Reading them does not touch a log beside the file.
         let header = try readHeader()
         guard header.count == 100, header.starts(with: "SQLite format 3\0".utf8) else {
             throw StoreFault(
@@ -174,7 +174,7 @@ package struct StoreFile: Equatable, Sendable {
         return Array(header.prefix(max(0, count)))
     }
 
-    /// Makes an empty file that only its owner can read: it will hold what people are called.
+    /// Makes an empty file that only its owner can read, because it will contain identities.
     private func makeFile() throws(StoreFault) {
         let descriptor = unsafe Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -187,16 +187,15 @@ package struct StoreFile: Equatable, Sendable {
 
     private static let pageBytes = 8192
     static let busyMilliseconds: Int32 = 2000
-    /// The log is cut back to this when it starts over.
+    /// The size to which SQLite cuts the log when the log starts over.
     private static let logBytes = 64 << 20
 }
 
-/// The right to write to a store: one process has it at a time. The system takes it back when the process ends,
-/// however it ends.
+/// The right to write to a store, for one process at a time. The system removes the lock when the process ends in any way.
 final class StoreLock: Sendable {
     private let descriptor: CInt
 
-    /// Takes the lock, or says who has it.
+    /// Takes the lock. Throws a fault that names the owner of the lock.
     init(for file: StoreFile) throws(StoreFault) {
         let path = file.lockPath
         let descriptor = unsafe Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -218,8 +217,8 @@ final class StoreLock: Sendable {
     }
 
     deinit {
-        // Given back by name: a program that is being started at this moment has a copy of the descriptor for an instant,
-        // and closing ours alone would leave it the lock.
+        // An explicit unlock is needed: a program that is just starting may have a copy of the descriptor for a moment, and
+        // would keep the lock after a close.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }

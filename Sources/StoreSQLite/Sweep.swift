@@ -1,24 +1,24 @@
 import Domain
 import SQLite
 
-/// Takes what was stored under people who were erased out of every table, a little at a time.
+/// Removes the rows and documents of erased people from all tables, in small steps.
 ///
-/// The rows that say what they were called go last: until then it can be begun again after a crash. Deleted bytes are
-/// overwritten, so that none is left in the file; those in the log go when that is next cut back.
+/// The rows with the values of identities are removed last, so that a sweep can begin again after a crash. SQLite overwrites
+/// deleted bytes, so the file contains none of them. The log loses its bytes when it is next cut.
 struct Sweep {
     private enum Phase { case heads, values, journal, keys, documents, rows, links, done }
 
     let people: [PersonID]
     private let ids: Set<Int64>
     private var phase = Phase.heads
-    /// Where the table of this phase was left.
+    /// The position in the table of the present phase.
     private var after: Int64 = 0
-    /// What they were called, so that it is known where calls of others named it.
+    /// The values of the erased people, to find the calls of other people that named them.
     private var values: Set<Value> = []
     private var links: [Int64] = []
-    /// The attachments that are or were theirs, by the hash of their key.
+    /// The attachments that belong or belonged to the erased people, by the hash of their key.
     private var attachments: Set<Hash128> = []
-    /// Rows that are still to be taken out: the next of each chain.
+    /// The rows to remove: the next row of each chain.
     private var chains: [(person: PersonID, heads: [RowHead])] = []
 
     private struct Value: Hashable {
@@ -26,22 +26,22 @@ struct Sweep {
         let value: String
     }
 
-    /// How many rows of a table a step looks at, and how many it takes out.
+    /// The limits of rows that one step reads, and of rows that it removes.
     private static let lookedAt: Int64 = 1000
     private static let takenOut = 100
 
-    /// - Parameter heads: the rows of each person, by kind.
+    /// - Parameter heads: the row heads of a person, by kind.
     init(_ people: [PersonID], heads: (PersonID) -> [RowHead]) {
         self.people = people
         ids = Set(people.map(\.rawValue))
         chains = people.map { ($0, heads($0)) }
     }
 
-    /// Takes a step, in a transaction of its own; false when all is done.
+    /// Runs one step in its own transaction; false after the last step.
     mutating func step(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) -> Bool {
         switch phase {
         case .heads:
-            // From here on they are kept by this alone.
+            // From here on only this table has the heads of the rows.
             for (person, heads) in chains { try rows.write(heads, of: person) }
             run(step: .values)
         case .values: try collectValues(connection)
@@ -71,7 +71,7 @@ struct Sweep {
         if after == start { run(step: .journal) }
     }
 
-    /// Calls of theirs say no more than that there was one, and calls of others no more what they were called.
+    /// Removes the contents of the people's own calls, and their values from calls of other people.
     private mutating func sweepJournal(_ connection: Connection) throws(SQLiteFault) {
         let row = try connection.prepare(
             """
@@ -108,13 +108,13 @@ struct Sweep {
         if after == start { run(step: .keys) }
     }
 
-    /// Inputs without the values that are to go; nil where none is among them.
+    /// Inputs without the erased values; nil if there are none of them.
     private func without(_ inputs: [UInt8]) -> [UInt8]? {
         let values = values
         return JournalCoding.dropping(inputs) { type, value in values.contains(Value(type: type, value: value)) }
     }
 
-    /// An attachment may have been nobody's before it was theirs.
+    /// An attachment may have belonged to nobody before it belonged to an erased person.
     private mutating func collectKeys(_ connection: Connection) throws(SQLiteFault) {
         let row = try connection.prepare(
             "SELECT id, person, kind, hash FROM documents WHERE id > ? ORDER BY id LIMIT \(Sweep.lookedAt * 10)")
@@ -149,7 +149,7 @@ struct Sweep {
                 calls.append(row.integer(4))
             }
         }
-        // What was answered tells of the attachment, too.
+        // The answers of calls also describe the attachment.
         let forget = try connection.prepare(
             "UPDATE journal SET replay = NULL, body = NULL, reply = x'' WHERE sequence = ?")
         for call in calls {
@@ -164,7 +164,7 @@ struct Sweep {
         if after == start { run(step: .rows) }
     }
 
-    /// Follows the chains. How far it has come is kept with the people, so that no row is lost sight of.
+    /// Removes rows along the chains. Its position is stored with the people, so that no row is missed after a crash.
     private mutating func sweepRows(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) {
         guard let chain = chains.popLast() else {
             run(step: .links)
@@ -174,7 +174,7 @@ struct Sweep {
         var heads = chain.heads
         let find = try connection.prepare("SELECT previous FROM rows WHERE id = ? AND person = ?")
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
-        // The last row of all stays as a number, so that none is given twice.
+        // The last row of all stays as a number, so that no number is used twice.
         let empty = try connection.prepare(
             "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
         let delete = try connection.prepare("DELETE FROM rows WHERE id = ?")

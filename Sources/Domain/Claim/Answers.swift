@@ -1,15 +1,15 @@
-/// What somebody answers to one question.
+/// The answer of a user to one question.
 package enum AnswerValue: Equatable, Sendable {
     case text(String)
     case choices([String])
     case number(Int64)
-    /// No answer: one that was given is taken away.
+    /// No answer. It removes an earlier answer.
     case nothing
-    /// What is no answer to any question.
+    /// A value that answers no kind of question.
     case other
 }
 
-/// Why answers are not taken. Each names the question.
+/// The reason why answers are invalid. Each case names the question.
 package enum AnswerFault: Equatable, Sendable {
     case unknownQuestion(String)
     case isRequired(String)
@@ -20,14 +20,14 @@ package enum AnswerFault: Equatable, Sendable {
     case mustBeInteger(String, ClosedRange<Int64>)
 }
 
-/// A call that brings answers to a questionnaire: some of them, or with them all (spec/claim.md 1.7).
+/// A call that sends some or all answers to a questionnaire (spec/claim.md 1.7).
 package struct AnswerQuestionnaire: Act {
     package let slug: String
     package let user: Identity
     package let answers: [(question: String, value: AnswerValue)]
-    /// Whether that was all: from now on the user has responded.
+    /// Whether the answers are complete. After a complete call the user has responded.
     package let isComplete: Bool
-    /// Where it was answered: a JSON object that has some member.
+    /// The place of the answers in the app: a JSON object with at least one member.
     package let details: [UInt8]
     package let sighting: AppUser.Sighting
 
@@ -43,7 +43,7 @@ package struct AnswerQuestionnaire: Act {
         self.sighting = sighting
     }
 
-    /// What the call carries, roughly, in bytes.
+    /// The approximate number of bytes of the call.
     package var byteCount: Int {
         answers.reduce(512 + details.count) { bytes, answer in
             switch answer.value {
@@ -58,10 +58,10 @@ package struct AnswerQuestionnaire: Act {
 /// The answer to ``AnswerQuestionnaire``.
 package struct Answered: Equatable, Sendable {
     package let id: ResponseID
-    /// When the first of the answers came.
+    /// The moment of the first answers.
     package let at: Instant
     package let isFirst: Bool
-    /// Whether the call made a response of the draft.
+    /// Whether the call submitted the draft.
     package let wasSubmitted: Bool
 
     package init(id: ResponseID, at: Instant, isFirst: Bool, wasSubmitted: Bool) {
@@ -72,21 +72,21 @@ package struct Answered: Equatable, Sendable {
     }
 }
 
-/// A user's answers to a questionnaire: made once, never reused.
+/// The id of a user's response to a questionnaire. The server never reuses it.
 package struct ResponseID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
 }
 
-/// The answers that one person gave to a questionnaire: a draft, or submitted.
+/// The answers of one person to a questionnaire: a draft or a submitted response.
 ///
-/// Of a draft that somebody goes on with who has claimed it, each of the two has its own answers; what is submitted is
-/// whole.
+/// After a claim, the known user may continue a draft of the anonymous person. Each of the two people then keeps its own
+/// answers. A submitted response contains all answers.
 package struct QuestionnaireResponse: Equatable, Sendable {
     package let id: ResponseID
     package let madeAt: Instant
     private var changedAt: Instant
-    /// The call that wrote it: of two calls the later has the larger one.
+    /// The call that wrote the response. A later call has a larger id.
     private(set) var call: PersonID
     package private(set) var submittedAt: Instant?
     private(set) var entries: [String: Entry] = [:]
@@ -109,27 +109,27 @@ package struct QuestionnaireResponse: Equatable, Sendable {
         for answer in answers { entries[answer.question] = Entry(value: answer.value, call: stamp.person) }
     }
 
-    /// Makes it whole: there are these answers, and no others.
+    /// Submits the response. It then has exactly these answers.
     mutating func submit(_ answers: [String: AnswerValue], _ stamp: Stamp) {
         entries = [:]
         set(answers.map { ($0.key, $0.value) }, stamp)
         submittedAt = stamp.at
     }
 
-    /// The answers that stand.
+    /// The answers without removed answers.
     package var answers: [String: AnswerValue] { entries.mapValues(\.value).filter { $0.value != .nothing } }
 
-    /// Takes in what another person has answered in the same draft: to each question the newest answer.
+    /// Adds the answers of another person in the same draft. For each question the newest answer counts.
     mutating func join(_ other: QuestionnaireResponse) {
         if submittedAt == nil { entries.merge(other.entries) { $0.call > $1.call ? $0 : $1 } }
         changedAt = max(changedAt, other.changedAt)
         call = max(call, other.call)
     }
 
-    /// Whether nobody reads another draft any longer than this one.
+    /// Whether reads show this draft at least as long as another draft.
     func outlives(_ other: QuestionnaireResponse) -> Bool { submittedAt != nil || changedAt >= other.changedAt }
 
-    /// Whether it is a draft that nobody has gone on with for so long that it is not read any more.
+    /// Whether reads ignore the response, because it is a draft without recent changes.
     func isStale(at now: Instant) -> Bool {
         submittedAt == nil && now.milliseconds - changedAt.milliseconds >= QuestionnaireResponse.draftMilliseconds
     }
@@ -137,8 +137,8 @@ package struct QuestionnaireResponse: Equatable, Sendable {
     package static let draftDays: Int64 = 90
     private static let draftMilliseconds = draftDays * 24 * 3600 * 1000
 
-    /// One for each person and questionnaire. Responses of nobody in particular have one each, by their own ids. The half of
-    /// the questionnaire is the part of ``FoldSlot``.
+    /// The key of a response: one for each person and questionnaire. A response without a user has its own id in place of a
+    /// person. The questionnaire's half of the hash is the part of ``FoldSlot``.
     static func key(_ holder: Int64, _ questionnaire: QuestionnaireID) -> DocumentKey {
         DocumentKey(
             .response,
@@ -211,6 +211,9 @@ extension AnswerQuestionnaire {
     package static var kinds: [ActKind] { [.answer] }
     package var subjects: Subjects { Subjects(readsGroupOf: user) }
 
+    /// Stores the answers as a draft, or as a complete response. Throws `noSuchQuestionnaire`, `notEligible` if the
+    /// questionnaire is inactive, or if the user dismissed all questionnaires or has responded, and a refusal for an invalid
+    /// answer. Earlier answers of the draft stay, because an app sends the answers step by step.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Answered> {
@@ -229,7 +232,7 @@ extension AnswerQuestionnaire {
         var people = PeopleMaker(stamp)
         let person = holder ?? people.make(user)
         let id = before?.response.id ?? ResponseID(rawValue: stamp.person.rawValue)
-        // What the person has from before a merge that hides it stays as it is, for when the merge is undone.
+        // A merge may hide an older response of the person. That response stays, so that an undo of the merge shows it again.
         var target = isNobody ? id.rawValue : person.rawValue
         if let before, let own = view.ownResponse(target, questionnaire.id), own.id != id, !own.isStale(at: stamp.at) {
             target = before.holder.rawValue
@@ -250,7 +253,7 @@ extension AnswerQuestionnaire {
             answered, outcome: Outcome(kind: .answer, person: person, changes: changes))
     }
 
-    /// The row that tells of a response: which one it is, and where it was given. The answers are with the person.
+    /// The row of a response: its id and its place in the app. The answers are in the response document.
     private func row(
         of response: QuestionnaireResponse, to questionnaire: Questionnaire, _ stamp: Stamp
     ) -> Row {
@@ -279,7 +282,7 @@ extension AnswerQuestionnaire {
 }
 
 extension Questionnaire {
-    /// The answers that fit the questions, which may have changed since they were given.
+    /// The answers that fit the present questions. The questions may have changed after an answer.
     package func fitting(_ answers: [String: AnswerValue]) -> [String: AnswerValue] {
         answers.filter { answer in
             text.questions.first { $0.id == answer.key }.map { $0.fault(of: answer.value) == nil } ?? false
@@ -288,7 +291,7 @@ extension Questionnaire {
 }
 
 extension Questionnaire.Question {
-    /// Why something is no answer to the question; nil where it is one.
+    /// The reason why a value does not answer the question; nil for a valid answer.
     func fault(of value: AnswerValue) -> AnswerFault? {
         switch (kind, value) {
         case (_, .nothing): nil
@@ -307,7 +310,7 @@ extension Questionnaire.Question {
 }
 
 extension DecisionFacts {
-    /// What is kept under a holder, whoever that is one with.
+    /// The response that the store keeps for this holder, without its group.
     fileprivate func ownResponse(_ holder: Int64, _ questionnaire: QuestionnaireID) -> QuestionnaireResponse? {
         document(QuestionnaireResponse.key(holder, questionnaire)).flatMap(QuestionnaireResponse.init(packed:))
     }
@@ -321,12 +324,12 @@ extension DecisionFacts {
 }
 
 extension QuestionnaireID {
-    /// What tells the answers to this questionnaire from others of the same person.
+    /// The part that distinguishes the folds of several questionnaires.
     var foldPart: UInt64 { UInt64(bitPattern: rawValue) }
 }
 
 extension Snapshot {
-    /// The answers of a person, and whoever is one with it.
+    /// The response of a person's group.
     package func response(
         of person: PersonID, to questionnaire: QuestionnaireID, at now: Instant
     ) throws(StoreFault) -> FoldedResponses.Response? {
@@ -334,7 +337,7 @@ extension Snapshot {
         return folded.response(at: now)
     }
 
-    /// The answers of nobody in particular that have an id.
+    /// The response without a user that has an id.
     package func response(
         _ id: ResponseID, of nobody: PersonID, to questionnaire: QuestionnaireID
     ) throws(StoreFault) -> FoldedResponses.Response? {
@@ -342,7 +345,7 @@ extension Snapshot {
             .flatMap(QuestionnaireResponse.init(packed:)).map { FoldedResponses.Response($0, of: nobody) }
     }
 
-    /// Whether a person wants to be asked nothing.
+    /// Whether a person has dismissed all questionnaires.
     package func hasDismissedQuestionnaires(_ person: PersonID) throws(StoreFault) -> Bool {
         let properties: FoldedAttributes = try fold(.properties, of: group(of: person))
         return properties[Questionnaire.dismissalProperty] != nil
@@ -370,7 +373,7 @@ extension Answered: Answer {
 }
 
 extension Refusal {
-    /// The user is not asked, so there is nothing to answer.
+    /// The server does not ask the user, so the call has nothing to answer.
     package static func notEligible(_ reason: Questionnaire.Ineligibility) -> Refusal {
         let message =
             switch reason {
@@ -381,13 +384,14 @@ extension Refusal {
         return Refusal(.conflict, reason.rawValue, message)
     }
 
+    /// An answer does not fit its question.
     package static func badAnswer(_ fault: AnswerFault) -> Refusal {
         Refusal(.invalid, "validation_error", fault.message)
     }
 }
 
 extension AnswerFault {
-    /// One sentence for a person, which names the question.
+    /// One sentence for a person. It names the question.
     package var message: String {
         switch self {
         case .unknownQuestion(let id): "unknown question id \"\(id.prefix(100))\""

@@ -1,6 +1,6 @@
-/// What the Claim dialect keeps of somebody who uses an app, beside what belongs to everybody (spec/claim.md 2.1).
+/// The state of an app's user in the Claim dialect (spec/claim.md 2.1). Facts for all dialects are not in it.
 package struct AppUser: Equatable, Sendable {
-    /// What was last said of the user, or of what it uses. The raw values are stored: they never change.
+    /// A field of the user or of its device, with the last value. Stores keep the raw values, so a raw value never changes.
     package enum Field: UInt8, CaseIterable, Sendable {
         case countryCode = 1
         case appVersion = 2
@@ -8,18 +8,18 @@ package struct AppUser: Equatable, Sendable {
         case sdkVersion = 4
         case locale = 5
         case preferredLanguage = 6
-        /// As JSON.
+        /// A list as JSON.
         case supportedLanguages = 7
     }
 
-    /// When an app was used first and last.
+    /// The first and the last use of an app.
     package struct Use: Equatable, Sendable {
         package var first: Instant
         package var last: Instant
     }
 
     package let person: PersonID
-    /// The person whose id stands for the user towards clients: a user who was anonymous before keeps that one's.
+    /// The person whose id clients see as the user's id. A user that was anonymous before keeps the anonymous person's id.
     package internal(set) var idPerson: PersonID
     package internal(set) var firstSeen: Instant
     package internal(set) var lastSeen: Instant
@@ -41,19 +41,19 @@ package struct AppUser: Equatable, Sendable {
 
     var put: Change { .documentPut(DocumentKey(.appUser, of: person), person, packed) }
 
-    /// What an upload says of a user.
+    /// The fields of a user in an upload.
     package struct Sighting: Equatable, Sendable {
         package var app: AppID
         package var fields: [Field: String] = [:]
-        /// Whether a development build was used; nil where the app does not tell.
+        /// Whether the app is a development build; nil if the app does not say.
         package var isDevelopment: Bool?
-        /// When the oldest of the events was, where that is before now.
+        /// The moment of the oldest event, if it is in the past.
         package var since: Instant?
 
         package init(app: AppID) { self.app = app }
     }
 
-    /// Takes in what an upload says. Answers whether that is news: when a user was last seen is kept to the minute.
+    /// Applies the fields of an upload. Returns whether a field changed. The last sighting is kept to the minute.
     mutating func see(_ sighting: Sighting, at moment: Instant) -> Bool {
         var isNews = false
         for (field, value) in sighting.fields where fields[field] != value {
@@ -80,7 +80,7 @@ package struct AppUser: Equatable, Sendable {
         return isNews
     }
 
-    /// Takes in what is known of everybody who is one with the user.
+    /// Applies the fields of the user's group.
     package mutating func take(_ folded: FoldedAppUser) {
         if folded.isEmpty { return }
         (firstSeen, lastSeen, apps) = (folded.firstSeen, folded.lastSeen, folded.apps)

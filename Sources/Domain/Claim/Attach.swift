@@ -1,4 +1,4 @@
-/// A call that keeps the body of an attachment, which was announced before (spec/claim.md, Attachments).
+/// A call that stores the body of an announced attachment (spec/claim.md, Attachments).
 package struct StoreAttachment: Act {
     package let attachment: AttachmentID
     package let app: AppID
@@ -16,8 +16,9 @@ package struct StoreAttachment: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Notes that the body is there, or in what it differs from the announcement; refused where the attachment does not exist,
-    /// is another app's, is there already, or came too late.
+    /// Notes that the body is stored, or that it differs from the announcement. Throws a refusal if the attachment does not
+    /// exist, belongs to another app, has a body, or is too late. A body that differs from the announcement ends the
+    /// reservation.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
@@ -48,7 +49,8 @@ package struct DeleteAttachment: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Deletes the attachment; refused where it does not exist, or has no body.
+    /// Deletes the attachment. Throws `noSuchAttachment` if the attachment does not exist or has no body. The bytes stay
+    /// while another attachment has the same digest.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
@@ -63,7 +65,7 @@ package struct DeleteAttachment: Act {
     }
 }
 
-/// A call of the server itself: attachments that waited for an event belong to the event's person.
+/// A call of the server itself that gives attachments to the person of their event.
 package struct NoteEventOfAttachments: Act {
     package let event: RowHash
     package let person: PersonID
@@ -77,7 +79,8 @@ package struct NoteEventOfAttachments: Act {
     package var subjects: Subjects { Subjects(people: [person]) }
     package var byteCount: Int { 256 }
 
-    /// Gives the attachments to the person. A person who was erased meanwhile gets nothing.
+    /// Gives the waiting attachments to the person. An erased person gets none, because an erasure also covers attachments
+    /// that arrive after it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Collected> {
@@ -103,7 +106,7 @@ extension Attachment: Answer {
         self = attachment
     }
 
-    /// What the person and the project use, with a change.
+    /// The uses of the person and of the project after a change.
     fileprivate func uses<V: DecisionFacts>(_ view: V, _ change: (inout AttachmentUse) -> Void) -> [Change] {
         [AttachmentUse(of: person, view), AttachmentUse(of: project, view)]
             .map { use in
@@ -125,7 +128,7 @@ extension DocumentFacts {
 /// A call that announces an attachment.
 package struct ReserveAttachment: Act {
     package let user: Identity
-    /// By what its event is recognized, where the call does not say whose it is: then the event does.
+    /// The recognition hash of the attachment's event, if the call names no user. The event then names the user.
     package let event: RowHash?
     package let description: Attachment.Description
     package let sighting: AppUser.Sighting
@@ -146,12 +149,15 @@ package struct ReserveAttachment: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
+    /// Reserves room for the attachment. Throws `userQuotaUsedUp` if the call names its user and the bytes do not fit into
+    /// the user's quota, and `projectQuotaUsedUp` for the project's quota. The reservation counts like stored bytes, so
+    /// parallel uploads cannot exceed a quota.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var people = PeopleMaker(stamp)
         let holder = view.holder(of: user)
-        // Whoever has been claimed counts with the one who has claimed.
+        // The attachments of all members of the group count.
         let used: FoldedAttachmentUse? = holder.map { view.fold(.attachmentUse, of: view.group(of: $0)) }
         let usedByUser = used?.bytes(at: stamp.at) ?? 0
         let person = holder ?? people.make(user)
@@ -187,7 +193,7 @@ package struct ReserveAttachment: Act {
     }
 }
 
-/// An event that will tell whose some attachments are.
+/// An event that will name the user of some attachments.
 struct AwaitedEvent {
     private let key: DocumentKey
     var attachments: [AttachmentID] = []
@@ -201,14 +207,13 @@ struct AwaitedEvent {
 
     var put: Change {
         var packer = Packer()
-        // More than an event has; only the last are waited for.
+        // The list is longer than the list of a real event, so only the last attachments wait.
         for attachment in attachments.suffix(100) { packer.add(UInt64(bitPattern: attachment.rawValue)) }
         return .documentPut(key, .nobody, packer.bytes)
     }
 }
 
-/// Finds out whose attachments are, from events that have come. Their bytes count with those of the event's person from
-/// then on.
+/// Gives waiting attachments to the people of events that have arrived. From then on, their bytes count for these people.
 struct EventsTelling {
     private var uses: [PersonID: AttachmentUse] = [:]
     private var lists: [PersonID: AttachmentList] = [:]
@@ -243,7 +248,7 @@ struct EventsTelling {
 }
 
 extension Attachment {
-    /// Why its bytes are not taken from an app at some moment, if they are not.
+    /// The refusal of a body from an app at a moment; nil if the attachment accepts the body.
     package func fault(at moment: Instant, _ app: AppID) -> Refusal? {
         if description.app != app { return .attachmentOfOtherApp }
         return switch state {
@@ -271,6 +276,7 @@ extension Refusal {
         }
     }
 
+    /// The attachment does not fit into the quota of its user.
     package static func userQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
         var refusal = Refusal(
             .tooLarge, "user_quota_exhausted",
@@ -281,6 +287,7 @@ extension Refusal {
         return refusal
     }
 
+    /// The attachment does not fit into the quota of the project.
     package static func projectQuotaUsedUp(bytes: Int, used: Int) -> Refusal {
         var refusal = Refusal(
             .tooLarge, "quota_exhausted",

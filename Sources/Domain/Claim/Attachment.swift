@@ -1,19 +1,19 @@
-/// A file that goes with an event (spec/claim.md 1.7). Its bytes are in a folder beside the store, found by their digest;
-/// this is what is known of it.
+/// A file that belongs to an event (spec/claim.md 1.7). The bytes are in a folder beside the store, under their digest. This
+/// value is the description.
 package struct Attachment: Equatable, Sendable {
-    /// What has become of it. The raw values are stored: they never change.
+    /// The state of the attachment. Stores keep the raw values, so a raw value never changes.
     package enum State: UInt8, Sendable {
-        /// Its bytes are waited for.
+        /// The server waits for the bytes.
         case reserved = 0
         case stored = 1
         case deleted = 2
-        /// Bytes came that were not as many as was said, or others than was said: it is as if it were deleted.
+        /// The received bytes differ from the announcement in number or in digest. The attachment counts as deleted.
         case tooShort = 3
         case wrongDigest = 4
         case tooLong = 5
     }
 
-    /// What a client says of a file before it sends it.
+    /// The announcement of a file.
     package struct Description: Equatable, Sendable {
         package let app: AppID
         package let clientEventID: String
@@ -39,13 +39,13 @@ package struct Attachment: Equatable, Sendable {
 
     package let id: AttachmentID
     package let project: ProjectID
-    /// Whose it is. It came for nobody in particular where its event tells whose it is.
+    /// The person of the attachment. An announcement without a user belongs to nobody until its event arrives.
     package internal(set) var person: PersonID
     package let description: Description
     package let madeAt: Instant
     package internal(set) var state = State.reserved
 
-    /// For how long a reservation holds.
+    /// The time for which a reservation is valid.
     package static let reservationMilliseconds: Int64 = 15 * 60_000
 
     package var expiresAt: Instant { madeAt.advanced(byMilliseconds: Attachment.reservationMilliseconds) }
@@ -97,7 +97,7 @@ package struct Attachment: Equatable, Sendable {
     var put: Change { .documentPut(id.documentKey, person, packed) }
 }
 
-/// An attachment's id: made once, never reused.
+/// The id of an attachment. The server never reuses it.
 package struct AttachmentID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -105,7 +105,7 @@ package struct AttachmentID: Hashable, Sendable {
     var documentKey: DocumentKey { DocumentKey(.attachment, of: rawValue) }
 }
 
-/// How many bytes of attachments somebody may have.
+/// The limits of attachment bytes of a person and of a project.
 package struct AttachmentQuotas: Equatable, Sendable {
     package var userBytes = 250 << 20
     package var projectBytes = 5 << 30
@@ -113,8 +113,8 @@ package struct AttachmentQuotas: Equatable, Sendable {
     package init() {}
 }
 
-/// How many bytes of attachments there are: what is stored, and what is waited for, by the minute in which that ends. So
-/// a reservation that nobody came for costs nothing to let go.
+/// The number of stored bytes, and the number of reserved bytes by the minute in which the reservation ends. So the end of a
+/// reservation needs no call.
 struct AttachmentBytes: Equatable, Sendable {
     var stored = 0
     var reserved: [Int64: Int] = [:]
@@ -132,7 +132,7 @@ struct AttachmentBytes: Equatable, Sendable {
         }
     }
 
-    /// What counts at some moment.
+    /// The bytes that count at a moment.
     func bytes(at moment: Instant) -> Int {
         let now = moment.milliseconds / 60_000
         return reserved.reduce(stored) { $1.key >= now ? $0 + $1.value : $0 }
@@ -149,7 +149,7 @@ struct AttachmentBytes: Equatable, Sendable {
     }
 }
 
-/// How many bytes of attachments a person or a project has.
+/// The attachment bytes of a person or of a project.
 struct AttachmentUse: Equatable {
     private let key: DocumentKey
     private let person: PersonID
@@ -168,7 +168,7 @@ struct AttachmentUse: Equatable {
         has = AttachmentBytes(packed: view.document(key) ?? [])
     }
 
-    /// What counts at some moment.
+    /// The bytes that count at a moment.
     func bytes(at moment: Instant) -> Int { has.bytes(at: moment) }
 
     mutating func reserve(_ attachment: Attachment, at moment: Instant) {
@@ -177,14 +177,14 @@ struct AttachmentUse: Equatable {
         has.reserved[AttachmentUse.minute(attachment), default: 0] += attachment.description.byteCount
     }
 
-    /// An attachment that was reserved is no longer waited for: it is there, or never will be.
+    /// Ends the reservation of an attachment: its body is stored or will never be stored.
     mutating func settle(_ attachment: Attachment) {
         let minute = AttachmentUse.minute(attachment)
         if let bytes = has.reserved[minute] { has.reserved[minute] = max(0, bytes - attachment.description.byteCount) }
         if attachment.state == .stored { has.stored += attachment.description.byteCount }
     }
 
-    /// An attachment counts with somebody else from now on, and so no more here.
+    /// Removes an attachment that now counts for another person.
     mutating func take(_ attachment: Attachment) {
         switch attachment.state {
         case .stored: remove(attachment)
@@ -193,7 +193,7 @@ struct AttachmentUse: Equatable {
         }
     }
 
-    /// An attachment that counted with somebody else counts here from now on.
+    /// Adds an attachment that counted for another person.
     mutating func give(_ attachment: Attachment) {
         let bytes = attachment.description.byteCount
         switch attachment.state {
@@ -212,7 +212,7 @@ struct AttachmentUse: Equatable {
     var put: Change { .documentPut(key, person, has.packed) }
 }
 
-/// How many attachments, of all projects, have some bytes.
+/// The number of attachments of all projects with the same bytes.
 package struct ContentUse {
     private let key: DocumentKey
     private var count: UInt64
@@ -232,7 +232,7 @@ package struct ContentUse {
         count = unpacker.integer() ?? 0
     }
 
-    /// Whether nothing has these bytes.
+    /// Whether no attachment has these bytes.
     package static func isUnused(_ digest: [UInt8], _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         let key = key(digest)
         return ContentUse(key, try snapshot.document(key)).count == 0
@@ -248,8 +248,8 @@ package struct ContentUse {
     }
 }
 
-/// The ids of a person's attachments, whatever has become of these: a full part is put aside, so that another id costs the
-/// same however many there are.
+/// The ids of all attachments of a person, also of deleted attachments. A full part of the list is stored apart, so each new
+/// id has the same cost.
 struct AttachmentList {
     private let person: PersonID
     private var fullParts: UInt64 = 0
@@ -278,7 +278,7 @@ struct AttachmentList {
         ids = []
     }
 
-    /// What has to be kept after some were added.
+    /// The documents that change after new ids.
     var changes: [Change] {
         let last = AttachmentList.pack(ids, beginningWith: fullParts)
         return filled + [.documentPut(DocumentKey(.attachmentList, of: person), person, last)]
@@ -299,12 +299,12 @@ struct AttachmentList {
         ids.forEach(body)
     }
 
-    /// The documents that it is kept in, beside the one that is found by the person.
+    /// The keys of the full parts of the list. The last part is found by the person.
     var fullKeys: [DocumentKey] { (0..<fullParts).map(key) }
 }
 
-/// What changes by the attachments of people who are erased: nothing tells of them any more, their bytes are nobody's, and
-/// the project has them no longer.
+/// The changes to the attachments of erased people: the descriptions are removed, the bytes lose an owner, and the project's
+/// use shrinks.
 struct ErasedAttachments {
     private var ofProject: AttachmentUse
     private var contents: [[UInt8]: ContentUse] = [:]
@@ -317,7 +317,7 @@ struct ErasedAttachments {
         let list = AttachmentList(of: person, view)
         var found: [Attachment] = []
         list.forEach(view) { id in
-            // One that came for nobody may be somebody's by now.
+            // An attachment without a user may belong to another person by now.
             guard let attachment = view.document(id.documentKey).flatMap(Attachment.init(packed:)),
                 attachment.person == person
             else { return }
@@ -339,11 +339,12 @@ struct ErasedAttachments {
 }
 
 extension Snapshot {
-    /// Whether an attachment came for nobody in particular, and no event has told yet whose it is.
+    /// Whether an attachment has no user, and no event has named one.
     package func isNobodys(_ attachment: Attachment) throws(StoreFault) -> Bool {
         try identities(of: attachment.person).first?.type == .claimNobody
     }
 
+    /// The attachment with an id; nil if it does not exist.
     package func attachment(_ id: AttachmentID) throws(StoreFault) -> Attachment? {
         try document(id.documentKey).flatMap(Attachment.init(packed:))
     }

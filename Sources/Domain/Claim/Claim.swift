@@ -1,5 +1,5 @@
-/// A call by which a known user takes what an anonymous id has gathered (spec/claim.md 1.3). It is one merge fact, whatever
-/// has been gathered.
+/// A call with which a known user takes over an anonymous id and its rows (spec/claim.md 1.3). The call makes one merge, so
+/// its cost does not grow with the rows.
 package struct Claim: Act {
     package let anonymous: Identity
     package let user: Identity
@@ -13,7 +13,7 @@ package struct Claim: Act {
 /// The answer to ``Claim``.
 package struct Claimed: Equatable, Sendable {
     package let user: PersonID
-    /// How many events the user has got by it.
+    /// The number of events that the user got by the claim.
     package let events: Int
 
     package init(user: PersonID, events: Int) {
@@ -27,22 +27,22 @@ extension Claim {
     package var subjects: Subjects { Subjects(speaksFor: [user], mentions: [anonymous.key]) }
     package var byteCount: Int { 256 }
 
-    /// Makes the anonymous person one with the user, whatever it has gathered.
+    /// Merges the anonymous person into the known user.
     ///
-    /// Refuses with `claimedByAnother` where the anonymous id belongs to another known user: two users are never made one by a
-    /// device that both have used. Refuses with `full` where the user's group may not become larger.
+    /// Throws `claimedByAnother` if the anonymous id belongs to another known user: a device that two users share must not
+    /// merge these users. Throws `full` if the user's group would be too large.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Claimed> {
         var people = PeopleMaker(stamp)
         let (anonymousPerson, userPerson) = (view.holder(of: anonymous), view.holder(of: user))
-        // What the anonymous person and everybody who is one with it have.
+        // The rows and identities of the anonymous person's group.
         let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         if let anonymousPerson {
             if let userPerson, view.areOne(anonymousPerson, userPerson) {
                 return Decision(Claimed(user: userPerson, events: 0))
             }
-            // Two known users are never made one by a device that both have used.
+            // A shared device must not merge two known users.
             guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
         }
         if let userPerson {
@@ -56,7 +56,7 @@ extension Claim {
         let merge = Merge(id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .claim)
         var changes = people.changes + [.merged(merge)]
         if userPerson == nil, let anonymousPerson {
-            // Nobody knew the user by another id, so the one that the anonymous user has stays.
+            // The known user is new, so clients continue to see the anonymous person's id.
             var user = AppUser(of: into, at: stamp.at)
             user.idPerson = AppUser(of: anonymousPerson, view)?.idPerson ?? anonymousPerson
             changes.append(user.put)
@@ -67,7 +67,7 @@ extension Claim {
     }
 }
 
-/// Makes people for names that nobody has yet.
+/// Makes people for identities without a holder.
 struct PeopleMaker {
     private let moment: Instant
     private var next: PersonID
@@ -86,7 +86,7 @@ struct PeopleMaker {
 }
 
 extension DecisionFacts {
-    /// The person that holds an identity of a type that one person alone can hold.
+    /// The holder of an identity of a type that only one person can hold.
     func holder(of identity: Identity) -> PersonID? {
         var holder: PersonID?
         forEachHolder(of: identity.key) { holder = id(of: $0) }

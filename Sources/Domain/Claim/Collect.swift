@@ -1,12 +1,12 @@
-/// A call that brings what users of an app did (spec/claim.md 1.6): the rows of several users, anonymous or known, each under
-/// the person whose id came with it.
+/// A call that uploads rows of an app's users (spec/claim.md 1.6). Each row belongs to the person of its own user id,
+/// anonymous or known.
 package struct Collect: Act {
-    /// The rows that came with one user id.
+    /// The rows of one user id.
     package struct Part: Sendable {
         package let user: Identity
         package let rows: [Row]
         package let sighting: AppUser.Sighting
-        /// What some of the rows tell of errors, by the row's place.
+        /// The error reports of some rows, by the position of the row.
         package let errors: [Int: ErrorReport]
 
         package init(
@@ -20,7 +20,7 @@ package struct Collect: Act {
     }
 
     package let parts: [Part]
-    /// Whether an event that is there already says from now on what it says here; else it stays as it is.
+    /// Whether a repeated event replaces the body of the stored event. Otherwise the stored event stays as it is.
     package let revises: Bool
 
     package init(_ parts: [Part], revises: Bool = false) {
@@ -31,7 +31,7 @@ package struct Collect: Act {
 
 /// The answer to ``Collect``.
 package struct Collected: Equatable, Sendable {
-    /// How many rows of those that are recognized are new, and how many were there already.
+    /// The number of new rows with a recognition hash; the number of repeated rows follows.
     package let accepted: Int
     package let repeated: Int
 
@@ -51,6 +51,8 @@ extension Collect {
         }
     }
 
+    /// Adds the rows to their people, and makes people for unknown user ids. Throws nothing: repeated rows are counted, and
+    /// late rows of erased people are dropped, so that one bad row does not lose the whole upload.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
         var people = PeopleMaker(stamp)
         var made: [IdentityKey: PersonID] = [:]
@@ -67,7 +69,7 @@ extension Collect {
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
             var revisions: [Change] = []
-            // A row stands before what it brings with it; both are new, or neither is.
+            // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
             let erased = late.erasure(of: part.user.key, view)
             for (place, row) in part.rows.enumerated() {
@@ -113,7 +115,7 @@ extension Collect {
             reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
     }
 
-    /// What changes by an event that is imported again: what it says, and neither whose nor when it is.
+    /// The change of a repeated event: a new body. The person and the moment of the event stay.
     private func revision<V: DecisionFacts>(_ hash: RowHash, _ row: Row, of user: Identity, _ view: V) -> Change? {
         let key = EventRevision.key(hash)
         guard let person = view.holder(of: user), view.document(key) != row.body else { return nil }
@@ -121,7 +123,7 @@ extension Collect {
     }
 }
 
-/// What an event says since it was imported again. The event itself stays as it came.
+/// The newer body of an event that was imported again. The event row itself does not change.
 package enum EventRevision {
     static func key(_ hash: RowHash) -> DocumentKey {
         DocumentKey(.eventRevision, of: Int64(bitPattern: hash.rawValue))
@@ -129,7 +131,7 @@ package enum EventRevision {
 }
 
 extension Snapshot {
-    /// What an event says now.
+    /// The present body of an event.
     package func body(of event: Row) throws(StoreFault) -> [UInt8] {
         guard let hash = event.recognition else { return event.body }
         return try document(EventRevision.key(hash)) ?? event.body

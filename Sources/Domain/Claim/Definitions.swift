@@ -1,8 +1,8 @@
-/// What a project has said of its funnels and metrics, by their slugs. It is one document of the project.
+/// The names of a project's funnels and metrics, by their slugs. They are one document of the project.
 package struct Definitions: Equatable, Sendable {
-    /// A way that users shall go, step by step.
+    /// A sequence of steps of users.
     package struct Funnel: Equatable, Sendable {
-        /// A step: what it is called, and what events call it.
+        /// A step: its name, and the name that events use for it.
         package struct Step: Equatable, Sendable {
             package let name: String
             package let event: String
@@ -21,19 +21,20 @@ package struct Definitions: Equatable, Sendable {
             self.steps = steps
         }
 
-        /// As many steps as a funnel may have.
+        /// The limits of steps in a funnel.
         package static let steps = 1...20
     }
 
     package internal(set) var funnels: [String: Funnel] = [:]
-    /// What metrics are called. One that nobody named is counted all the same.
+    /// The names of metrics. Metrics without a name are counted too.
     package internal(set) var metrics: [String: String] = [:]
 
     package init() {}
 
-    /// As many funnels, and as many metrics, as a project may define.
+    /// The limit of funnels, and of metrics, in a project.
     package static let limit = 200
 
+    /// The key of the document with the definitions of a project.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.definitions, of: Int64(project.rawValue))
     }
@@ -78,8 +79,9 @@ package struct Definitions: Equatable, Sendable {
     }
 }
 
-/// A call that says what a funnel or a metric is, or that there is none any more.
+/// A call that defines or removes a funnel or a metric.
 package struct Define: Act {
+    /// The funnel or the metric of the call; nil inside a case removes the definition.
     package enum Subject: Equatable, Sendable {
         case funnel(Definitions.Funnel?)
         case metric(name: String?)
@@ -99,6 +101,8 @@ extension Define {
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
 
+    /// Stores the definition in the project's document. Throws `tooManyDefinitions` at the limit, because each read of a
+    /// funnel or a metric reads the whole document. An equal definition changes nothing.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -111,12 +115,12 @@ extension Define {
         }
         if max(after.funnels.count, after.metrics.count) > Definitions.limit { throw .tooManyDefinitions }
         guard after != before else { return Decision(Done()) }
-        // It is about no person.
+        // The document belongs to no person.
         let change = Change.documentPut(key, PersonID(rawValue: 0), after.packed)
         return Decision(Done(), outcome: Outcome(kind: .define, person: nil, changes: [change]))
     }
 
-    /// What the call carries, roughly, in bytes.
+    /// The approximate number of bytes of the call.
     package var byteCount: Int {
         guard case .funnel(let funnel?) = subject else { return 256 }
         return funnel.steps.reduce(256) { $0 + 16 + $1.name.utf8.count + $1.event.utf8.count }

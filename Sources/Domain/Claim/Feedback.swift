@@ -1,7 +1,7 @@
-/// A call that brings what a user has to say (spec/claim.md 1.7).
+/// A call that sends the feedback of a user (spec/claim.md 1.7).
 package struct SendFeedback: Act {
     package let user: Identity
-    /// What was said, and where: a JSON object that has some member.
+    /// The text, and its place in the app: a JSON object with at least one member.
     package let body: [UInt8]
     package let sighting: AppUser.Sighting
 
@@ -12,7 +12,7 @@ package struct SendFeedback: Act {
     }
 }
 
-/// Something that a user had to say: made once, never reused.
+/// The id of feedback. The server never reuses it.
 package struct FeedbackID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -36,6 +36,8 @@ extension SendFeedback {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 512 + body.count }
 
+    /// Adds the feedback as a row, and makes a person for an unknown user. Throws nothing, because feedback without earlier
+    /// calls is valid.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<SentFeedback> {
         var people = PeopleMaker(stamp)
         let person = view.holder(of: user) ?? people.make(user)
@@ -49,7 +51,7 @@ extension SendFeedback {
     }
 }
 
-/// A call that hides what a user had to say. It stays where it is: a claim does not bring it back.
+/// A call that hides feedback. The row stays, and a later claim does not show the feedback again.
 package struct DeleteFeedback: Act {
     package let feedback: FeedbackID
     package init(_ feedback: FeedbackID) { self.feedback = feedback }
@@ -58,6 +60,8 @@ package struct DeleteFeedback: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 128 }
 
+    /// Marks the feedback as deleted. Throws `noSuchFeedback` if the project has no such feedback, or if it was deleted
+    /// before, so that a client sees a repeated deletion.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<FeedbackDeleted> {
@@ -72,7 +76,7 @@ package struct DeleteFeedback: Act {
     }
 }
 
-/// What is kept of feedback beside its row, which never changes.
+/// The state of feedback. The row of the feedback never changes, so the state is a document.
 struct FeedbackState: Equatable, Sendable {
     let id: FeedbackID
     let project: ProjectID
@@ -102,7 +106,7 @@ struct FeedbackState: Equatable, Sendable {
 }
 
 extension Snapshot {
-    /// Whether feedback was deleted, or is unknown.
+    /// Whether feedback is deleted or unknown.
     package func isDeleted(_ feedback: FeedbackID) throws(StoreFault) -> Bool {
         guard let packed = try document(feedback.documentKey),
             let state = FeedbackState(id: feedback, packed: packed)
@@ -112,7 +116,7 @@ extension Snapshot {
 }
 
 extension [UInt8] {
-    /// The bytes of a JSON object that has some member, with more before it.
+    /// The bytes of a JSON object with additional members at its beginning. The object has at least one member.
     func object(beginningWith members: String) -> [UInt8] {
         precondition(count > 2, "An object that has no member cannot be gone on with.")
         return Array("{\(members),".utf8) + dropFirst()
@@ -120,7 +124,7 @@ extension [UInt8] {
 }
 
 extension AppUser.Sighting {
-    /// What it changes of somebody.
+    /// The changes to the fields of a person.
     func changes<V: DecisionFacts>(of person: PersonID, _ stamp: Stamp, _ view: V) -> [Change] {
         var user = AppUser(of: person, view) ?? AppUser(of: person, at: since ?? stamp.at)
         return user.see(self, at: stamp.at) ? [user.put] : []

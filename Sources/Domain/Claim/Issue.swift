@@ -1,15 +1,16 @@
-/// Errors that are one and the same mistake of an app (spec/claim.md 1.7): as many as have one fingerprint.
+/// The errors of an app with one fingerprint (spec/claim.md 1.7). The server treats them as one mistake in the app.
 package struct Issue: Equatable, Sendable {
     package let id: IssueID
-    /// SHA-256 of what the errors have in common, as 64 hexadecimal digits.
+    /// The SHA-256 of the common parts of the errors, as 64 hexadecimal digits.
     package let fingerprint: String
     package let app: AppID
-    /// Errors of development builds are issues of their own.
+    /// Errors of development builds make separate issues.
     package let isDevelopment: Bool
-    /// What the first of the errors said, unless whose error it was has been erased, and where it arose, if it told.
+    /// The message of the first error, and its place in the app if known. It is missing after an erasure of the person with
+    /// that error.
     package let title: String
     package let sourceModule: String?
-    /// When the first of them that came in happened.
+    /// The moment of the first received error.
     package let madeAt: Instant
 
     package init(
@@ -25,7 +26,7 @@ package struct Issue: Equatable, Sendable {
         self.madeAt = madeAt
     }
 
-    /// All but the title, which is kept apart.
+    /// The issue without its title, which is a document of its own.
     package var packed: [UInt8] {
         var packer = Packer()
         packer.add(UInt64(bitPattern: id.rawValue))
@@ -52,7 +53,7 @@ package struct Issue: Equatable, Sendable {
     }
 }
 
-/// An issue's id: 62 bits of a hash of its fingerprint, its app, and whether its builds are development's.
+/// An issue's id: 62 bits of a hash of its fingerprint, its app, and the kind of build.
 package struct IssueID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -62,19 +63,20 @@ package struct IssueID: Hashable, Sendable {
 }
 
 extension Snapshot {
+    /// The issue with an id; nil if it does not exist.
     package func issue(_ id: IssueID) throws(StoreFault) -> Issue? {
         let title = try document(id.titleKey).map { String(decoding: $0, as: UTF8.self) }
         return try document(id.documentKey).flatMap { Issue(packed: $0, titled: title) }
     }
 }
 
-/// What an event tells of an error: whose issue it is, and what is kept of it where it is the session's first of that issue.
+/// The error report of an event: its issue, and the row for the first error of this issue in the session.
 package struct ErrorReport: Equatable, Sendable {
     package let issue: Issue
     package let at: Instant
-    /// Recognized by the issue and the session.
+    /// The row of the first error. Its recognition hash is made from the issue and the session.
     package let occurrence: Row
-    /// The app's session that it happened in.
+    /// The session of the app.
     package let session: RowHash
 
     package init(issue: Issue, at: Instant, occurrence: Row, session: RowHash) {
@@ -84,18 +86,19 @@ package struct ErrorReport: Equatable, Sendable {
         self.session = session
     }
 
-    /// Errors of one session that are no further from its last reported one than this belong to that one's issue: what
-    /// broke takes other things with it.
+    /// The time from the last reported error of a session in which further errors belong to the same issue. One mistake often
+    /// causes several errors.
     package static let joiningMilliseconds: Int64 = 5_000
 }
 
-/// Finds out which errors of an upload are news.
+/// Finds the new errors of an upload.
 struct OccurrenceFinder {
     private var lastErrors: [RowHash: Instant] = [:]
     private var issues: Set<IssueID> = []
     private var recognized: Set<RowHash> = []
 
-    /// What changes by an error of a person; nothing where it joins another, or where its session has had that issue.
+    /// The changes of a person's error. An error that joins an earlier error of its session changes nothing. A repeated issue
+    /// of the session changes only the session's document.
     mutating func changes<V: DecisionFacts>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
         let session = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
         let last = lastErrors[report.session] ?? view.document(session).flatMap(OccurrenceFinder.moment)
@@ -109,7 +112,8 @@ struct OccurrenceFinder {
         }
         let id = report.issue.id
         if issues.insert(id).inserted {
-            // The issue is all users'; what an error said goes with whose error it was, and the next tells it anew.
+            // The issue belongs to all users. The message belongs to the person with the error, so after an erasure the next
+            // error sets the title again.
             if view.document(id.documentKey) == nil {
                 changes.append(.documentPut(id.documentKey, .nobody, report.issue.packed))
             }

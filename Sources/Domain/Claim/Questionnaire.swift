@@ -1,4 +1,4 @@
-/// Questions that an app puts to its users (spec/claim.md 1.7).
+/// Questions of an app to its users (spec/claim.md 1.7).
 package struct Questionnaire: Equatable, Sendable {
     package let id: QuestionnaireID
     package let slug: String
@@ -6,14 +6,14 @@ package struct Questionnaire: Equatable, Sendable {
     package fileprivate(set) var changedAt: Instant
     package fileprivate(set) var text: Text
 
-    /// What somebody who makes a questionnaire says of it.
+    /// The content of a questionnaire, as an administrator wrote it.
     package struct Text: Equatable, Sendable {
         package var name: String
         package var description: String?
         package var isActive = true
-        /// The questions as clients read them: a JSON object.
+        /// The questions in the form for clients: a JSON object.
         package var schema: [UInt8]
-        /// What answers are checked by: the same questions.
+        /// The same questions, in the form that checks answers.
         package var questions: [Question]
 
         package init(name: String, description: String?, schema: [UInt8], questions: [Question]) {
@@ -24,8 +24,9 @@ package struct Questionnaire: Equatable, Sendable {
         }
     }
 
+    /// One question of a questionnaire, with the rules for its answers.
     package struct Question: Equatable, Sendable {
-        /// What answers a question has. The raw values are stored: they never change.
+        /// The kind of a question's answers. Stores keep the raw values, so a raw value never changes.
         package enum Kind: UInt8, CaseIterable, Sendable {
             case text = 1
             case singleChoice = 2
@@ -37,7 +38,7 @@ package struct Questionnaire: Equatable, Sendable {
         package let id: String
         package let kind: Kind
         package let isRequired: Bool
-        /// The ids of what can be chosen.
+        /// The ids of the options.
         package let options: [String]
 
         package init(id: String, _ kind: Kind, isRequired: Bool, options: [String] = []) {
@@ -52,7 +53,7 @@ package struct Questionnaire: Equatable, Sendable {
         package static let textUnits = 4000
     }
 
-    /// Why a user is not asked.
+    /// The reason why the server does not ask a user.
     package enum Ineligibility: String, Sendable {
         case inactive
         case globallyDismissed = "globally_dismissed"
@@ -63,10 +64,10 @@ package struct Questionnaire: Equatable, Sendable {
     package static let optionLimits = 2...20
     package static let countPerProject = 200
 
-    /// The property that says since when a user wants to be asked nothing.
+    /// The property with the moment at which a user dismissed all questionnaires.
     package static let dismissalProperty = "_questionnaires_dismissed_at"
 
-    /// Whether a text can be a slug, or the id of a question or of an option.
+    /// Whether a text is valid as a slug, or as the id of a question or an option.
     package static func isName(_ text: String, allowing others: String) -> Bool {
         let others = others.utf8
         let isFit = text.utf8.allSatisfy { byte in
@@ -76,7 +77,7 @@ package struct Questionnaire: Equatable, Sendable {
     }
 }
 
-/// A questionnaire: made once, never reused.
+/// The id of a questionnaire. The server never reuses it.
 package struct QuestionnaireID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -84,13 +85,13 @@ package struct QuestionnaireID: Hashable, Sendable {
     var documentKey: DocumentKey { DocumentKey(.questionnaire, of: rawValue) }
 }
 
-/// A call that says what a questionnaire is.
+/// A call that writes or deactivates a questionnaire.
 package enum SetQuestionnaire: Act {
     case put(slug: String, Questionnaire.Text)
-    /// Nobody is asked any more. What was answered stays.
+    /// Ends the questions to users. Earlier answers stay.
     case deactivate(slug: String)
 
-    /// What the call carries, roughly, in bytes.
+    /// The approximate number of bytes of the call.
     package var byteCount: Int {
         switch self {
         case .put(_, let text): 512 + 2 * text.schema.count
@@ -104,6 +105,9 @@ extension SetQuestionnaire {
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
 
+    /// Writes or deactivates the questionnaire with the slug. Throws `noSuchQuestionnaire` for the deactivation of an unknown
+    /// slug, and `tooManyQuestionnaires` at the project's limit. A changed questionnaire keeps its id, so earlier answers
+    /// stay with it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Questionnaire> {
@@ -137,7 +141,7 @@ extension SetQuestionnaire {
     }
 }
 
-/// The questionnaires of a project, in the order in which they were made.
+/// The questionnaires of a project, in the order of their creation.
 struct QuestionnaireList {
     let project: ProjectID
     var entries: [(slug: String, id: QuestionnaireID)] = []
@@ -165,7 +169,7 @@ struct QuestionnaireList {
 }
 
 extension PersonID {
-    /// Whose the documents are that belong to a project.
+    /// The person of documents that belong to a project.
     static let nobody = PersonID(rawValue: 0)
 }
 
@@ -230,7 +234,7 @@ extension DecisionFacts {
 }
 
 extension Snapshot {
-    /// The questionnaires of a project, in the order in which they were made.
+    /// The questionnaires of a project, in the order of their creation.
     package func questionnaires(in project: ProjectID) throws(StoreFault) -> [Questionnaire] {
         let list = QuestionnaireList(of: project, packed: try document(QuestionnaireList.key(of: project)))
         var questionnaires: [Questionnaire] = []
@@ -242,6 +246,7 @@ extension Snapshot {
         return questionnaires
     }
 
+    /// The questionnaire with a slug; nil if the project has none.
     package func questionnaire(_ slug: String, in project: ProjectID) throws(StoreFault) -> Questionnaire? {
         let list = QuestionnaireList(of: project, packed: try document(QuestionnaireList.key(of: project)))
         guard let id = list[slug], let packed = try document(id.documentKey) else { return nil }

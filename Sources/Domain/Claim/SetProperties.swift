@@ -1,9 +1,9 @@
-/// A call that sets and takes away properties of an app's user, all of them or none (spec/claim.md 1.4).
+/// A call that sets and removes properties of an app's user, all or nothing (spec/claim.md 1.4).
 package struct SetProperties: Act {
     package let user: Identity
-    /// An empty value takes a property away.
+    /// An empty value removes the property.
     package let values: [(name: String, value: String)]
-    /// Whether the user may get more properties than calls may set: what the server itself finds out is not turned away.
+    /// Whether the limit of properties applies. Properties that the server itself finds have no limit.
     package let isLimited: Bool
 
     package init(user: Identity, values: [(name: String, value: String)], isLimited: Bool = true) {
@@ -12,7 +12,7 @@ package struct SetProperties: Act {
         self.isLimited = isLimited
     }
 
-    /// As many properties as a user may have.
+    /// The limit of properties of a user.
     package static let propertiesPerUser = 50
 }
 
@@ -21,12 +21,15 @@ extension SetProperties {
     package var subjects: Subjects { Subjects(readsGroupOf: user) }
     package var byteCount: Int { values.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count } }
 
+    /// Sets and removes the properties of the user. Throws `tooManyProperties` if a new property exceeds the limit. The limit
+    /// counts the properties of the whole group, because reads show all of them. A removal alone makes no person for an
+    /// unknown user.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<PropertiesSet> {
         var people = PeopleMaker(stamp)
         guard let holder = view.holder(of: user) else {
-            // Taking something away from somebody who is not there makes nobody.
+            // A removal for an unknown user makes no person.
             let sets = values.filter { !$0.value.isEmpty }
             if sets.isEmpty { return Decision(PropertiesSet([:])) }
             let person = people.make(user)
@@ -42,12 +45,13 @@ extension SetProperties {
         let before = folded.entries.mapValues { String(decoding: $0.value, as: UTF8.self) }
         var after = before
         for (name, value) in values { after[name] = value.isEmpty ? nil : value }
-        // Whoever has more than that by a claim can still change what is there.
+        // A claim may bring more properties than the limit. The user can still change these properties.
         let adds = after.keys.contains { before[$0] == nil }
         if isLimited, adds, after.count > SetProperties.propertiesPerUser { throw .tooManyProperties }
         var own =
             view.document(DocumentKey(.properties, of: person)).flatMap(Attributes.init(packed:)) ?? Attributes()
-        // Also what has the value already by another of the members: should they part, it is this one's word as well.
+        // The person also stores a value that another member has already. After an undo of the merge the person then still
+        // has the value.
         let writes = values.map { Attributes.Write($0.name, $0.value.isEmpty ? nil : Array($0.value.utf8)) }
             .filter { write in
                 before[write.name].map { Array($0.utf8) } != write.value

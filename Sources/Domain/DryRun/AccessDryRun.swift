@@ -1,9 +1,9 @@
-/// Who would have which access, had purchases been restored by other strategies from the first call on.
+/// The access that people would have if other restore strategies had been in force from the first call.
 ///
-/// Each call that tells of a purchase, restores, links an identity or moves a transfer back is decided twice: as it was,
-/// and as it would have been. Journals did not always keep enough for that; such calls are counted.
+/// The dry run decides each call about a purchase, a restore, a linked identity or an undone transfer twice: with the old
+/// strategies and with the new strategies. Old journals do not have all the data for that. The dry run counts such calls.
 struct AccessDryRun {
-    /// What there is, by one way of restoring.
+    /// The purchases under one set of restore strategies.
     fileprivate struct World {
         let project: ProjectID
         var documents = ScratchDocuments()
@@ -25,7 +25,7 @@ struct AccessDryRun {
         (now, then) = (World(project: project), World(project: project))
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
     mutating func take(_ call: RecordedCall) {
         moment = max(moment, call.at)
@@ -56,7 +56,7 @@ struct AccessDryRun {
             purchases.formUnion(receipts.compactMap { $0?.purchase })
             difference.restores += 1
             guard case .restored(let restored) = answer else { return }
-            // Where nothing moved then, what moves here goes by a number that no transfer has.
+            // If the journal has no transfer for the call, the transfer here gets a number that no real transfer has.
             lastTransfer -= 1
             let id = restored.transfer?.rawValue ?? lastTransfer
             let stamp = Stamp(at: call.at, person: PersonID(rawValue: id))
@@ -80,7 +80,7 @@ struct AccessDryRun {
         }
     }
 
-    /// A user is here from when it is first heard of.
+    /// A user exists from the first call that names it.
     private mutating func meet(_ people: [PersonID], _ moment: Instant) {
         for person in people where users.insert(person).inserted {
             let user = AccessUser(person, id: "", madeAt: moment, isForTrying: false)
@@ -119,9 +119,9 @@ struct AccessDryRun {
 
     private func text(_ outcomes: [Restored.Kind]) -> String { outcomes.map { "\($0.name)" }.joined(separator: ",") }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
-    /// Who has a purchase, whoever they are signed in as: those that it belongs to, and the installs whose store account paid.
+    /// The holders of a purchase, independent of sessions: its owners, and the installs whose store account paid.
     func holders(of purchase: PurchaseID) -> (owners: [PersonID], payers: [PersonID])? {
         holders(of: purchase, in: then.documents, payers(in: then.documents))
     }
@@ -139,7 +139,7 @@ struct AccessDryRun {
         return (purchase.owners, paying)
     }
 
-    /// The installs that were seen to pay with an account.
+    /// The installs that paid with a named account.
     private func payers(in documents: ScratchDocuments) -> [Hash128: [PersonID]] {
         var payers: [Hash128: [PersonID]] = [:]
         for person in users.sorted() {
@@ -148,7 +148,7 @@ struct AccessDryRun {
         return payers
     }
 
-    /// What is otherwise than it was, by all calls until now: of purchases that give access at the time of the last.
+    /// The differences after all calls so far, for purchases that give access at the time of the last call.
     func finished() -> Difference.Access {
         var difference = difference
         let catalog = then.documents.catalog(of: project)
@@ -165,7 +165,7 @@ struct AccessDryRun {
                 return (Set(holders.owners), Set(holders.payers))
             }
             let (had, has) = (holders(now.documents, payers.0), holders(then.documents, payers.1))
-            // Whoever has paid and owns it no more has it on that install alone, and nowhere else where they are signed in.
+            // A payer that is not an owner has the purchase on that install only.
             let gained = has.owners.subtracting(had.owners).union(has.payers.subtracting(had.payers))
             let lost = had.owners.subtracting(has.owners).union(had.payers.subtracting(has.payers))
             gaining.formUnion(gained)
@@ -185,7 +185,7 @@ struct AccessDryRun {
 }
 
 extension AccessDryRun.World {
-    /// Has a purchase told of; false where that would be refused.
+    /// Decides a purchase; false if the call would be refused.
     mutating func record(_ receipt: Receipt, _ parties: AccessParties, _ stamp: Stamp) -> Bool {
         let principals = principals(parties, stamp.at)
         let decision = try? RecordPurchase.record(receipt, for: principals, stamp, in: project, documents)
@@ -193,7 +193,7 @@ extension AccessDryRun.World {
         return decision != nil
     }
 
-    /// Restores, and answers what came of each; nil where all of it would be refused.
+    /// Decides a restore, and returns the result of each item; nil if the whole call would be refused.
     mutating func restore(
         _ parties: AccessParties, _ receipts: [Receipt?], by strategy: RestoreStrategy, _ stamp: Stamp,
         _ circumstances: AccessCircumstances

@@ -1,16 +1,16 @@
-/// Which installs would be active, had another policy been in force from the first call on.
+/// The installs that would be active if another policy had been in force from the first call.
 ///
-/// Who links to whom no policy decides: that is taken over as it was. What comes of it is decided again: who becomes
-/// active, who makes way, who waits, and who is let in once there is room.
+/// No policy decides the links of installs, so the dry run takes the links from the journal. It decides the results again:
+/// the installs that become active, make room, wait, or become active later.
 struct ActivationDryRun {
     private let policy: ActivationPolicy
     private let project: ProjectID
     private let hash: KeyedHash
     private var documents = ScratchDocuments()
     private var graceSeconds = LinkingSettings().graceSeconds
-    /// How installs stand by the journal.
+    /// The states of installs in the journal.
     private var was: [InstallID: Install.State] = [:]
-    /// Whose rows an install sends.
+    /// The person to whom an install's rows belong.
     private var owners: [InstallID: PersonID] = [:]
     private var installs: [PersonID: [InstallID]] = [:]
     private(set) var difference = Difference.Installs()
@@ -21,9 +21,10 @@ struct ActivationDryRun {
         self.hash = hash
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
-    /// Makes a call of the journal once more, if it is one about installs. The merges are those of the journal, after it.
+    /// Decides a call of the journal again, if it is a call about installs. The merges are the merges of the journal after
+    /// the call.
     mutating func take(_ call: RecordedCall, _ merges: GroupIndex) {
         for fact in call.facts {
             switch fact {
@@ -61,7 +62,7 @@ struct ActivationDryRun {
         }
     }
 
-    /// How an install stands by what its people were told.
+    /// Notes the state of an install from an install event.
     private mutating func note(_ event: InstallEvent) {
         switch event.kind {
         case .activated: was[event.install] = .active
@@ -84,7 +85,7 @@ struct ActivationDryRun {
 
     private func user(of install: Install) -> LinkedUser? { install.user.flatMap { documents.linkedUser($0) } }
 
-    /// An install becomes one of a user's.
+    /// Adds an install to a user.
     private mutating func join(_ events: [InstallEvent], _ call: RecordedCall) {
         let joined = events.first {
             ($0.kind == .activated || $0.kind == .blocked) && ($0.reason == .linked || $0.reason == .codeRedeemed)
@@ -166,9 +167,9 @@ struct ActivationDryRun {
             Difference.Installs.Call(Difference.Answered(call), install: install, now: now, then: then))
     }
 
-    // MARK: - Undone merges, and people who are gone
+    // MARK: - Undone merges and erased people
 
-    /// Installs are nobody's again that were a user's by a merge.
+    /// Detaches the installs that the undone merge had attached.
     private mutating func part(_ person: PersonID, _ merges: GroupIndex, _ moment: Instant) {
         for member in merges.group(of: person).members {
             for id in installs[member] ?? [] {
@@ -195,16 +196,16 @@ struct ActivationDryRun {
         }
     }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
-    /// How each install would stand that has ever been linked.
+    /// The state of each install that was ever linked.
     var standing: [InstallID: Install.State] {
         var standing: [InstallID: Install.State] = [:]
         for id in owners.keys { if let install = install(id) { standing[id] = install.state } }
         return standing
     }
 
-    /// What is otherwise than it was, by all calls until now.
+    /// The differences after all calls so far.
     func finished() -> Difference.Installs {
         var difference = difference
         for (id, then) in standing.sorted(by: { $0.key < $1.key }) {

@@ -1,11 +1,11 @@
-/// In what other rules would have come out otherwise, with a few samples of each kind.
+/// The differences that other rules would make, with a few samples of each kind.
 package struct Difference: Equatable, Sendable {
-    /// A call that would have come to another person.
+    /// A call that would find another person.
     package struct Elsewhere: Equatable, Sendable {
         package let answered: Answered
-        /// Whom it came to.
+        /// The person that the call found.
         package let person: PersonID?
-        /// The call that would have made the one whom it would have come to: itself, where it would have made somebody.
+        /// The call that would make the other person. It is this call if the call would make a person.
         package let instead: JournalSequence?
 
         init(_ call: RecordedCall, madeBy: JournalSequence?) {
@@ -15,7 +15,7 @@ package struct Difference: Equatable, Sendable {
         }
     }
 
-    /// A call that would have been answered otherwise.
+    /// A call with a different answer.
     package struct Answered: Equatable, Sendable {
         package let call: JournalSequence
         package let at: Instant
@@ -30,13 +30,14 @@ package struct Difference: Equatable, Sendable {
         }
     }
 
-    /// What another policy of who may be active would have come to.
+    /// The differences of another activation policy.
     package struct Installs: Equatable, Sendable {
+        /// A call with its answers about installs, before and in the dry run.
         package struct Call: Equatable, Sendable {
             package let answered: Answered
             package let install: InstallID
             package let now: Domain.Install.State
-            /// Nil where the call would have been refused.
+            /// Nil if the call would be refused.
             package let then: Domain.Install.State?
 
             init(_ answered: Answered, install: InstallID, now: Domain.Install.State, then: Domain.Install.State?) {
@@ -45,7 +46,7 @@ package struct Difference: Equatable, Sendable {
             }
         }
 
-        /// An install that would stand otherwise in the end.
+        /// An install with a different final state.
         package struct Install: Equatable, Sendable {
             package let install: InstallID
             package let person: PersonID
@@ -56,21 +57,22 @@ package struct Difference: Equatable, Sendable {
 
         package internal(set) var activeNow = 0
         package internal(set) var activeThen = 0
-        /// Installs that would stand otherwise in the end.
+        /// The number of installs with a different final state.
         package internal(set) var otherwise = 0
-        /// How often an install has made way for another, for good.
+        /// The number of times that an install replaced another install for good.
         package internal(set) var displacedNow = 0
         package internal(set) var displacedThen = 0
-        /// Calls that would have been answered otherwise.
+        /// The number of calls with a different answer.
         package internal(set) var calls = 0
-        /// Calls of which the journal does not keep enough: of installs that were reset before it kept which.
+        /// The number of calls without enough data in the journal. They are resets from before the journal kept the install.
         package internal(set) var unknown = 0
         package internal(set) var samples: [Install] = []
         package internal(set) var samplesOfCalls: [Call] = []
     }
 
-    /// What other ways of restoring would have come to.
+    /// The differences of other restore strategies.
     package struct Access: Equatable, Sendable {
+        /// A call with its answers about access, before and in the dry run.
         package struct Call: Equatable, Sendable {
             package let answered: Answered
             package let person: PersonID?
@@ -83,7 +85,7 @@ package struct Difference: Equatable, Sendable {
             }
         }
 
-        /// Somebody who would have access that they have not, or have it no longer.
+        /// A person that would gain or lose access.
         package struct Holder: Equatable, Sendable {
             package let person: PersonID
             package let product: String
@@ -92,48 +94,49 @@ package struct Difference: Equatable, Sendable {
         }
 
         package internal(set) var restores = 0
-        /// Calls that would have been answered otherwise.
+        /// The number of calls with a different answer.
         package internal(set) var calls = 0
         package internal(set) var gaining = 0
         package internal(set) var losing = 0
-        /// Calls of which the journal does not keep enough: those from before it kept who called, and about what.
+        /// The number of calls without enough data in the journal. They are from before the journal kept the caller and the
+        /// purchase.
         package internal(set) var unknown = 0
         package internal(set) var samples: [Holder] = []
         package internal(set) var samplesOfCalls: [Call] = []
     }
 
-    /// A person that would have been several.
+    /// A person that would be several people.
     package struct Split: Equatable, Sendable {
         package let person: PersonID
-        /// The calls that would have made them.
+        /// The calls that would make these people.
         package let madeBy: [JournalSequence]
     }
 
-    /// As many samples of each kind are kept.
+    /// The limit of samples of each kind.
     package static let samples = 20
 
     package let calls: Int
     package let elsewhere: Int
-    /// Calls that would have been refused.
+    /// The number of calls that would be refused.
     package let refused: Int
     package internal(set) var peopleNow = 0
     package internal(set) var peopleThen = 0
-    /// People that would have been several.
+    /// The number of people that would be several people.
     package internal(set) var split = 0
-    /// People that several would have been.
+    /// The number of people that several people would become.
     package internal(set) var joined = 0
-    /// People with access who would have been several, or one with others: it would have been read under another person.
+    /// The number of people with access that would be split or merged, so that reads show the access with another person.
     package internal(set) var accessMoved = 0
 
     package internal(set) var installs = Installs()
     package internal(set) var access = Access()
-    /// Calls of clients that have named a known user, where they would have had to show a token: whether they could have is
-    /// nowhere kept.
+    /// The number of client calls that named a known user and would need a token. The journal does not say whether the
+    /// clients had a token.
     package internal(set) var unproven = 0
 
     package internal(set) var samplesElsewhere: [Elsewhere] = []
     package internal(set) var samplesSplit: [Split] = []
-    /// Those that would have been one.
+    /// Samples of people that would be one person.
     package internal(set) var samplesJoined: [[PersonID]] = []
     package internal(set) var samplesAccess: [PersonID] = []
 

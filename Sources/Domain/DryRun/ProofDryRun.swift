@@ -1,5 +1,5 @@
-/// How many calls have named a known user from a client's key, where rules would ask for a token. Whether they could have
-/// shown one nobody can say afterwards.
+/// The number of calls with a client's key that named a known user, under rules that would require a token. The journal does
+/// not say whether the client had a token.
 struct ProofDryRun {
     private let strategy: Strategy
     private let directory: Directory

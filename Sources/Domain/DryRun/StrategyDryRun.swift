@@ -1,24 +1,25 @@
-/// What a project would hold if other rules had been in force from its first call on: the calls that its journal keeps are
-/// made once more, in an index of their own, and compared with what came of them.
+/// The people that a project would have if other rules had been in force from the first call. The dry run decides the calls
+/// of the journal again in its own index, and compares the results.
 ///
-/// Whoever a call is about by an id is here whoever the call before it came to that had been answered with that id: an app
-/// sends what it was told. What no rule decides (a claim, a merge by hand, who links an install) is taken over as it was. Who
-/// is active, and who has which access, goes by the people of the journal: no rule by which people are found decides it.
+/// A call may name a person by an id from an earlier answer. Here, that id means the person that the earlier call found in
+/// the dry run, because an app sends the ids that it received. The dry run takes over facts that the rules do not decide:
+/// claims, merges by administrators, and links of installs. Activation and access use the people of the journal, because the
+/// rules for finding people do not decide them.
 ///
-/// The journal does not have all: of a value that was blocked nothing is kept, so it stays blocked; of two people who fit
-/// equally well the one that was seen last is found, also where the app named the one before.
+/// The journal does not have all data. It keeps no blocked values, so such a value stays blocked. If two people fit equally
+/// well, the dry run takes the person seen last, also if the app named a previous person.
 package final class StrategyDryRun {
-    /// A person of the journal and one of this index whom the same call came to.
+    /// A person of the journal and a person of this index that the same call found.
     private struct Pair: Hashable {
         let was: PersonID
         let would: PersonID
     }
 
-    /// Who a person of the journal is here.
+    /// The person of this index for a person of the journal.
     private struct Counterpart {
-        /// By the call that made the person, or the first that came to it.
+        /// The person of the call that made the person, or of the first call that found it.
         let home: PersonID
-        /// By the last call.
+        /// The person of the last call.
         var current: PersonID
     }
 
@@ -31,15 +32,15 @@ package final class StrategyDryRun {
     private var activation: ActivationDryRun
     private var restoring: AccessDryRun
     private var proofs: ProofDryRun
-    /// Who is one with whom by the journal.
+    /// The groups of the journal.
     private let was = GroupIndex()
     private var people: Set<PersonID> = []
     private var counterparts: [PersonID: Counterpart] = [:]
-    /// Who has here what other dialects call a person: their calls name it, and not an id.
+    /// The holders here of user ids of other dialects. Calls of these dialects name the user id instead of a person.
     private var named: [PersonID: PersonID] = [:]
-    /// Where a person was another one here than at home.
+    /// The pairs in which a person of the journal was another person here than its first one.
     private var others: Set<Pair> = []
-    /// Which call made a person of this index.
+    /// The call that made a person of this index.
     private var madeBy: [PersonID: JournalSequence] = [:]
     private var holdsAccess: Set<PersonID> = []
     private var documents: [[UInt8]] = []
@@ -51,7 +52,7 @@ package final class StrategyDryRun {
     private var refused = 0
     private var samples: [Difference.Elsewhere] = []
 
-    /// - Parameter directory: what there is, with the rules that are in force.
+    /// - Parameter directory: the present directory, with the rules in force.
     package init(_ strategy: Strategy, for project: ProjectID, _ directory: Directory, hash: KeyedHash) {
         self.project = project
         self.hash = hash
@@ -70,9 +71,9 @@ package final class StrategyDryRun {
         index.readDocument = { [unowned self] in documents[Int($0) - 1] }
     }
 
-    // MARK: - Making a call once more
+    // MARK: - Deciding a call again
 
-    /// Makes a call of the journal once more. Calls come in the journal's order; those of other projects are passed over.
+    /// Decides a call of the journal again. Calls come in the journal's order; calls of other projects are skipped.
     package func take(_ call: RecordedCall) {
         guard call.project == project, call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
             call.person != nil || !call.facts.isEmpty
@@ -94,7 +95,7 @@ package final class StrategyDryRun {
         if erasesSomebody, let person = call.person { erase(person, call) }
     }
 
-    /// What the call asked, where it is for the rules to say what comes of it.
+    /// The act of the call, if the rules decide its result.
     private func act(of call: RecordedCall, _ madeSomebody: Bool) -> (any Act)? {
         switch call.kind {
         case .identify: Identify(.start, identities: named(by: call))
@@ -107,7 +108,7 @@ package final class StrategyDryRun {
         }
     }
 
-    /// What a call named, as far as it is known.
+    /// The identities of a call, as far as the journal has them.
     private func named(by call: RecordedCall) -> [Identity] {
         var types = IdentityTypeSet()
         var identities: [Identity] = []
@@ -144,14 +145,14 @@ package final class StrategyDryRun {
         return Modify(person: whoever(person), items: items)
     }
 
-    /// An upload that named somebody. One that made a person did not know whom it was about; any other is taken to have.
+    /// The upload of a call. A call that made a person did not know the person. All other calls count as calls that knew it.
     private func ingest(_ call: RecordedCall, _ madeSomebody: Bool) -> Ingest? {
         let identities = named(by: call)
         guard let person = call.person, !identities.isEmpty else { return nil }
         return Ingest(person: madeSomebody ? nil : whoever(person), identities: identities, rows: [])
     }
 
-    /// What somebody has done to one identity.
+    /// The act of an administrator on one identity.
     private func byHand(_ call: RecordedCall) -> (any Act)? {
         for fact in call.facts {
             switch fact {
@@ -169,7 +170,7 @@ package final class StrategyDryRun {
         return nil
     }
 
-    /// An identity as the rules have it; nil where its value is no longer kept.
+    /// An identity under the rules; nil if the journal no longer has its value.
     private func identity(_ type: IdentityType, _ value: String?) -> Identity? {
         guard let value, !value.isEmpty else { return nil }
         return Identity(type, lowercasesEmail && type == .email ? value.lowercased() : value, in: project, hash: hash)
@@ -209,18 +210,18 @@ package final class StrategyDryRun {
         if counterpart.current != would { counterparts[was]?.current = would }
     }
 
-    /// Who a person of the journal is here by now; nobody has id 0.
+    /// The present person of this index for a person of the journal. The id 0 means no person.
     private func whoever(_ person: PersonID) -> PersonID {
         counterparts[person]?.current ?? PersonID(rawValue: 0)
     }
 
-    // MARK: - Taking over what no rule decides
+    // MARK: - Facts that no rule decides
 
     private func applyRecorded(_ call: RecordedCall) {
         var changes: [Change] = []
         var stamp = stamp(at: call.at)
         var linked: [Identity] = []
-        /// Who a person is here; it is made where no call has come to it.
+        /// The person of this index for a person of the journal. It is made if no call has found it.
         func place(_ person: PersonID) -> PersonID {
             let byName = call.kind == .merge ? nil : named[person]
             if let here = byName ?? counterparts[person]?.current, !index.isErased(here) { return here }
@@ -255,7 +256,7 @@ package final class StrategyDryRun {
                 changes.append(.unlinked(hold.person, type, identity.key))
                 ended.insert(hold)
             case .merged(let merge):
-                // Those by equal user ids are for the rules.
+                // The rules decide merges by equal user ids.
                 if merge.rule == .sameUserID { continue }
                 let (from, into) = (place(merge.from), place(merge.into))
                 if Joined(changes).areOne(from, into, index.pending) { continue }
@@ -293,7 +294,7 @@ package final class StrategyDryRun {
         let identity: IdentityKey
     }
 
-    /// Takes note of what the journal says of people, whatever comes of it here.
+    /// Notes the facts of the journal about people, independent of the results here.
     private func note(_ fact: RecordedCall.Fact, _ call: RecordedCall) {
         switch fact {
         case .personMade(let person): people.insert(person)
@@ -301,7 +302,7 @@ package final class StrategyDryRun {
         case .mergeUndone(let merge): was.commitUndo(merge.id)
         case .rowsAdded(let person, let kind, _, _): if kind.isTold { holdsAccess.insert(person) }
         case .documentPut(let person, .linkedUser):
-            // Two users of the Linking dialect are never one by equal user ids.
+            // Equal user ids never merge two users of the Linking dialect.
             guard let would = counterparts[person]?.current, !index.isErased(would) else { return }
             let document = Change.documentPut(
                 DocumentKey(.linkedUser, of: would), would, LinkedUser(of: would).packed)
@@ -313,7 +314,7 @@ package final class StrategyDryRun {
         }
     }
 
-    /// Erases whoever is one with a person here.
+    /// Erases the group of a person here.
     private func erase(_ person: PersonID, _ call: RecordedCall) {
         guard let would = counterparts[person]?.current else { return }
         var changes: [Change] = []
@@ -331,7 +332,7 @@ package final class StrategyDryRun {
 
     // MARK: - The index
 
-    /// Time does not go back in a journal; ids of people only grow.
+    /// A stamp after the last stamp. The time of a journal never goes back, and ids of people only grow.
     private func stamp(at moment: Instant) -> Stamp {
         Stamp(at: moment, person: max(PersonID(at: moment, chance: 0), lastPerson.next))
     }
@@ -353,9 +354,9 @@ package final class StrategyDryRun {
         }
     }
 
-    // MARK: - What is otherwise
+    // MARK: - Differences
 
-    /// What is otherwise than it was, by all calls that were made once more until now.
+    /// The differences after all calls so far.
     package var difference: Difference {
         var difference = Difference(calls: calls, elsewhere: elsewhere, refused: refused)
         difference.samplesElsewhere = samples
@@ -394,21 +395,23 @@ package final class StrategyDryRun {
         return difference
     }
 
-    // MARK: - What there would be
+    // MARK: - Results
 
-    /// Everybody there would be, in the order in which they would have been made.
+    /// All people that would exist, in the order of their creation.
     package var everybody: [PersonID] { madeBy.keys.filter { !index.isErased($0) }.sorted() }
 
+    /// The root of a person's group in the dry run.
     package func root(of person: PersonID) -> PersonID { index.committed.group(of: person).root }
 
-    /// How each install would stand that was ever linked.
+    /// The state of each install that was ever linked.
     package var installs: [InstallID: Install.State] { activation.standing }
 
-    /// Whose a purchase would be, and which installs' store account would have paid; nil where nobody would have it.
+    /// The owners of a purchase, and the installs whose store account would have paid; nil if nobody would have the purchase.
     package func holders(of purchase: PurchaseID) -> (owners: [PersonID], payers: [PersonID])? {
         restoring.holders(of: purchase)
     }
 
+    /// The holders of an identity in the dry run, the oldest first.
     package func holders(of identity: Identity) -> [PersonID] {
         var holders: [PersonID] = []
         index.pending.forEachHolder(of: identity.key) { holders.append(index.id(of: $0)) }

@@ -1,10 +1,10 @@
-/// Who looks, as a call says it.
+/// The session of a call: the user, the install and the signed-in identity that the call names.
 package struct AccessSession: Sendable {
-    /// What the call says of the install and of who is signed in there.
+    /// The data of a call about the install and the signed-in identity.
     package enum Form: Sendable {
-        /// Nothing but the user (the uid-switch view of plain clients).
+        /// Only the user (the uid-switch view of plain clients).
         case plain
-        /// All of it: the install's own user, and who is signed in, if anybody is.
+        /// The install's own user, and the signed-in identity if there is one.
         case exact(install: Identity?, identity: Identity?)
     }
 
@@ -24,20 +24,20 @@ package struct AccessSession: Sendable {
     }
 }
 
-/// Who looks, as it was found out: the two principals that decide what is seen (spec/entitlements.md 2.4).
+/// The two principals of a session, which decide what the session sees (spec/entitlements.md 2.4).
 package struct AccessPrincipals: Equatable, Sendable {
-    /// The user that the call names.
+    /// The user of the call.
     package let user: AccessUser
-    /// The install that the call comes from; nil where it is none.
+    /// The install of the call; nil if the call has no install.
     package let install: AccessUser?
-    /// The user that the signed-in identity is linked to; nil where nobody is signed in.
+    /// The user with the signed-in identity; nil if nobody is signed in.
     package let identity: AccessUser?
-    /// Whether the call told all of that, so that what is bought by it is surely paid by the install's store account.
+    /// Whether the call named all principals. Then the install's store account pays for purchases of the call.
     package let isExact: Bool
 
-    /// Finds out who looks.
+    /// Finds the principals of a session.
     ///
-    /// - Throws: `.noSuchUser`, or `.sessionMismatch` where the call contradicts itself.
+    /// - Throws: `.noSuchUser`, or `.sessionMismatch` if the call contradicts itself.
     package init<Failure>(
         _ session: AccessSession, holder: (Identity) -> PersonID?, document: (DocumentKey) throws(Failure) -> [UInt8]?
     ) throws(AccessFault<Failure>) {
@@ -64,11 +64,11 @@ package struct AccessPrincipals: Equatable, Sendable {
             }
             var signedIn: AccessUser?
             if let identity {
-                // Whoever is signed in is the one that the path names.
+                // The signed-in user is the user of the path.
                 signedIn = try find(identity)
                 guard let signedIn, signedIn.person == user.person else { throw .refused(.sessionMismatch) }
             } else {
-                // Where nobody is signed in, the install's own user is the one that the path names.
+                // Without a signed-in user, the install's own user is the user of the path.
                 if let found, found.person != user.person { throw .refused(.sessionMismatch) }
                 found = user
             }
@@ -78,10 +78,10 @@ package struct AccessPrincipals: Equatable, Sendable {
         }
     }
 
-    /// The install whose store account pays now; nil where nobody can tell.
+    /// The install whose store account pays now; nil if it is unknown.
     var payer: AccessUser? { isExact ? install : nil }
 
-    /// Whether a store account is the install's.
+    /// Whether a store account belongs to the install.
     func pays(_ account: StoreAccount?) -> Bool {
         guard let install, let account else { return false }
         switch account {
@@ -90,7 +90,7 @@ package struct AccessPrincipals: Equatable, Sendable {
         }
     }
 
-    /// By which rule a purchase is seen; nil where it is not (rule 4).
+    /// The rule by which the principals see a purchase; nil if they do not see it (rule 4).
     package func rule(for purchase: Purchase) -> AccessRule? {
         if let identity, purchase.owners.contains(identity.person) { return .owner }
         guard pays(purchase.account) else { return nil }
@@ -98,7 +98,7 @@ package struct AccessPrincipals: Equatable, Sendable {
         return purchase.owners.isEmpty ? .unclaimed : nil
     }
 
-    /// By which rule access that was given by hand is seen; nil where it is not (rule 7).
+    /// The grants that the principals see, with their rules (rule 7).
     func grants() -> [(AccessUser.Grant, AccessRule)] {
         let own = install?.grants.filter { !$0.isOfIdentity }.map { ($0, AccessRule.grantedToInstall) } ?? []
         let identitys = identity?.grants.filter(\.isOfIdentity).map { ($0, AccessRule.grantedToIdentity) } ?? []
@@ -106,13 +106,13 @@ package struct AccessPrincipals: Equatable, Sendable {
     }
 }
 
-/// Why an entitlement is seen.
+/// The rule by which an entitlement is visible.
 package enum AccessRule: Sendable {
-    /// The purchase belongs to whoever is signed in.
+    /// The purchase belongs to the signed-in identity.
     case owner
     /// Nobody is signed in, and the install's store account paid.
     case storeAccount
-    /// Somebody is signed in, the install's store account paid, and the purchase belongs to nobody.
+    /// A user is signed in, the install's store account paid, and the purchase has no owner.
     case unclaimed
     case grantedToInstall
     case grantedToIdentity
@@ -128,25 +128,25 @@ package enum AccessRule: Sendable {
     }
 }
 
-/// Why principals were not found, or could not be read.
+/// The reason why principals were not found or not readable.
 package enum AccessFault<Failure: Error>: Error {
     case refused(Refusal)
     case store(Failure)
 }
 
-/// What somebody may use, and may have used before.
+/// An entitlement that the principals have or had.
 package struct Access: Equatable, Sendable {
     package let entitlement: String
     package let startedAt: Instant
-    /// Nil for ever.
+    /// The end of the access; nil for access without an end.
     package let expiresAt: Instant?
     package let isActive: Bool
-    /// The purchase that gives it; nil where it was given by hand.
+    /// The purchase that gives the access; nil for a grant.
     package let purchase: Purchase?
     package let isSubscription: Bool
     package let rule: AccessRule
 
-    /// Whether it says more than another about the same entitlement: what is active goes first, then what lasts longer.
+    /// Whether this access is better than another access of the same entitlement: active access first, then the later end.
     fileprivate func precedes(_ other: Access) -> Bool {
         if isActive != other.isActive { return isActive }
         let (own, others) = (expiresAt?.milliseconds ?? .max, other.expiresAt?.milliseconds ?? .max)
@@ -154,7 +154,7 @@ package struct Access: Equatable, Sendable {
         return startedAt < other.startedAt
     }
 
-    /// All that the principals see, each entitlement once, in the order of their ids.
+    /// All entitlements of the principals, each once, in the order of their ids.
     package static func all(_ reasons: [Access]) -> [Access] {
         var best: [Access] = []
         for reason in reasons.sorted(by: { $0.entitlement.precedesByBytes($1.entitlement) }) {
@@ -167,7 +167,7 @@ package struct Access: Equatable, Sendable {
         return best
     }
 
-    /// Each reason for which the principals see an entitlement.
+    /// All reasons for which the principals see an entitlement.
     package static func reasons<Failure>(
         for principals: AccessPrincipals, _ catalog: Catalog, at moment: Instant,
         document: (DocumentKey) throws(Failure) -> [UInt8]?
@@ -194,7 +194,7 @@ package struct Access: Equatable, Sendable {
 }
 
 extension AccessPrincipals {
-    /// The purchases that may be seen, each once.
+    /// The visible purchases, each once.
     func purchases<Failure>(document: (DocumentKey) throws(Failure) -> [UInt8]?) throws(Failure) -> [Purchase] {
         var ids = identity?.owned ?? []
         if let install {

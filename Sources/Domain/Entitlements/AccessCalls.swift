@@ -1,7 +1,7 @@
-/// A call that makes a user of the Entitlements dialect under an id that the caller has chosen.
+/// A call that makes a user of the Entitlements dialect under an id of the caller's choice.
 package struct MakeAccessUser: Act {
     package let user: Identity
-    /// Whether the user is one of the sandbox.
+    /// Whether the user belongs to the sandbox.
     package let isForTrying: Bool
 
     package init(_ user: Identity, isForTrying: Bool) {
@@ -13,7 +13,8 @@ package struct MakeAccessUser: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
-    /// Makes the user; refused where the id is taken.
+    /// Makes the user. Throws `userExists` if a user has the id, because a second install must not get the access of the
+    /// first.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -29,31 +30,31 @@ package struct MakeAccessUser: Act {
 
 /// The answers to calls about access.
 package indirect enum AccessReply: Equatable, Sendable {
-    /// A user that was made, and whether it is told in milliseconds when.
+    /// The new user, and whether the answer has its creation time in milliseconds.
     case user(AccessUser, tellsMilliseconds: Bool)
-    /// An identity was linked to the user with an id.
+    /// The linked identity, and the id of its user.
     case identified(identity: String, user: String)
     case granted(AccessUser.Grant)
     case revoked
-    /// The id of the user that the purchase is seen by.
+    /// The id of the user that sees the purchase.
     case purchased(user: String, isNew: Bool)
     case restored(Restored)
     case propertiesSet(saved: [AccessProperty], tooMany: [String])
     case transferUndone(TransferUndone)
     case edited(Catalog)
-    /// An answer, with what the journal keeps so that the call can be decided again under other rules.
+    /// An answer with its circumstances. The journal keeps them so that a dry run can decide the call under other rules.
     case kept(AccessReply, AccessCircumstances)
 }
 
-/// What is wrong with a receipt.
+/// The problem of a receipt.
 package enum ReceiptFault: Error, Equatable, Sendable {
-    /// Nobody has signed it whose word counts, or it is no receipt.
+    /// The receipt has no valid signature, or is unreadable.
     case forged
-    /// What it tells of is over.
+    /// The purchase has ended.
     case expired
-    /// It was used before, by somebody else.
+    /// Another user has used the receipt before.
     case replayed
-    /// It is another app's, another world's, or of another product.
+    /// The receipt is for another app, another world or another product.
     case foreign
 
     package var name: StaticString {

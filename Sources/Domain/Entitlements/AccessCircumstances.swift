@@ -1,14 +1,14 @@
-/// How a call about access came about, as its answer in the journal keeps it: enough to decide it again under other rules.
-/// People are named by their ids, and accounts by their hashes.
+/// The circumstances of a call about access. The journal keeps them with the answer, so that a dry run can decide the call
+/// under other rules. They name people by id and accounts by hash.
 package enum AccessCircumstances: Equatable, Sendable {
     case purchased(AccessParties, Receipt)
-    /// By what strategy, where the call itself named one. Nil stands for a receipt that nobody vouched for.
+    /// A restore, with the strategy of the call if the call named one. Nil stands for an invalid receipt.
     case restored(AccessParties, [Receipt?], by: NamedStrategy?, in: AccessWorld)
-    /// A user that an identity was linked to, and the install whose store account pays for it.
+    /// The user that an identity was linked to, and the install whose store account pays for the user.
     case identified(PersonID, payer: PersonID?)
 }
 
-/// Who looked, as it was found out: ``AccessPrincipals`` without what is known of them.
+/// The principals of a session as ids, without their documents.
 package struct AccessParties: Equatable, Sendable {
     package let user: PersonID
     package let install: PersonID?
@@ -26,7 +26,7 @@ package struct AccessParties: Equatable, Sendable {
 }
 
 extension AccessPrincipals {
-    /// The same who looked then, with what is known of them here.
+    /// The principals of the session, with the documents that the function returns for them.
     init(_ parties: AccessParties, _ find: (PersonID) -> AccessUser) {
         user = find(parties.user)
         install = parties.install.map(find)
@@ -86,9 +86,9 @@ extension AccessCircumstances {
 }
 
 extension NamedStrategy? {
-    /// A byte that says that none was named.
+    /// The byte for no named strategy.
     private static let none: UInt8 = 0xFF
-    /// What is added where a client named it.
+    /// The bit that marks a strategy that a client named.
     private static let byClient: UInt8 = 0x40
 
     fileprivate var packed: UInt8 {

@@ -1,4 +1,4 @@
-/// What those are told who follow what happens to a person's access.
+/// The rows that report changes of access to the feed.
 enum AccessEvent {
     case granted(entitlement: String)
     case revoked(entitlement: String)
@@ -11,7 +11,7 @@ enum AccessEvent {
     private var kind: RowKind {
         switch self {
         case .granted: .accessGranted
-        // The store may have given the money back.
+        // The store may have refunded the purchase.
         case .purchased(let purchase): purchase.revokedAt == nil ? .accessGranted : .accessLost
         case .revoked: .accessLost
         case .transferred: .accessTransferred
@@ -38,7 +38,7 @@ enum AccessEvent {
         "[" + people.map { "\"\($0.rawValue)\"" }.joined(separator: ",") + "]"
     }
 
-    /// A text as JSON writes it.
+    /// A text as a JSON string.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {

@@ -1,4 +1,4 @@
-/// Something that is known of a user, for those who count and advertise. It has no part in who may use what.
+/// A property of a user, for analytics and advertising. It does not affect access.
 package struct AccessProperty: Equatable, Sendable {
     package let name: String
     package let value: String
@@ -10,6 +10,7 @@ package struct AccessProperty: Equatable, Sendable {
         self.value = value
     }
 
+    /// The key of the document with a user's properties.
     package static func key(_ person: PersonID) -> DocumentKey { DocumentKey(.accessProperties, of: person) }
 }
 
@@ -27,8 +28,8 @@ package struct SetAccessProperties: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user], signedIn: user) }
     package var byteCount: Int { properties.reduce(256) { $0 + 64 + $1.name.utf8.count + $1.value.utf8.count } }
 
-    /// Sets the properties; refused where the user does not exist. Properties that the user has no room for are left out,
-    /// and the answer names them.
+    /// Sets the properties. Throws `noSuchUser` if the user does not exist. Properties over the limit are left out and named
+    /// in the answer, so that one property over the limit does not lose the others.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

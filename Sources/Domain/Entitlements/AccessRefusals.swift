@@ -53,26 +53,26 @@ extension Refusal {
     package static let entitlementInUse = Refusal(
         .conflict, "conflict",
         "Products give this entitlement; change or remove them first.")
-    /// A client's key has named a restore strategy that gives away more than the project's.
+    /// A call with a client's key named a restore strategy that gives more access than the project's strategy.
     package static let strategyNotAllowed = Refusal(
         .forbidden, "strategy_not_allowed",
         "strategy: a project key may name only a strategy that gives away no more than the project's; leave it out, or call with a secret key"
     )
     package static let catalogFull = Refusal(.invalid, "too_many", "There is no room for more definitions.")
 
-    /// Entitlements that a product shall give have to be defined first.
+    /// A product names an entitlement that is not defined.
     package static func undefinedEntitlement(_ id: String) -> Refusal {
         Refusal(
             .invalid, "validation_error", "entitlements has \"\(id)\", which is not defined; define it first.")
     }
 
-    /// The store has not vouched for a purchase.
+    /// The store does not confirm a purchase.
     package static func badReceipt(_ fault: ReceiptFault, by person: PersonID? = nil) -> Refusal {
         Refusal(
             .unprocessable, "receipt_\(fault.name)", "The store does not vouch for this purchase.", isJournalled: true
         ).about(person)
     }
 
-    /// Whether the store has not vouched for a purchase.
+    /// Whether the store does not confirm a purchase.
     package var isBadReceipt: Bool { code.hasPrefix("receipt_") }
 }

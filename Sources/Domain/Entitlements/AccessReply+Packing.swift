@@ -1,7 +1,7 @@
 extension AccessReply: Answer {
     package static let tags: [UInt8] = [ActKind.accessUser.rawValue]
 
-    /// The answer alone, without what is kept with it.
+    /// The answer without its circumstances.
     package var plain: AccessReply { if case .kept(let reply, _) = self { reply } else { self } }
 
     package func pack(into packer: inout Packer) {

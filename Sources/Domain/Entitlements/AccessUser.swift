@@ -1,34 +1,36 @@
-/// What access keeps of an install's user: by which names it goes, what its store account has paid for, what the identity
-/// that is linked to it owns, and what it was granted by hand.
+/// The access document of an install's user: its names, the purchases of its store account, the purchases of its identity,
+/// and its grants.
 package struct AccessUser: Equatable, Sendable {
-    /// Access that somebody gave by hand. It stays with whom it was given to (spec/entitlements.md 2.4, rule 7).
+    /// Access that an administrator granted. It stays with the principal that got it (spec/entitlements.md 2.4, rule 7).
     package struct Grant: Equatable, Sendable {
         package let entitlement: String
         package let startedAt: Instant
-        /// Nil for ever.
+        /// The end of the grant; nil for a grant without an end.
         package let expiresAt: Instant?
-        /// Whether it was given to the identity, else to the install.
+        /// Whether the grant belongs to the identity. Otherwise it belongs to the install.
         package let isOfIdentity: Bool
 
+        /// Whether the grant gives access at a moment.
         package func isActive(at moment: Instant) -> Bool { expiresAt.map { moment < $0 } ?? true }
     }
 
     package let person: PersonID
-    /// What the install calls itself.
+    /// The id of the install's user.
     package let id: String
     package let madeAt: Instant
-    /// Whether the install says that it is one for trying out.
+    /// Whether the install is a sandbox install.
     package let isForTrying: Bool
-    /// What the app calls the signed-in user that this one stands for; given once, for ever.
+    /// The app's name for the signed-in user of this document. It is set once and never changes.
     package internal(set) var identity: String?
-    /// The store accounts with names that it was seen to pay with.
+    /// The named store accounts with which the user paid.
     package internal(set) var accounts: [Hash128] = []
-    /// Purchases that may be its store account's, and that may be its identity's. The purchase itself has the last word.
+    /// Purchases that may belong to the store account, and purchases that may belong to the identity. The purchase document
+    /// decides.
     package internal(set) var paid: [PurchaseID] = []
     package internal(set) var owned: [PurchaseID] = []
     package internal(set) var grants: [Grant] = []
 
-    /// As many purchases as one principal may have.
+    /// The limit of purchases of one principal.
     package static let purchasesPerUser = 1000
     package static let accountsPerUser = 32
     static let grantsPerUser = 1000
@@ -93,14 +95,14 @@ package struct AccessUser: Equatable, Sendable {
     }
 }
 
-/// What a store account with a name has paid for, whichever installs use it.
+/// The purchases of a named store account, from all installs.
 struct NamedAccount: Equatable, Sendable {
     let hash: Hash128
     var paid: [PurchaseID] = []
 
     static func key(_ hash: Hash128) -> DocumentKey { DocumentKey(.storeAccount, hash: hash) }
 
-    /// It is about nobody in particular, and goes with the last purchase.
+    /// The document belongs to no person. It is removed with the last purchase.
     var put: Change { .documentPut(NamedAccount.key(hash), PersonID(rawValue: 0), paid.isEmpty ? [] : packed) }
 
     var packed: [UInt8] {

@@ -1,4 +1,4 @@
-/// The two worlds of access: what is bought in one is not known in the other.
+/// The two worlds of access. A purchase in one world is unknown in the other world.
 package enum AccessWorld: UInt8, CaseIterable, Sendable {
     case production = 0
     case sandbox = 1
@@ -10,21 +10,21 @@ package enum AccessWorld: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The type of the ids that installs call themselves by.
+    /// The type of the ids of installs.
     package var userType: IdentityType { self == .production ? .accessUserID : .sandboxUserID }
-    /// The type of the names that an app knows its signed-in users by.
+    /// The type of the app's names for signed-in users.
     package var identityType: IdentityType { self == .production ? .accessIdentity : .sandboxIdentity }
 }
 
-/// What becomes of a purchase that somebody restores who is not its owner (spec/entitlements.md, decision 5).
+/// The treatment of a purchase that another user restores (spec/entitlements.md, decision 5).
 package enum RestoreStrategy: UInt8, CaseIterable, Sendable {
-    /// Both have it.
+    /// Both users have the purchase.
     case copy = 0
-    /// It goes over to whoever restores.
+    /// The purchase moves to the user of the restore.
     case transfer = 1
-    /// It stays where it is.
+    /// The purchase stays with its owners.
     case keepOriginal = 2
-    /// It goes over, unless it is a subscription that runs.
+    /// The purchase moves, except an active subscription.
     case transferIfInactive = 3
 
     package var name: StaticString {
@@ -42,10 +42,10 @@ package enum RestoreStrategy: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// A strategy that a call names for itself.
+/// A strategy that a call names.
 package struct NamedStrategy: Equatable, Sendable {
     package let strategy: RestoreStrategy
-    /// Whether a server's key names it: such a key may name any.
+    /// Whether the call has a server's key. Such a call may name any strategy.
     package let isByServer: Bool
 
     package init(_ strategy: RestoreStrategy, isByServer: Bool) {
@@ -53,16 +53,16 @@ package struct NamedStrategy: Equatable, Sendable {
         self.isByServer = isByServer
     }
 
-    /// Whether the call may name it in a project with some strategy: everybody has a client's key, so it gives away no more than
-    /// the project does.
+    /// Whether the call may name the strategy in a project. Every user has a client's key, so a client's strategy must not
+    /// give more access than the project's strategy.
     func isAllowed(by project: RestoreStrategy) -> Bool {
         isByServer || strategy.givesNoMore(than: project)
     }
 }
 
 extension RestoreStrategy {
-    /// Whether nobody gets, and nobody loses, by this strategy what the other would leave with them. Copying takes from nobody and
-    /// transferring leaves one owner, so neither gives less than the other.
+    /// Whether this strategy gives no access and removes no access that the other strategy would not give or remove. A copy
+    /// removes nothing, and a transfer leaves one owner. So neither of them gives less than the other.
     fileprivate func givesNoMore(than other: RestoreStrategy) -> Bool {
         switch (self, other) {
         case (.keepOriginal, _), (.transferIfInactive, .transfer): true
@@ -71,7 +71,7 @@ extension RestoreStrategy {
     }
 }
 
-/// The restore strategies of a project, by world.
+/// The restore strategies of a project, one for each world.
 package struct RestoreStrategies: Equatable, Sendable {
     package var production = RestoreStrategy.copy
     package var sandbox = RestoreStrategy.copy

@@ -1,5 +1,6 @@
-/// What a project sells: its entitlements, and which products give which of them, for how long.
+/// The entitlements and products of a project: each product gives some entitlements for some time.
 package struct Catalog: Equatable, Sendable {
+    /// A right to use a part of an app, which products and grants give.
     package struct Entitlement: Equatable, Sendable {
         package let id: String
         package let name: String?
@@ -10,11 +11,12 @@ package struct Catalog: Equatable, Sendable {
         }
     }
 
+    /// A thing that users can buy, with the entitlements that it gives.
     package struct Product: Equatable, Sendable {
-        /// The raw values are stored: they never change.
+        /// Stores keep the raw values, so a raw value never changes.
         package enum Kind: UInt8, CaseIterable, Sendable {
             case subscription = 1
-            /// Bought once, and kept.
+            /// Bought once, without an end.
             case nonConsumable = 2
             case consumable = 3
 
@@ -33,10 +35,10 @@ package struct Catalog: Equatable, Sendable {
         }
 
         package let id: String
-        /// What stores call it, where they call it otherwise.
+        /// The product's id in stores, if it differs.
         package let storeID: String?
         package let kind: Kind
-        /// For how long it gives access where the store names no end; nil for ever.
+        /// The time of access if the store names no end; nil for access without an end.
         package let durationSeconds: Int64?
         package let entitlements: [String]
 
@@ -49,10 +51,10 @@ package struct Catalog: Equatable, Sendable {
         }
     }
 
-    /// In the order of their ids.
+    /// The entitlements in the order of their ids.
     package private(set) var entitlements: [Entitlement] = []
     package private(set) var products: [Product] = []
-    /// Whether users are told in milliseconds when they were made (spec/entitlements.md, decision 4).
+    /// Whether answers have the creation time of users in milliseconds (spec/entitlements.md, decision 4).
     package internal(set) var tellsMilliseconds = false
 
     package static let entitlementsPerProject = 1000
@@ -61,11 +63,13 @@ package struct Catalog: Equatable, Sendable {
 
     package init() {}
 
+    /// The key of the document with a project's catalog.
     package static func key(_ project: ProjectID) -> DocumentKey { DocumentKey(.catalog, of: Int64(project.rawValue)) }
 
+    /// The entitlement with an id; nil if it is not defined.
     package func entitlement(_ id: String) -> Entitlement? { entitlements.first { $0.id.hasSameBytes(as: id) } }
 
-    /// A product by its own id, or by what stores call it.
+    /// The product with an id, or with an id in stores.
     package func product(_ id: String) -> Product? {
         var (low, high) = (0, products.count)
         while low < high {
@@ -91,11 +95,11 @@ package struct Catalog: Equatable, Sendable {
     mutating func removeEntitlement(_ id: String) { entitlements.removeAll { $0.id.hasSameBytes(as: id) } }
     mutating func removeProduct(_ id: String) { products.removeAll { $0.id.hasSameBytes(as: id) } }
 
-    /// Whether a catalog that was kept tells milliseconds, without reading all that is sold.
+    /// Whether a stored catalog uses milliseconds. The function reads only the first byte.
     static func tellsMilliseconds(packed: [UInt8]?) -> Bool { packed?.first == 1 }
 
     func put(_ project: ProjectID) -> Change {
-        // It is about nobody in particular.
+        // The document belongs to no person.
         .documentPut(Catalog.key(project), PersonID(rawValue: 0), packed)
     }
 
@@ -148,9 +152,10 @@ package struct Catalog: Equatable, Sendable {
 }
 
 extension String {
-    /// Whether it is the same to the byte: Swift's own `==` takes two spellings of a letter for one.
+    /// Whether two texts have equal bytes. Swift's own `==` treats two spellings of a letter as equal.
     package func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 
+    /// Whether the bytes of the text are before the bytes of another text.
     package func precedesByBytes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }
 

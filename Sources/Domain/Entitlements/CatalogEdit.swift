@@ -1,4 +1,4 @@
-/// A call that changes what a project sells.
+/// A call that changes the catalog of a project.
 package enum CatalogEdit: Act {
     case putEntitlement(Catalog.Entitlement)
     case removeEntitlement(String)
@@ -11,6 +11,9 @@ package enum CatalogEdit: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
+    /// Changes an entitlement or a product of the catalog. Throws `catalogFull`, `noSuchDefinition`, `noSuchProduct`,
+    /// `entitlementInUse`, `undefinedEntitlement`, or `storeIDTaken`. A product names only defined entitlements, and a store
+    /// id means one product, so each purchase gives definite access.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

@@ -1,8 +1,8 @@
-/// A call that gives access by hand (spec/entitlements.md 1.4).
+/// A call that grants access (spec/entitlements.md 1.4).
 package struct GrantAccess: Act {
     package let user: Identity
     package let entitlement: String
-    /// Nil for ever.
+    /// The end of the grant; nil for a grant without an end.
     package let expiresAt: Instant?
 
     package init(_ entitlement: String, to user: Identity, expiresAt: Instant?) {
@@ -15,15 +15,15 @@ package struct GrantAccess: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
-    /// Gives the access; refused where the user or the entitlement does not exist, the end is in the past, or the user has
-    /// as many grants as a user may.
+    /// Grants the access. Throws `noSuchUser`, `noSuchEntitlement`, `grantInThePast`, or `tooManyGrants` at the user's limit.
+    /// A grant to the same principal that is still active stays as it is, so a repeated call changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard var user = view.accessUser(user) else { throw .noSuchUser }
         guard view.catalog(of: project).entitlement(entitlement) != nil else { throw .noSuchEntitlement }
         if let expiresAt, expiresAt <= stamp.at { throw .grantInThePast }
-        // Whoever grants twice to the same principal gets what was granted first.
+        // A second grant to the same principal answers the first grant.
         let isOfIdentity = user.identity != nil
         func isTheSame(_ grant: AccessUser.Grant) -> Bool {
             grant.isOfIdentity == isOfIdentity && grant.entitlement.hasSameBytes(as: entitlement)
@@ -44,7 +44,7 @@ package struct GrantAccess: Act {
     }
 }
 
-/// A call that takes back access that was given by hand.
+/// A call that ends granted access.
 package struct RevokeAccess: Act {
     package let user: Identity
     package let entitlement: String
@@ -58,13 +58,13 @@ package struct RevokeAccess: Act {
     package var subjects: Subjects { Subjects(speaksFor: [user]) }
     package var byteCount: Int { 1024 }
 
-    /// Takes the access back; refused where the user or the entitlement does not exist. Where nothing was given by hand,
-    /// nothing changes.
+    /// Ends the grants of the entitlement. Throws `noSuchUser` or `noSuchEntitlement`. Without a grant nothing changes,
+    /// because purchases are not affected by this call.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         guard var user = view.accessUser(user) else { throw .noSuchUser }
-        // What was given can be taken back also where it is no longer defined.
+        // A grant can be ended also if its entitlement is no longer defined.
         let others = user.grants.filter { !$0.entitlement.hasSameBytes(as: entitlement) }
         guard others.count < user.grants.count else {
             guard view.catalog(of: project).entitlement(entitlement) != nil else { throw .noSuchEntitlement }

@@ -1,12 +1,13 @@
-/// A call that links what an app calls a signed-in user to a user (spec/entitlements.md 1.3, and 2.4 rule 2). Once, for ever.
+/// A call that links the app's name of a signed-in user to a user, once and for ever (spec/entitlements.md 1.3, and 2.4 rule
+/// 2).
 package struct LinkAccessIdentity: Act {
     package let identity: Identity
-    /// Nil to have a user made, with ``newUser``'s id.
+    /// Nil to make a new user with the id of ``newUser``.
     package let user: Identity?
     package let newUser: Identity
-    /// The install that the call comes from, where it says so; else it is the user's.
+    /// The install of the call; nil if the install is the user's.
     package let install: Identity?
-    /// Whether an identity that is another user's is an answer, else it is a refusal.
+    /// Whether the call answers the owner of an identity that another user has. Otherwise the call is refused.
     package let findsOwner: Bool
 
     package init(
@@ -23,6 +24,9 @@ package struct LinkAccessIdentity: Act {
     package var subjects: Subjects { Subjects(speaksFor: [identity, user, install].compactMap { $0 }) }
     package var byteCount: Int { 1024 }
 
+    /// Links the identity to the user, or to a new user. Throws `identityOfNobody` for an unknown user, `identityRepeated`,
+    /// `userHasIdentity`, `identityTaken`, and `sessionMismatch` for an unknown install. A link never changes, because
+    /// purchases belong to the identity and must not move with a login.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -65,7 +69,7 @@ package struct LinkAccessIdentity: Act {
 }
 
 extension AccessUser {
-    /// A brand-new identity takes what its store account has paid for and nobody owns.
+    /// Gives the purchases without owners of the payer's store account to a new identity.
     mutating func takeOver<V: DocumentFacts>(paidBy payer: AccessUser, _ view: V) -> [Change] {
         var changes: [Change] = []
         for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
@@ -86,7 +90,7 @@ extension AccessUser {
 }
 
 extension AccessPrincipals {
-    /// An install where nobody is signed in.
+    /// The principals of an install without a signed-in user.
     init(loggedOut install: AccessUser) {
         user = install
         self.install = install

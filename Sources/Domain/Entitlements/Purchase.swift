@@ -1,4 +1,4 @@
-/// A purchase: a store's original transaction. Whatever the store says of it later is another state of the same one.
+/// The id of a purchase: a store's original transaction. Later receipts of it change the state of the same purchase.
 package struct PurchaseID: Hashable, Sendable {
     package let hash: Hash128
     package init(hash: Hash128) { self.hash = hash }
@@ -7,7 +7,7 @@ package struct PurchaseID: Hashable, Sendable {
     package init(
         _ source: Purchase.Source, _ transaction: String, in world: AccessWorld, of project: ProjectID, hash: KeyedHash
     ) {
-        // Far from the tags of everything else that is hashed with the key.
+        // This tag differs from all other tags of hashes under this key.
         let tag = 5 << 61 | UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(world.rawValue) << 7
         self.hash = hash.hash(tag: tag | UInt64(source.rawValue), transaction)
     }
@@ -15,14 +15,14 @@ package struct PurchaseID: Hashable, Sendable {
     var key: DocumentKey { DocumentKey(.purchase, hash: hash) }
 }
 
-/// The account that paid, as far as a store tells (spec/entitlements.md, decision 5).
+/// The account that paid, as far as a store names it (spec/entitlements.md, decision 5).
 package enum StoreAccount: Equatable, Sendable {
-    /// Whoever uses the install that told of the purchase first.
+    /// The account of the install that first reported the purchase.
     case install(PersonID)
-    /// An account that the store has a name for, by the name's hash.
+    /// The hash of a store's name for the account.
     case named(Hash128)
 
-    /// The hash of a name that a store has for an account.
+    /// The account with a store's name, as a hash.
     package static func named(
         _ source: Purchase.Source, _ name: String, in world: AccessWorld, of project: ProjectID, hash: KeyedHash
     ) -> StoreAccount {
@@ -31,7 +31,7 @@ package enum StoreAccount: Equatable, Sendable {
     }
 }
 
-/// What a store has vouched for.
+/// The data that a store has confirmed.
 package struct Receipt: Equatable, Sendable {
     package var purchase: PurchaseID
     package var source: Purchase.Source
@@ -39,17 +39,17 @@ package struct Receipt: Equatable, Sendable {
     package var originalTransaction: String
     package var product: String
     package var purchasedAt: Instant
-    /// Nil for what never expires, and where the product's own duration says when.
+    /// The end; nil for a purchase without an end, or if the product's duration decides.
     package var expiresAt: Instant?
-    /// When the store took it back, if it did.
+    /// The moment of a refund; nil if there was no refund.
     package var revokedAt: Instant?
-    /// Whether it is a subscription; nil where the store does not say.
+    /// Whether it is a subscription; nil if the store does not say.
     package var isSubscription: Bool?
     package var renewal = Purchase.Renewal.willRenew
     package var period = Purchase.Period.normal
-    /// The account that the store names; nil where it names none.
+    /// The account that the store names; nil if it names none.
     package var account: StoreAccount?
-    /// When the store said all this; nil where it does not say when.
+    /// The moment at which the store signed the data; nil if it is unknown.
     package var signedAt: Instant?
 
     package init(
@@ -65,9 +65,9 @@ package struct Receipt: Equatable, Sendable {
     }
 }
 
-/// What was bought, who paid, and whose it is: two different things (spec/entitlements.md 2.4).
+/// A purchase with its payer and its owners. Payer and owner are two different things (spec/entitlements.md 2.4).
 package struct Purchase: Equatable, Sendable {
-    /// Who vouches for it. The raw values are stored: they never change.
+    /// The source of the confirmation. Stores keep the raw values, so a raw value never changes.
     package enum Source: UInt8, CaseIterable, Sendable {
         case appStore = 1
         case playStore = 2
@@ -75,12 +75,14 @@ package struct Purchase: Equatable, Sendable {
         case paddle = 4
     }
 
+    /// The state of a subscription's renewal. Stores keep the raw values, so a raw value never changes.
     package enum Renewal: UInt8, Sendable {
         case willRenew = 1
         case canceled = 2
         case billingIssue = 3
     }
 
+    /// The kind of a subscription's present period. Stores keep the raw values, so a raw value never changes.
     package enum Period: UInt8, Sendable {
         case normal = 1
         case trial = 2
@@ -90,33 +92,34 @@ package struct Purchase: Equatable, Sendable {
     package let id: PurchaseID
     package let source: Source
     package let originalTransaction: String
-    /// The last transaction that was heard of, and the product that it is of.
+    /// The last known transaction, and its product.
     package private(set) var transaction: String
     package private(set) var product: String
-    /// When the first transaction was that was heard of, and the last.
+    /// The moments of the first and the last known transaction.
     package let startedAt: Instant
     package private(set) var purchasedAt: Instant
-    /// What the store has said of its end and kind. Where it did not say, the product's definition tells, whenever it was made.
+    /// The store's data about the end and the kind. If the store gives none, the product's definition applies, also if it was
+    /// made later.
     private var expiresAt: Instant?
     package private(set) var revokedAt: Instant?
     private var saysSubscription: Bool?
     package private(set) var renewal: Renewal
     package private(set) var period: Period
-    /// When the store said so; nil where it did not say when.
+    /// The moment at which the store signed the data; nil if it is unknown.
     private var signedAt: Instant?
-    /// The user that told of it first.
+    /// The user that first reported the purchase.
     package let reporter: PersonID
-    /// Who paid; nil where nobody can tell.
+    /// The payer; nil if it is unknown.
     package internal(set) var account: StoreAccount?
-    /// The identities that it belongs to, by the users they are linked to.
+    /// The identities that own the purchase, as the users of these identities.
     package internal(set) var owners: [PersonID]
-    /// Identities that asked for it in vain while it was these owners', so that the journal is told once.
+    /// The identities that asked for the purchase in vain under the present owners. The journal notes each of them once.
     private(set) var keptFrom: [PersonID] = []
 
-    /// Each owner is told of the others when it goes over: that is not to be more than a call can say.
+    /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
     package static let ownersAtMost = 100
 
-    /// As many are kept; of more the journal is not told.
+    /// The limit of this list. The journal does not note identities beyond it.
     private static let keptFromAtMost = 32
 
     init(_ receipt: Receipt, reporter: PersonID, account: StoreAccount?, owners: [PersonID]) {
@@ -138,24 +141,24 @@ package struct Purchase: Equatable, Sendable {
         signedAt = receipt.signedAt
     }
 
-    /// It stays where it is, though somebody asked for it.
+    /// Notes that an identity asked for the purchase, and that the purchase stays.
     mutating func keep(from person: PersonID) {
         guard !keptFrom.contains(person), keptFrom.count < Purchase.keptFromAtMost else { return }
         keptFrom.append(person)
     }
 
-    /// It goes over to other owners.
+    /// Gives the purchase to other owners.
     mutating func own(_ owners: [PersonID]) {
         if owners != self.owners { keptFrom = [] }
         self.owners = owners
     }
 
-    /// Whether a receipt tells of a transaction after the last that was heard of.
+    /// Whether a receipt has a later transaction than the last known transaction.
     func isBehind(_ receipt: Receipt) -> Bool {
         !receipt.transaction.hasSameBytes(as: transaction) && receipt.purchasedAt > purchasedAt
     }
 
-    /// Takes in what the store says now. What it said of an earlier transaction, or before, is no news.
+    /// Applies a receipt. A receipt of an earlier transaction, or with an earlier signature, changes nothing.
     mutating func update(_ receipt: Receipt) {
         guard receipt.transaction.hasSameBytes(as: transaction) ? isAsNew(receipt) : isBehind(receipt) else { return }
         transaction = receipt.transaction
@@ -169,8 +172,8 @@ package struct Purchase: Equatable, Sendable {
         signedAt = receipt.signedAt
     }
 
-    /// Whether a receipt of the same transaction was not signed before the last. What was taken back stays so until the store
-    /// has said otherwise afterwards.
+    /// Whether a receipt of the same transaction is not older than the last receipt. A refund stays until the store signs
+    /// other data later.
     private func isAsNew(_ receipt: Receipt) -> Bool {
         if let revokedAt, receipt.revokedAt == nil {
             return receipt.signedAt.map { $0 > signedAt ?? revokedAt } ?? false
@@ -179,30 +182,31 @@ package struct Purchase: Equatable, Sendable {
         return receipt.signedAt.map { $0 >= signedAt } ?? false
     }
 
-    /// Whether it is as it was, whenever that was said.
+    /// Whether the purchase equals another purchase, without the moment of the signature.
     func isSame(as other: Purchase) -> Bool {
         var other = other
         other.signedAt = signedAt
         return self == other
     }
 
-    /// When it expires: by the store's word, else by the product's duration; nil for what never does.
+    /// The end of the purchase, from the store or from the product's duration; nil for a purchase without an end.
     package func expiry(_ definition: Catalog.Product?) -> Instant? {
         expiresAt ?? definition?.end(from: purchasedAt)
     }
 
+    /// Whether the purchase is a subscription, from the store or from the product's definition.
     package func isSubscription(_ definition: Catalog.Product?) -> Bool {
         saysSubscription ?? definition.map { $0.kind == .subscription } ?? (expiresAt != nil)
     }
 
-    /// Whether it gives access at some moment.
+    /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
         revokedAt == nil && expiry(definition).map { moment < $0 } ?? true
     }
 
     var put: Change { .documentPut(id.key, keeper, packed) }
 
-    /// The person with whom it goes when they are erased; nobody where only a name is known of who paid.
+    /// The person with whose erasure the purchase is removed; nobody if only the name of the payer's account is known.
     private var keeper: PersonID {
         if let owner = owners.first { return owner }
         if case .install(let person) = account { return person }
@@ -211,14 +215,14 @@ package struct Purchase: Equatable, Sendable {
 }
 
 extension Receipt {
-    /// When what it tells of expires: by the store's word, else by the product's duration.
+    /// The end, from the store or from the product's duration; nil for a purchase without an end.
     func expiry(_ product: Catalog.Product?) -> Instant? {
         expiresAt ?? product?.end(from: purchasedAt)
     }
 }
 
 extension Catalog.Product {
-    /// When its own duration ends; nil where it has none.
+    /// The end of the product's own duration; nil for a product without a duration.
     fileprivate func end(from moment: Instant) -> Instant? {
         durationSeconds.map { moment.advanced(byMilliseconds: $0 * 1000) }
     }
@@ -271,7 +275,7 @@ extension Purchase {
         self.reporter = reporter
         self.account = account
         self.owners = owners
-        // Earlier versions did not keep it.
+        // Earlier versions did not store this value.
         signedAt = unpacker.optionalInstant() ?? nil
         guard !unpacker.isAtEnd else { return }
         guard let keptFrom = unpacker.people() else { return nil }
@@ -310,7 +314,7 @@ extension Packer {
 }
 
 extension Unpacker {
-    /// Nil where there is none to read; else the moment, or that there is none.
+    /// The next optional moment. The outer nil means that the bytes are at their end.
     mutating func optionalInstant() -> Instant?? {
         switch byte() {
         case 0: .some(nil)

@@ -1,6 +1,6 @@
 extension DocumentFacts {
-    /// What becomes of the purchases of people who are erased together: those that nobody else owns or paid for go as well,
-    /// and the others are theirs no longer.
+    /// The changes to the purchases of people who are erased together. A purchase without another owner or payer is removed,
+    /// and other purchases lose the erased people.
     func purchasesErased(of people: [PersonID]) -> [Change] {
         var changes: [Change] = []
         var accounts: [Hash128: NamedAccount] = [:]
@@ -32,7 +32,7 @@ extension DocumentFacts {
 }
 
 extension Purchase {
-    /// Whether nobody is left who has it: what an account with a name paid for is then its reporter's alone.
+    /// Whether nobody has the purchase after the erasure. A purchase of a named account then belongs to its reporter only.
     fileprivate func isNobodys(without people: [PersonID]) -> Bool {
         guard owners.isEmpty else { return false }
         switch account {

@@ -1,7 +1,7 @@
-/// A call that tells of a purchase (spec/entitlements.md 1.6). It never transfers anything.
+/// A call that reports a purchase (spec/entitlements.md 1.6). It moves no purchase.
 package struct RecordPurchase: Act {
     package let session: AccessSession
-    /// What the store vouches for; else why the call cannot be taken, which is said only to who has a user.
+    /// The confirmed receipt, or the refusal of the call. Only a caller with a user gets this refusal.
     package let receipt: Result<Receipt, Refusal>
 
     package init(_ session: AccessSession, _ receipt: Result<Receipt, Refusal>) {
@@ -13,6 +13,9 @@ package struct RecordPurchase: Act {
     package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
     package var byteCount: Int { 1024 }
 
+    /// Adds the purchase, or updates a known purchase. Throws `noSuchUser`, `sessionMismatch`, `tooManyPurchases`, the
+    /// refusal of the receipt, and `badReceipt` for an expired or replayed receipt. A report gives a known purchase to nobody
+    /// else, because a copied receipt must not give access.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -20,12 +23,12 @@ package struct RecordPurchase: Act {
         do throws(Refusal) {
             return try RecordPurchase.record(try receipt.get(), for: principals, stamp, in: project, view)
         } catch {
-            // The journal tells who came with a bad receipt.
+            // The journal notes the person that sent a bad receipt.
             throw error.isBadReceipt ? error.about(principals.user.person) : error
         }
     }
 
-    /// Has a purchase be whose it is, for whoever was found out to tell of it.
+    /// Records a purchase for the principals of a session.
     static func record<V: DocumentFacts>(
         _ receipt: Receipt, for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -45,21 +48,21 @@ package struct RecordPurchase: Act {
                 changes: ledger.changes + [.rowAdded(principals.user.person, event)]))
     }
 
-    /// Takes in what a store says of a purchase that is known. Nothing is granted by it to anybody else.
+    /// Applies a receipt to a known purchase. The receipt gives the purchase to nobody else.
     private static func update<V: DocumentFacts>(
         _ known: Purchase, _ receipt: Receipt, _ principals: AccessPrincipals, _ circumstances: AccessCircumstances,
         _ stamp: Stamp, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let isSeen = principals.rule(for: known) != nil
         let isNews = known.isBehind(receipt)
-        // The same transaction by somebody who has no part in it was overheard, or passed on.
+        // A user without a part in the purchase has copied the receipt of the same transaction.
         guard isNews || isSeen || principals.pays(known.account) else { throw .badReceipt(.replayed) }
         var purchase = known
         purchase.update(receipt)
         let user = purchase.user(shownTo: principals, view)
         let answer = AccessReply.purchased(user: user.id, isNew: false)
         guard purchase != known else { return Decision(answer) }
-        // What the store says again is kept for when it said so, and told to nobody.
+        // A repeated receipt only updates the moment of the signature, and makes no event.
         let events: [Change] =
             purchase.isSame(as: known)
             ? [] : [.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp))]
@@ -71,7 +74,7 @@ package struct RecordPurchase: Act {
 }
 
 extension Purchase {
-    /// The user whose it is, for whoever tells of it: they themselves, where they see it.
+    /// The user of the answer: the user of the call if it sees the purchase.
     func user<V: DocumentFacts>(shownTo principals: AccessPrincipals, _ view: V) -> AccessUser {
         if principals.rule(for: self) != nil { return principals.user }
         var person = reporter
@@ -84,7 +87,7 @@ extension Purchase {
     }
 }
 
-/// The users, accounts and purchases that a decision changes, each of them put once.
+/// The users, accounts and purchases of a decision. Each changed document is written once.
 struct AccessLedger<V: DocumentFacts> {
     private let view: V
     private var users: [PersonID: AccessUser] = [:]
@@ -101,14 +104,14 @@ struct AccessLedger<V: DocumentFacts> {
         accounts[hash] ?? NamedAccount(hash, packed: view.document(NamedAccount.key(hash)))
     }
 
-    /// What has changed, in the order of ids.
+    /// The changed documents, in the order of their ids.
     var changes: [Change] {
         purchases.values.sorted { $0.id.hash.low < $1.id.hash.low }.map(\.put)
             + accounts.values.sorted { $0.hash.low < $1.hash.low }.map(\.put)
             + users.values.sorted { $0.person < $1.person }.map(\.put)
     }
 
-    /// Adds a purchase that nobody knew: it belongs to whoever looks.
+    /// Adds an unknown purchase. It belongs to the principals of the session.
     mutating func add(
         _ receipt: Receipt, for principals: AccessPrincipals
     ) throws(Refusal) -> Purchase {
@@ -122,7 +125,7 @@ struct AccessLedger<V: DocumentFacts> {
 
     mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }
 
-    /// Has a purchase belong to some identities, and nobody else.
+    /// Gives a purchase to some identities, and removes all other owners.
     mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(Refusal) {
         let isGrowing = owners.count > purchase.owners.count
         guard owners.count <= Purchase.ownersAtMost || !isGrowing else { throw .tooManyPurchases }
@@ -141,14 +144,14 @@ struct AccessLedger<V: DocumentFacts> {
         purchases[purchase.id] = purchase
     }
 
-    /// Binds a purchase to the store account that paid: the one that the store names, else that of the install.
+    /// Binds a purchase to the store account that paid: the account that the store names, or else the install's account.
     mutating func bind(
         _ purchase: inout Purchase, to named: StoreAccount?, of principals: AccessPrincipals
     ) throws(Refusal) {
         let payer = principals.payer.map { user($0.person) ?? $0 }
         if case .named(let hash) = named {
             if var payer, !payer.accounts.contains(hash) {
-                // Nobody would see what an account paid for that is not among them.
+                // An install sees only the purchases of accounts in this list.
                 guard payer.accounts.count < AccessUser.accountsPerUser else { throw .tooManyPurchases }
                 payer.accounts.append(hash)
                 users[payer.person] = payer
@@ -159,7 +162,7 @@ struct AccessLedger<V: DocumentFacts> {
         }
     }
 
-    /// Has a store account be the one that paid.
+    /// Sets the store account that paid.
     mutating func set(_ account: StoreAccount?, of purchase: inout Purchase) throws(Refusal) {
         guard account != purchase.account else { return }
         switch purchase.account {

@@ -1,18 +1,18 @@
-/// A call that restores purchases on an install (spec/entitlements.md, decision 5, and 2.4 rule 6): the only one that
-/// transfers anything.
+/// A call that restores purchases on an install (spec/entitlements.md, decision 5, and 2.4 rule 6). No other call moves
+/// purchases to new owners.
 package struct RestorePurchases: Act {
     package let session: AccessSession
-    /// By what strategy; nil for the project's.
+    /// The strategy of the call; nil for the project's strategy.
     package let named: NamedStrategy?
-    /// What the store vouches for, one by one, and what it does not.
+    /// The confirmed receipts, and the faults of other receipts.
     package let items: [Result<Receipt, ReceiptFault>]
     package let isDryRun: Bool
     private let world: AccessWorld
 
-    /// The most transactions of one call.
+    /// The limit of transactions in one call.
     package static let itemsPerCall = 100
 
-    /// - Parameter isByServer: whether the call is made with a server's key.
+    /// - Parameter isByServer: whether the call has a server's key.
     package init(
         _ session: AccessSession, _ items: [Result<Receipt, ReceiptFault>], strategy: RestoreStrategy?,
         isByServer: Bool = true, isDryRun: Bool, in world: AccessWorld
@@ -24,12 +24,13 @@ package struct RestorePurchases: Act {
         self.world = world
     }
 
-    /// Restores what a store vouches for. Refuses a strategy by which a client's key would give away more than the project does:
-    /// every copy of the app has that key.
     package static var kinds: [ActKind] { [.restorePurchases] }
     package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
     package var byteCount: Int { 512 * (1 + items.count) }
 
+    /// Restores the confirmed purchases by the strategy. Throws `strategyNotAllowed` if a client's key names a strategy that
+    /// gives more access than the project's strategy, `noSuchUser`, `sessionMismatch`, and `tooManyPurchases`. Each copy of
+    /// the app has the client's key, so a client must not choose a more generous strategy.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -45,9 +46,9 @@ package struct RestorePurchases: Act {
     }
 }
 
-/// What is to be restored, and how, once it is found out for whom.
+/// A restore for known principals.
 struct Restoring {
-    /// Nil for what nobody vouches for.
+    /// Nil for an invalid receipt.
     let receipts: [Receipt?]
     let strategy: RestoreStrategy
     let isDryRun: Bool
@@ -78,13 +79,13 @@ struct Restoring {
                 if before != after { moves.append(Transfer.Move(purchase: purchase.id, before: before, after: after)) }
                 let told = self.events(purchase, before, after, principals, stamp)
                 events += told
-                // Wherever it stays, the store may have said something else of it than before.
+                // The receipt may have new data about a purchase that stays with its owners.
                 if told.isEmpty, isNews {
                     let user = purchase.user(shownTo: principals, view)
                     events.append(.rowAdded(user.person, AccessEvent.purchased(purchase).row(stamp)))
                 }
             } else if receipt.expiry(catalog.product(receipt.product)).map({ $0 <= stamp.at }) ?? false {
-                // Nobody has ever seen it, and it gives nothing.
+                // The purchase is unknown and gives no access.
                 outcome = .invalid
             } else {
                 let purchase = try ledger.add(receipt, for: principals)
@@ -109,8 +110,8 @@ struct Restoring {
         let restored = Restored(
             user: principals.user.id, strategy: strategy, isDryRun: isDryRun, transfer: isDryRun ? nil : transfer,
             items: results)
-        // What nobody vouches for leaves a line in the journal, as where it is told of as a purchase. So does, once, what stays
-        // where it is: by other rules it would have gone over.
+        // The journal notes an invalid receipt, as for a reported purchase. It also notes once that a purchase stayed,
+        // because other rules would move that purchase.
         let isForged = receipts.contains { $0 == nil }
         if isDryRun || (changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
         return Decision(
@@ -128,7 +129,7 @@ struct Restoring {
         _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: inout AccessLedger<V>
     ) throws(Refusal) -> Restored.Outcome {
         guard let identity = principals.identity?.person else {
-            // Nobody who is signed in anywhere loses anything by it.
+            // No signed-in user loses anything by this binding.
             try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
             return .yours
         }
@@ -156,7 +157,7 @@ struct Restoring {
         }
     }
 
-    /// What both sides are told.
+    /// The events for both sides.
     private func events(
         _ purchase: Purchase, _ before: Transfer.Side, _ after: Transfer.Side, _ principals: AccessPrincipals,
         _ stamp: Stamp
@@ -178,12 +179,13 @@ extension Purchase {
 
 /// The answer to ``RestorePurchases``.
 package struct Restored: Equatable, Sendable {
+    /// The result for one transaction.
     package struct Item: Equatable, Sendable {
-        /// Nil where nobody vouches for it.
+        /// The transaction; nil for an invalid receipt.
         package let transaction: String?
         package let product: String?
         package let outcome: Kind
-        /// Whom it has gone over from, or who keeps it, by their identities.
+        /// The identities that lost the purchase, or that keep it.
         package let names: [String]
 
         init(transaction: String?, product: String?, outcome: Kind, names: [String] = []) {
@@ -194,7 +196,7 @@ package struct Restored: Equatable, Sendable {
         }
     }
 
-    /// The raw values are stored: they never change.
+    /// Stores keep the raw values, so a raw value never changes.
     package enum Kind: UInt8, Sendable {
         case yours = 1
         case moved = 2
@@ -241,7 +243,7 @@ package struct Restored: Equatable, Sendable {
     package let user: String
     package let strategy: RestoreStrategy
     package let isDryRun: Bool
-    /// By which what has moved can be moved back; nil where nothing has.
+    /// The transfer with which the moves can be undone; nil if nothing moved.
     package let transfer: TransferID?
     package let items: [Item]
 }

@@ -1,6 +1,6 @@
-/// What a restore moved, as long as somebody may want it moved back.
+/// The purchases that a restore moved. It is kept so that an administrator can undo the restore.
 package struct Transfer: Equatable, Sendable {
-    /// Whose a purchase is, and who paid.
+    /// The owners and the payer of a purchase.
     package struct Side: Equatable, Sendable {
         package let owners: [PersonID]
         package let account: StoreAccount?
@@ -15,15 +15,15 @@ package struct Transfer: Equatable, Sendable {
             self.account = account
         }
 
-        /// Whether all whom it names are still users: nothing is given back to somebody who was erased.
+        /// Whether all people of the side still exist. A purchase cannot return to an erased person.
         fileprivate func isThere<V: DocumentFacts>(_ view: V) -> Bool {
             var people = owners
             if case .install(let person) = account { people.append(person) }
             return people.allSatisfy { person in view.accessUser(person) != nil }
         }
 
-        /// Who loses a purchase that goes over to another side, and who gets it. What nobody owns is the install's whose store
-        /// account paid; of an account with a name, it is known only that whoever restores uses it.
+        /// The people that lose a purchase and the people that gain it. Without owners, the install with the paying store
+        /// account counts. Of a named account, only the install of the restore is known.
         func parties(goingTo other: Side, by payer: PersonID?) -> (lost: [PersonID], gained: [PersonID]) {
             let isRebound = account != other.account
             func people(_ side: Side, _ payer: PersonID?) -> [PersonID] {
@@ -39,6 +39,7 @@ package struct Transfer: Equatable, Sendable {
         }
     }
 
+    /// A purchase with its sides before and after the restore.
     package struct Move: Equatable, Sendable {
         package let purchase: PurchaseID
         package let before: Side
@@ -47,7 +48,7 @@ package struct Transfer: Equatable, Sendable {
 
     package let id: TransferID
     package let project: ProjectID
-    /// Who restored.
+    /// The user of the restore.
     package let user: PersonID
     package let at: Instant
     package let strategy: RestoreStrategy
@@ -65,6 +66,7 @@ package struct Transfer: Equatable, Sendable {
         self.moves = moves
     }
 
+    /// The key of the document with a transfer.
     package static func key(_ id: TransferID) -> DocumentKey { DocumentKey(.transfer, of: id.rawValue) }
 
     var put: Change { .documentPut(Transfer.key(id), user, packed) }
@@ -113,7 +115,7 @@ extension Unpacker {
     }
 }
 
-/// A call that takes back a transfer of purchases.
+/// A call that undoes a transfer of purchases.
 package struct UndoTransfer: Act {
     package let transfer: TransferID
     package let isDryRun: Bool
@@ -127,13 +129,16 @@ package struct UndoTransfer: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
+    /// Moves the purchases of the transfer back. Throws `noSuchTransfer` if the transfer does not exist or was undone, and
+    /// `transferOutdated` if a purchase has moved again or an owner was erased. Throws `tooManyPurchases` at the limit of a
+    /// principal. The undo is all or nothing, because half an undo would be a third state that no call asked for.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         try undo(stamp, in: project, view)
     }
 
-    /// Moves back what a restore has moved, all of it or, where some of it has moved on, nothing.
+    /// Moves all purchases of a restore back, or none if one of them has moved again.
     func undo<V: DocumentFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -172,7 +177,7 @@ package struct UndoTransfer: Act {
     }
 }
 
-/// A transfer: made once, never reused.
+/// The id of a transfer. The server never reuses it.
 package struct TransferID: Hashable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
@@ -180,10 +185,11 @@ package struct TransferID: Hashable, Sendable {
 
 /// The answer to an undone transfer.
 package struct TransferUndone: Equatable, Sendable {
+    /// A purchase that the undo moved back.
     package struct Item: Equatable, Sendable {
         package let transaction: String
         package let product: String
-        /// Who no longer has it, and who has it again, by their identities.
+        /// The identities that lose the purchase and the identities that have it again.
         package let from: [String]
         package let to: [String]
     }

@@ -1,6 +1,6 @@
-/// What the Claim dialect keeps of several people who are one: of each field what was said last, whoever of them it was.
+/// The Claim state of the members of a group: the newest value of each field.
 ///
-/// The order in which people were joined means nothing to it.
+/// The order of the merges does not affect the result.
 package struct FoldedAppUser: GroupFold, Equatable {
     private struct Said: Equatable, Sendable {
         let value: String

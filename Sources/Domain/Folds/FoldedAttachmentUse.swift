@@ -1,5 +1,5 @@
-/// How many bytes of attachments several people who are one have together: what is stored, and what is waited for, by the
-/// minute in which that ends.
+/// The attachment bytes of the members of a group: the stored bytes, and the reserved bytes by the minute in which the
+/// reservation ends.
 struct FoldedAttachmentUse: GroupFold, Equatable {
     private(set) var stored = 0
     private var reserved: [Int64: Int] = [:]
@@ -28,7 +28,7 @@ struct FoldedAttachmentUse: GroupFold, Equatable {
         for (minute, bytes) in own.reserved { reserved[minute, default: 0] += sign * bytes }
     }
 
-    /// Forgets what nobody waits for any more: a reservation is of the last minutes.
+    /// Removes ended reservations. A reservation lasts a few minutes.
     private mutating func bound() {
         reserved = reserved.filter { $0.value > 0 }
         guard let last = reserved.keys.max() else { return }
@@ -36,7 +36,7 @@ struct FoldedAttachmentUse: GroupFold, Equatable {
         if reserved.count > 2 * minutes { reserved = reserved.filter { $0.key > last - 2 * minutes } }
     }
 
-    /// What counts at some moment.
+    /// The bytes that count at a moment.
     func bytes(at moment: Instant) -> Int { AttachmentBytes(stored: stored, reserved: reserved).bytes(at: moment) }
 
     var packed: [UInt8] { AttachmentBytes(stored: stored, reserved: reserved).packed }

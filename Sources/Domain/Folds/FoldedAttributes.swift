@@ -1,10 +1,11 @@
-/// What is known of several people who are one. Where both sides of a merge had a value before it, the known side's goes
-/// before the anonymous side's; else the newest counts, and a value that was taken away counts as a value.
+/// The attributes of a group. If both sides of a merge had a value before the merge, the value of the known side counts. In
+/// other cases the newest value counts, and a removal counts as a value.
 package struct FoldedAttributes: GroupFold, Equatable {
+    /// The present value of a name, and its origin.
     package struct Entry: Equatable, Sendable {
         package let value: [UInt8]
         package let at: Instant
-        /// The member that has the value.
+        /// The member with the value.
         package let origin: PersonID
     }
 
@@ -13,13 +14,13 @@ package struct FoldedAttributes: GroupFold, Equatable {
         let origin: PersonID
     }
 
-    /// By name, with those that were taken away.
+    /// The values by name. Removed values are included.
     private var candidates: [String: Candidate] = [:]
 
-    /// As many names as a group has; of more, those that were written last.
+    /// The limit of names of a group. Beyond the limit the last written names stay.
     package static let namesPerGroup = 1000
 
-    /// What is known now.
+    /// The present attributes.
     package var entries: [String: Entry] {
         candidates.compactMapValues { candidate in
             candidate.entry.value.map { Entry(value: $0, at: candidate.entry.at, origin: candidate.origin) }
@@ -45,7 +46,7 @@ package struct FoldedAttributes: GroupFold, Equatable {
         bound()
     }
 
-    /// Whether a value of the side that joins goes before the other side's.
+    /// Whether a value of the joining side replaces the value of the other side.
     private static func replaces(_ new: Attributes.Entry, _ known: Attributes.Entry, _ merge: MergeID) -> Bool {
         if new.call.rawValue < merge.rawValue, known.call.rawValue < merge.rawValue { return false }
         return new.call > known.call

@@ -1,8 +1,8 @@
-/// The answers of several people who are one to a questionnaire: what was submitted goes before a draft, and among equals the
-/// known side's before the anonymous side's where both are from before they were merged; else the newest. The others are hidden,
-/// and are there again where the merge is undone.
+/// The responses of the members of a group to a questionnaire. A submitted response is before a draft. If both are from
+/// before the merge, the response of the known side is first; otherwise the newest is first. Other responses are hidden, and
+/// an undo of the merge shows them again.
 package struct FoldedResponses: GroupFold, Equatable {
-    /// A response, and the member that has it. Of a draft that several have gone on with, all answers.
+    /// A response and its member. If several members continued a draft, it has all their answers.
     package struct Response: Equatable, Sendable {
         package internal(set) var response: QuestionnaireResponse
         package internal(set) var holder: PersonID
@@ -15,16 +15,16 @@ package struct FoldedResponses: GroupFold, Equatable {
         package var answers: [String: AnswerValue] { response.answers }
     }
 
-    /// Those that may be read, the one that goes before the others first. Each of the others is read by itself only when those
-    /// before it are drafts that are too old, so it has been gone on with later than they.
+    /// The responses that a read may need, in their order of preference. A later response is read only when all responses
+    /// before it are stale drafts. So a later response was changed after the responses before it.
     private var responses: [Response] = []
 
-    /// As many as may be read.
+    /// The limit of kept responses.
     private static let responsesKept = 4
 
     package var isEmpty: Bool { responses.isEmpty }
 
-    /// What is read at some moment; nil where there is nothing but drafts that are too old.
+    /// The response at a moment; nil if there are only stale drafts.
     package func response(at now: Instant) -> Response? { responses.first { !$0.response.isStale(at: now) } }
 
     package init(_ person: PersonID, _ document: [UInt8]?) {
@@ -55,7 +55,7 @@ package struct FoldedResponses: GroupFold, Equatable {
         }
     }
 
-    /// Whether what the side has that joins goes before what was there.
+    /// Whether a response of the joining side is before a known response.
     private static func replaces(
         _ new: QuestionnaireResponse, _ known: QuestionnaireResponse, _ merge: MergeID
     ) -> Bool {
@@ -73,13 +73,13 @@ package struct FoldedResponses: GroupFold, Equatable {
         if let place = responses.firstIndex(where: { $0.response.id == new.id }) {
             new.join(responses.remove(at: place).response)
         }
-        // It is the newest of all, so only what was submitted goes before it.
+        // The response is the newest, so only submitted responses are before it.
         let submitted = responses.prefix { $0.response.submittedAt != nil && new.submittedAt == nil }.count
         responses.insert(Response(new, of: person), at: submitted)
         bound()
     }
 
-    /// Forgets what can never be read.
+    /// Removes responses that no read can reach.
     private mutating func bound() {
         var kept: [Response] = []
         for response in responses where !kept.contains(where: { $0.response.outlives(response.response) }) {

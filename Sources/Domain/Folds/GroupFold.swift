@@ -1,20 +1,21 @@
-/// What is read over all members of a group, as one value: it begins with what each person has, and is joined as the groups
-/// were joined.
+/// A value that is read over all members of a group. It starts with the documents of single people, and each merge joins two
+/// values.
 ///
-/// A fold is a function of the members' documents and of the merges in force alone, so an undo makes the folds of the two sides
-/// anew from their members. Between, a fold follows each change by its difference: it costs what changes. A group of
-/// fewer than ``Group/membersWithFolds`` members keeps nothing; of a larger one ``KeptFolds`` keeps each fold in a document.
+/// A fold depends only on the members' documents and the merges in force. So an undo makes the folds of both sides again from
+/// their members. Other changes update a fold by their difference, so their cost does not grow with the group. A group with
+/// fewer than ``Group/membersWithFolds`` members keeps no fold. For a larger group ``KeptFolds`` keeps each fold in a
+/// document.
 package protocol GroupFold: Sendable {
-    /// Makes the fold of a group of one from the person's document.
+    /// Creates the fold of a group of one from the person's document.
     init(_ person: PersonID, _ document: [UInt8]?)
 
-    /// Takes in the group of the person that a merge made one with this group's.
+    /// Joins the fold of the other group of a merge.
     mutating func join(_ joining: Self, by merge: MergeID)
 
-    /// Takes in that a member's document became another.
+    /// Applies a change of a member's document.
     mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8])
 
-    /// Whether nobody in the group has anything.
+    /// Whether no member has a document for the fold.
     var isEmpty: Bool { get }
 
     var packed: [UInt8] { get }
@@ -22,7 +23,7 @@ package protocol GroupFold: Sendable {
 }
 
 extension GroupFold {
-    /// Makes the fold from the members' documents: costs what the group has.
+    /// Creates the fold from the members' documents. The cost grows with the group.
     package init<Failure>(
         of group: Group, _ document: (PersonID) throws(Failure) -> [UInt8]?
     ) throws(Failure) {
@@ -30,7 +31,7 @@ extension GroupFold {
             self.init(group.root, try document(group.root))
             return
         }
-        // Each part of the group that is joined so far, by whoever stands for it.
+        // The folds of the parts joined so far, by the person that stands for the part.
         var folds: [PersonID: Self] = [:]
         var above: [PersonID: PersonID] = [:]
         func part(of person: PersonID) -> PersonID {
@@ -46,7 +47,7 @@ extension GroupFold {
                 var joined = folds.removeValue(forKey: into)
             else { continue }
             if !joining.isEmpty { joined.join(joining, by: merge.id) }
-            // The smaller part points at the larger one, so the way up is short.
+            // The smaller part joins the larger part, so the way to the root stays short.
             let (fromSize, intoSize) = (sizes[from, default: 1], sizes[into, default: 1])
             let (top, below) = fromSize > intoSize ? (from, into) : (into, from)
             above[below] = top
@@ -58,8 +59,8 @@ extension GroupFold {
 }
 
 extension DocumentKind {
-    /// The fold that is made of documents of this kind, and the kind of document that a large group keeps it in; nil where
-    /// nothing is read over all members.
+    /// The fold over documents of this kind, and the kind of document in which a large group keeps the fold; nil for kinds
+    /// without a fold.
     var fold: (type: any GroupFold.Type, kept: DocumentKind)? {
         switch self {
         case .attributes: (FoldedAttributes.self, .groupAttributes)
@@ -73,7 +74,7 @@ extension DocumentKind {
         }
     }
 
-    /// Whether it is kept for a group, and follows from what its members have: no fact of its own.
+    /// Whether documents of this kind are derived from the documents of a group's members, and are no facts.
     package var isDerived: Bool {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,

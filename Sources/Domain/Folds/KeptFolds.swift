@@ -1,7 +1,7 @@
-/// Which fold of a group: the kind of document that its members have, and what tells several of a kind apart.
+/// One fold of a group: the kind of the members' documents, and the part that distinguishes several folds of the kind.
 struct FoldSlot: Hashable {
     let kind: DocumentKind
-    /// Of answers, the questionnaire.
+    /// The questionnaire, for folds of responses.
     let part: UInt64
 
     init(_ kind: DocumentKind, part: UInt64 = 0) {
@@ -9,16 +9,16 @@ struct FoldSlot: Hashable {
         self.part = part
     }
 
-    /// The slot of a document that a person has; nil where nothing is read over all members.
+    /// The slot of a person's document; nil for documents without a fold.
     init?(_ key: DocumentKey, of person: PersonID) {
         guard key.kind.fold != nil, key.hash.low == UInt64(bitPattern: person.rawValue) else { return nil }
         self.init(key.kind, part: key.hash.high)
     }
 
-    /// The document of a member.
+    /// The key of a member's document.
     func document(of person: PersonID) -> DocumentKey { key(kind, person) }
 
-    /// The document in which the group with a root keeps the fold.
+    /// The key of the document in which the group with a root keeps the fold.
     func kept(of root: PersonID) -> DocumentKey { key(kind.fold?.kept ?? kind, root) }
 
     private func key(_ kind: DocumentKind, _ person: PersonID) -> DocumentKey {
@@ -26,7 +26,7 @@ struct FoldSlot: Hashable {
     }
 }
 
-/// Which folds a large group keeps. Where this stands, a fold that is not kept has nothing in it.
+/// The list of folds that a large group keeps. If the list exists, a fold that is not in it is empty.
 struct FoldList {
     var slots: Set<FoldSlot>
 
@@ -60,7 +60,7 @@ struct FoldList {
 }
 
 extension GroupFold {
-    /// Reads the fold of a group: where the group keeps it, from there; else from the members.
+    /// Reads the fold of a group: from the kept document, or else from the members.
     init<Failure>(
         _ slot: FoldSlot, of group: Group, _ document: (DocumentKey) throws(Failure) -> [UInt8]?
     ) throws(Failure) {
@@ -79,14 +79,14 @@ extension GroupFold {
 }
 
 extension DecisionFacts {
-    /// A fold over all that are one with a person.
+    /// A fold over a group.
     func fold<Fold: GroupFold>(_ kind: DocumentKind, part: UInt64 = 0, of group: Group) -> Fold {
         Fold(FoldSlot(kind, part: part), of: group) { document($0) }
     }
 }
 
 extension Snapshot {
-    /// A fold over all that are one with a person.
+    /// A fold over a group.
     package func fold<Fold: GroupFold>(
         _ kind: DocumentKind, part: UInt64 = 0, of group: Group
     ) throws(StoreFault) -> Fold {
@@ -94,39 +94,39 @@ extension Snapshot {
     }
 }
 
-/// Keeps the folds of large groups in step with what a call changes: which documents have to be put for that.
+/// Updates the folds of large groups after the changes of a call, and returns the documents to write.
 ///
-/// It goes through the changes in their order. A document of a member changes its group's fold by the difference; a merge
-/// joins the folds of both sides, and costs what the side has that joins; an undo makes the folds of both sides anew from their
-/// members. Small groups cost a look at how many members they have.
+/// It applies the changes in their order. A changed document of a member changes the group's fold by the difference. A merge
+/// joins the folds of both sides; its cost grows with the joining side. An undo makes the folds of both sides again from
+/// their members. For a small group it only reads the number of members.
 package struct KeptFolds<V: DecisionFacts> {
     private let view: V
     private let project: ProjectID
     private var made: Set<PersonID> = []
-    /// Documents that the call has put so far.
+    /// Documents that the call has written so far.
     private var documents: [DocumentKey: [UInt8]] = [:]
-    /// The groups that the call has to do with, by the roots that they had before.
+    /// The groups of the call, by their roots before the call.
     private var parts: [PersonID: Part] = [:]
     /// Members of groups that the call has split.
     private var split: [PersonID: Part] = [:]
-    /// Groups that keep nothing any more, or not under that root.
+    /// Groups that keep no folds any more, or keep them under another root.
     private var left: [(root: PersonID, list: FoldList)] = []
 
-    /// A group as the call has changed it so far.
+    /// A group with the changes of the call so far.
     private final class Part {
         let root: PersonID
         let count: Int
-        /// The group in the view, where this is one.
+        /// The group in the view; nil for a group that the call made.
         let group: Group?
-        /// The list of folds that the store has; nil where it has none.
+        /// The list of folds in the store; nil if there is none.
         let stored: FoldList?
-        /// The list as the call has changed it so far.
+        /// The list with the changes of the call so far.
         var list: FoldList?
         var hasNewList = false
         /// Folds that were read or made.
         var folds: [FoldSlot: any GroupFold] = [:]
         var changed: Set<FoldSlot> = []
-        /// The larger group that it has become.
+        /// The larger group that this group has joined.
         var whole: Part?
 
         init(root: PersonID, count: Int, group: Group? = nil, stored: FoldList? = nil) {
@@ -140,7 +140,7 @@ package struct KeptFolds<V: DecisionFacts> {
         var keepsFolds: Bool { count >= Group.membersWithFolds }
     }
 
-    /// What has to be put besides what a call changes.
+    /// The documents that must be written in addition to the changes of a call.
     package static func changes(
         after changes: [Change], in project: ProjectID, _ view: V
     ) -> [Change] {
@@ -151,7 +151,7 @@ package struct KeptFolds<V: DecisionFacts> {
             case .documentPut(let key, let person, let body): folds.put(key, person, body)
             case .merged(let merge): folds.join(merge)
             case .mergeUndone(let merge): folds.split(merge)
-            // An erasure takes the whole group: nothing is left to keep.
+            // An erasure removes the whole group, so no fold remains.
             case .personErased: return []
             case .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
                 .strategySet:
@@ -198,14 +198,14 @@ package struct KeptFolds<V: DecisionFacts> {
 
     private mutating func put(_ key: DocumentKey, _ person: PersonID, _ body: [UInt8]) {
         guard let slot = FoldSlot(key, of: person) else { return }
-        // Most people are alone: then there is nothing to keep.
+        // Most people have no merges, and then no folds are kept.
         if parts.isEmpty, split.isEmpty, !group(of: person).keepsFolds {
             documents[key] = body
             return
         }
         let part = part(of: person)
         defer { documents[key] = body }
-        // What a small group has is made from its members, but for one that the call has just joined.
+        // The folds of a small group are made from its members. A group that the call has just made is an exception.
         guard part.keepsFolds || part.group == nil else { return }
         load(part)
         var fold = fold(slot, of: part)
@@ -219,7 +219,7 @@ package struct KeptFolds<V: DecisionFacts> {
         let whole = Part(root: into.root, count: from.count + into.count)
         (from.whole, into.whole) = (whole, whole)
         guard whole.keepsFolds else {
-            // Nothing is kept for it, and what it is made of is known by its members.
+            // A small group keeps no folds, so they are made from its members.
             whole.folds = madeFolds(of: into)
             for (slot, joining) in madeFolds(of: from) {
                 whole.folds[slot] = KeptFolds.joined(whole.folds[slot], joining, by: merge, slot)
@@ -229,7 +229,7 @@ package struct KeptFolds<V: DecisionFacts> {
         load(from)
         load(into)
         if into.list != nil {
-            // It keeps what it has where it is; folds that are not touched are not even read.
+            // The folds stay in their documents. Folds without changes are not read.
             (whole.list, whole.hasNewList, whole.changed) = (into.list, into.hasNewList, into.changed)
             whole.folds = into.folds
         } else {
@@ -263,19 +263,19 @@ package struct KeptFolds<V: DecisionFacts> {
 
     // MARK: - Folds
 
-    /// Makes sure that a group's folds are known, or where they are kept.
+    /// Loads a group's folds, or the list of their documents.
     private func load(_ part: Part) {
         if part.list != nil || part.group == nil { return }
         let folds = madeFolds(of: part)
         part.folds = folds
-        // Nothing is kept yet: all of it is, from now on.
+        // The group keeps no folds yet. From now on it keeps all of them.
         if part.keepsFolds {
             part.changed = Set(folds.keys)
             set(FoldList(Set(folds.keys)), of: part)
         }
     }
 
-    /// The folds of a group, made from its members where nothing is kept.
+    /// The folds of a group. They are made from its members if the group keeps none.
     private func madeFolds(of part: Part) -> [FoldSlot: any GroupFold] {
         guard let group = part.group, part.folds.isEmpty else { return part.folds }
         var folds: [FoldSlot: any GroupFold] = [:]
@@ -294,7 +294,7 @@ package struct KeptFolds<V: DecisionFacts> {
         return make(type)
     }
 
-    /// What a member may have of what is read over all members.
+    /// The slots that a member may have.
     private var slots: [FoldSlot] {
         let list = QuestionnaireList(of: project, packed: document(QuestionnaireList.key(of: project)))
         return DocumentKind.allCases.filter { $0.fold != nil && $0 != .response }.map { FoldSlot($0) }
@@ -312,7 +312,7 @@ package struct KeptFolds<V: DecisionFacts> {
         _ known: (any GroupFold)?, _ joining: any GroupFold, by merge: Merge, _ slot: FoldSlot
     ) -> any GroupFold {
         func join<Fold: GroupFold>(_ joining: Fold) -> any GroupFold {
-            // One that has nothing has nothing to say about what goes before what.
+            // An empty fold does not affect the order of values.
             guard var joined = known as? Fold else { return joining }
             joined.join(joining, by: merge.id)
             return joined
@@ -335,7 +335,7 @@ package struct KeptFolds<V: DecisionFacts> {
         part.hasNewList = true
     }
 
-    // MARK: - What has to be put
+    // MARK: - Documents to write
 
     private var changes: [Change] {
         if parts.isEmpty, split.isEmpty { return [] }
@@ -350,7 +350,7 @@ package struct KeptFolds<V: DecisionFacts> {
             tops[ObjectIdentifier(part)] = part
         }
         for part in tops.values where part.keepsFolds && !(part.changed.isEmpty && !part.hasNewList) {
-            // A group that was split is no group any more.
+            // A group that was split does not exist any more.
             if let group = part.group, split[group.root] != nil, split[group.root] !== part { continue }
             if part.hasNewList, let list = part.list { put[FoldList.key(of: part.root)] = (part.root, list.packed) }
             for slot in part.changed {

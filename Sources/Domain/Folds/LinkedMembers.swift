@@ -1,13 +1,14 @@
-/// The members of a group that are users of the Linking dialect, and whether each has installs that are active or wait.
+/// The members of a group that are users of the Linking dialect, and whether each of them has active or waiting installs.
 package struct LinkedMembers: GroupFold, Equatable {
     private var users: [PersonID: Bool] = [:]
 
     package var isEmpty: Bool { users.isEmpty }
 
-    /// Whether a member has installs that are active or wait.
+    /// Whether a member has active or waiting installs.
     package var hasLive: Bool { users.values.contains(true) }
 
-    /// The member that keeps the installs of a person: the first that has some, else the person, else the first that is a user.
+    /// The member that keeps the installs of a person: the first member with installs, or else the person, or else the first
+    /// user.
     func first(for person: PersonID) -> PersonID? {
         users.filter(\.value).keys.min() ?? (users[person] != nil ? person : users.keys.min())
     }
@@ -21,7 +22,7 @@ package struct LinkedMembers: GroupFold, Equatable {
     package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) { set(person, after) }
 
     private mutating func set(_ person: PersonID, _ document: [UInt8]) {
-        // An empty document stands where there is no user any more.
+        // An empty document means that the user was removed.
         users[person] = document.isEmpty ? nil : LinkedUser(of: person, packed: document).map { !$0.live.isEmpty }
     }
 

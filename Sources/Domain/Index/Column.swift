@@ -1,5 +1,5 @@
-/// Records of one size, appended and changed in place, that never move: growing costs one new chunk, whatever is there
-/// already. It is not for several threads unless nobody writes.
+/// Records of one size that never move. A new chunk is the whole cost of growth. Several threads may read only while no
+/// thread writes.
 @safe
 final class Column<Record: BitwiseCopyable>: @unchecked Sendable {
     private let chunks: UnsafeMutablePointer<UnsafeMutablePointer<Record>>
@@ -10,7 +10,7 @@ final class Column<Record: BitwiseCopyable>: @unchecked Sendable {
     private static var chunkLimit: Int { 1 << (32 - Int(chunkBits)) }
 
     init() {
-        // Room for the addresses of all chunks there can ever be; the system gives memory only for those in use.
+        // This allocates the addresses of all possible chunks. The system gives memory only to used pages.
         unsafe chunks = .allocate(capacity: Column.chunkLimit)
     }
 
@@ -20,7 +20,7 @@ final class Column<Record: BitwiseCopyable>: @unchecked Sendable {
         unsafe chunks.deallocate()
     }
 
-    /// Adds a record and answers its place.
+    /// Adds a record and returns its position.
     func append(_ record: Record) -> UInt32 {
         let place = count
         precondition(place != .max, "A column is full.")
@@ -33,7 +33,7 @@ final class Column<Record: BitwiseCopyable>: @unchecked Sendable {
         return place
     }
 
-    /// Takes the last record off.
+    /// Removes the last record and returns it.
     func removeLast() -> Record {
         precondition(count > 0, "A column has no record to remove.")
         let record = self[count - 1]

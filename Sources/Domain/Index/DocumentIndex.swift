@@ -1,4 +1,4 @@
-/// Where each document stands in the store: 24 bytes for each, and a share of a table.
+/// Finds the number of each document in the store: 24 bytes for each document, and a share of a table.
 final class DocumentIndex: @unchecked Sendable {
     private struct Record: BitwiseCopyable {
         let high: UInt64
@@ -9,10 +9,10 @@ final class DocumentIndex: @unchecked Sendable {
 
     private let records = Column<Record>()
     private let byHash = SlotTable()
-    /// Of which kinds there are any, by their raw values. Those that nobody uses are not looked for.
+    /// Whether a kind has documents, by raw value. A search for an unused kind ends here.
     private var isUsed = [Bool](repeating: false, count: 256)
 
-    /// The number under which the store keeps the document that is in force.
+    /// The number under which the store keeps the current document; nil if there is none.
     func number(of key: DocumentKey) -> Int64? {
         find(key).map { Int64(records[$0].numberAndKind >> 8) }
     }
@@ -37,7 +37,7 @@ final class DocumentIndex: @unchecked Sendable {
         }
     }
 
-    /// Some documents are known by an id that is no hash: this makes it one.
+    /// Some keys contain an id in place of a hash. This function makes a hash of the id.
     private static func spread(_ key: DocumentKey) -> UInt64 {
         let bits = key.hash.low ^ key.hash.high &+ UInt64(key.kind.rawValue) &* 0x9E37_79B9_7F4A_7C15
         return SlotTable.spread(Int64(bitPattern: bits))

@@ -1,22 +1,22 @@
-/// Who is one with whom, in memory: groups of people, and the merges that made them.
+/// The groups of people in memory, and the merges that made them.
 ///
-/// Merges in force never form a ring, so taking one back splits its group in two. The root of a group is the person that the
-/// last of its merges was made into; a person without merges is its own root. Each person knows its group by one step, and
-/// of two groups that become one the smaller is relabelled: joining costs the smaller one.
+/// Merges in force never form a ring, so an undo splits a group in two. The root of a group is the person into which the last
+/// merge was made; a person without merges is its own root. Each person refers directly to its group. When two groups join,
+/// the smaller group is relabelled, so the cost grows with the smaller group.
 ///
-/// What a batch changes lies over what is committed, and the batch alone sees it until it is committed. The first change to
-/// a group puts a ``Pending`` group over it, which points at what it is made of; so a change in a batch costs nothing that
-/// grows with the group, and no question is answered by walking. An undo lists the two sides, which costs what the
-/// group has; it is prepared when the undo is decided, so that showing it to everybody only writes it down.
+/// The changes of a batch lie over the committed groups, and only the batch sees them before the commit. The first change to
+/// a group puts a ``Pending`` group over it, which refers to its parts. So a change costs nothing that grows with the group,
+/// and no question walks through the group. An undo lists the members of both sides, and this costs time that grows with the
+/// group. The decision prepares the lists, so that the commit only writes them.
 final class GroupIndex: @unchecked Sendable {
-    /// A person that is one with others, or once was: 20 bytes, and a share of a table.
+    /// A person that has or had merges: 20 bytes, and a share of a table.
     private struct Node: BitwiseCopyable {
         let person: Int64
         var group: UInt32
         /// The next person in the ring of the group's members.
         var next: UInt32
-        /// The merge that leads from this person towards the one that the group's merges hang from: as merges form no ring, they
-        /// are a tree.
+        /// The merge from this person towards the top of the tree. The merges of a group form a tree, because they never form
+        /// a ring.
         var up = GroupIndex.none
     }
 
@@ -32,7 +32,7 @@ final class GroupIndex: @unchecked Sendable {
         let id: Int64
         let from: UInt32
         let into: UInt32
-        /// The group's next merge, in no order.
+        /// The group's next merge, in any order.
         var next = GroupIndex.none
         let rule: Merge.Rule
     }
@@ -44,25 +44,26 @@ final class GroupIndex: @unchecked Sendable {
     private let groups = Column<Record>()
     private let merges = Column<MergeRecord>()
     private let mergesByID = SlotTable()
-    /// Records that nothing stands in any more.
+    /// The positions of unused group records.
     private var freeGroups: [UInt32] = []
     private var freeMerges: [UInt32] = []
 
-    // What the batch has changed.
+    // The changes of the batch.
     private var pendingByPerson: [PersonID: Pending] = [:]
     private var pendingByGroup: [UInt32: Pending] = [:]
     private var pendingMerges: [MergeID: Merge] = [:]
-    /// What large groups have, by group: a small group is counted by its members.
+    /// The totals of large groups. A small group is counted from its members.
     private var totals: [UInt32: GroupTotals] = [:]
-    /// What one person has, as it is committed, and as the batch sees it. The index of people sets these.
+    /// The totals of one person without its group: the committed totals, and the totals that the batch sees. The index of
+    /// people sets these functions.
     var ownTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
     var pendingOwnTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
-    /// The merges that the batch takes back, with what that leaves.
+    /// The merges that the batch undoes, each with the two groups that remain.
     private var pendingUndos: [MergeID: (from: ListedGroup, into: ListedGroup)] = [:]
 
     var count: Int { mergesByID.count }
 
-    // MARK: - What is committed
+    // MARK: - Committed groups
 
     func merge(_ id: MergeID) -> Merge? { place(of: id).map(merge(at:)) }
 
@@ -81,7 +82,7 @@ final class GroupIndex: @unchecked Sendable {
         return membersInRing(of: place).sorted()
     }
 
-    /// Some members in the order of the ring, which begins with the root.
+    /// Some members, in the order of the ring. The ring begins with the root.
     func members(of person: PersonID, after: PersonID?, limit: Int) -> [PersonID] {
         guard let own = place(of: person) else { return after == nil ? [person] : [] }
         let first = groups[nodes[own].group].root
@@ -99,7 +100,7 @@ final class GroupIndex: @unchecked Sendable {
         return page
     }
 
-    /// Some merges of a group, in no order.
+    /// Some merges of a group, in any order.
     func merges(of person: PersonID, limit: Int) -> [Merge] {
         guard let own = place(of: person) else { return [] }
         var page: [Merge] = []
@@ -111,7 +112,7 @@ final class GroupIndex: @unchecked Sendable {
         return page
     }
 
-    /// The merges that lead from one person of a group to another, in that order.
+    /// The merges on the way from one person of a group to another, in the order of the way.
     func path(from start: PersonID, to end: PersonID) -> [Merge] {
         guard let first = place(of: start), let last = place(of: end) else { return [] }
         func climb(_ from: UInt32) -> [(person: UInt32, merge: UInt32)] {
@@ -125,7 +126,7 @@ final class GroupIndex: @unchecked Sendable {
             return steps
         }
         var (one, other) = (climb(first), climb(last))
-        // What both have in common at the top is no part of the way.
+        // The common part at the top does not belong to the way.
         while one.count > 1, other.count > 1, one[one.count - 2].person == other[other.count - 2].person {
             one.removeLast()
             other.removeLast()
@@ -133,13 +134,13 @@ final class GroupIndex: @unchecked Sendable {
         return (one.dropLast().map(\.merge) + other.dropLast().reversed().map(\.merge)).map(merge(at:))
     }
 
-    /// The person that a person's merge leads up to.
+    /// The person to which a person's merge leads.
     private func above(_ person: UInt32) -> UInt32 {
         let record = merges[nodes[person].up]
         return record.from == person ? record.into : record.from
     }
 
-    /// Has the tree that a person is in hang from that person.
+    /// Makes a person the top of its tree.
     private func hang(from person: UInt32) {
         var (below, lead) = (person, GroupIndex.none)
         while true {
@@ -198,9 +199,9 @@ final class GroupIndex: @unchecked Sendable {
         } while member != place
     }
 
-    // MARK: - What the batch sees
+    // MARK: - Groups of the batch
 
-    /// A group that the batch has changed, over what it is made of.
+    /// A group with changes of the batch. It refers to its parts.
     private final class Pending {
         enum Part {
             case person(PersonID)
@@ -213,13 +214,13 @@ final class GroupIndex: @unchecked Sendable {
         var root: PersonID
         var count: Int
         var parts: [Part]
-        /// The merges that join the parts.
+        /// The merges between the parts.
         var merges: [Merge] = []
-        /// The larger group that this one has become part of.
+        /// The larger group that this group has joined.
         var whole: Pending?
-        /// What all have, once somebody has asked.
+        /// The totals of all members, after the first question for them.
         var totals: GroupTotals?
-        /// Whether an undo has split it: its members are of other groups now.
+        /// Whether an undo has split the group. Its members then belong to other groups.
         var isSplit = false
 
         init(root: PersonID, count: Int, _ part: Part) {
@@ -243,11 +244,11 @@ final class GroupIndex: @unchecked Sendable {
             ? Group(alone: person) : Group(root: pending.root, count: pending.count, .pending(self))
     }
 
-    /// The group that the batch has put over that of a person; nil where it has changed nothing there.
+    /// The pending group of a person; nil if the batch has not changed the person's group.
     private func pending(of person: PersonID) -> Pending? {
         var found = pendingByPerson[person]
         if found == nil, let place = place(of: person) { found = pendingByGroup[nodes[place].group] }
-        // The smaller always joins the larger, so the way up is short.
+        // The smaller group joins the larger group, so the way is short.
         while let whole = found?.whole { found = whole }
         return found
     }
@@ -296,7 +297,7 @@ final class GroupIndex: @unchecked Sendable {
         return found.sorted { $0.id < $1.id }
     }
 
-    /// Goes through all parts of a group, those of its parts too; with a pending one come the merges that join its parts.
+    /// Calls the body for all parts of a group, including the parts of pending parts. A pending part comes with its merges.
     private func forEachPart(of pending: Pending, _ body: (Pending.Part, [Merge]) -> Void) {
         for part in pending.parts {
             if case .pending(let inner) = part {
@@ -315,7 +316,7 @@ final class GroupIndex: @unchecked Sendable {
         let root = into.root
         let (large, small) = from.count > into.count ? (from, into) : (into, from)
         if large.totals != nil || small.totals != nil {
-            // A group that is not counted yet has few people.
+            // A group without totals is small.
             var joined = totals(of: large)
             joined.add(totals(of: small))
             large.totals = joined
@@ -341,9 +342,9 @@ final class GroupIndex: @unchecked Sendable {
         }
     }
 
-    // MARK: - What groups have
+    // MARK: - Totals
 
-    /// What the people of a group have, as it is committed.
+    /// The totals of a committed group.
     func totals(of group: Group) -> GroupTotals {
         if group.keepsFolds, let place = place(of: group.root), let counted = totals[nodes[place].group] {
             return counted
@@ -355,14 +356,15 @@ final class GroupIndex: @unchecked Sendable {
         members.reduce(into: GroupTotals()) { $0.add(own($1)) }
     }
 
-    /// What the people of a group have, as the batch sees it.
+    /// The totals of a group, as the batch sees it.
     func pendingTotals(of group: Group) -> GroupTotals {
         guard group.keepsFolds else { return sum(group.members, pendingOwnTotals) }
         guard let pending = pending(of: group.root) else { return totals(of: group) }
         return totals(of: pending)
     }
 
-    /// What a group has that the batch has changed. Large groups are counted from the beginning; the others when it is asked.
+    /// The totals of a group that the batch has changed. They are kept up to date for large groups, and counted on demand for
+    /// other groups.
     private func totals(of pending: Pending) -> GroupTotals {
         if let known = pending.totals { return known }
         var found = GroupTotals()
@@ -381,14 +383,14 @@ final class GroupIndex: @unchecked Sendable {
     /// Counts a row that the batch has added.
     func count(_ kind: RowKind, of person: PersonID) { count(of: person) { $0.rows[kind, default: 0] += 1 } }
 
-    /// Counts an identity that the batch has linked, or whose link it has ended.
+    /// Counts an identity that the batch has linked or unlinked.
     func count(_ type: IdentityType, _ change: Int, of person: PersonID) {
         count(of: person) { $0.identities[type, default: 0] += change }
     }
 
     @inline(__always)
     private func count(of person: PersonID, _ change: (inout GroupTotals) -> Void) {
-        // Mostly nobody is one with anybody whom it concerns.
+        // Most batches change no group, and no totals are kept.
         if totals.isEmpty, !hasPending { return }
         var counted = pending(of: person)
         if counted == nil, let place = place(of: person), totals[nodes[place].group] != nil {
@@ -400,7 +402,7 @@ final class GroupIndex: @unchecked Sendable {
         }
     }
 
-    /// Counts what the large groups have that the batch has changed, so that showing them to everybody takes no time.
+    /// Counts the totals of the large groups that the batch has changed, so that the commit is fast.
     func prepareCommit() {
         for pending in pendingTops where pending.count >= Group.membersWithFolds { _ = totals(of: pending) }
     }
@@ -414,14 +416,14 @@ final class GroupIndex: @unchecked Sendable {
         return Array(tops.values)
     }
 
-    /// Counts rows that a person has more or fewer of, as everybody sees it.
+    /// Changes the committed number of a person's rows.
     func commitCount(_ kind: RowKind, _ change: Int, of person: PersonID) {
         if totals.isEmpty { return }
         guard let place = place(of: person) else { return }
         totals[nodes[place].group]?.rows[kind, default: 0] += change
     }
 
-    /// Notes when a person was seen, as everybody sees it.
+    /// Notes a committed sighting of a person.
     func see(_ person: PersonID, at moment: Instant) {
         if totals.isEmpty { return }
         guard let place = place(of: person), let seen = totals[nodes[place].group]?.lastSeen, seen < moment else {
@@ -430,7 +432,7 @@ final class GroupIndex: @unchecked Sendable {
         totals[nodes[place].group]?.lastSeen = moment
     }
 
-    /// Counts what all large groups have.
+    /// Counts the totals of all large groups.
     func countAll() {
         for place in 0..<nodes.count {
             let label = nodes[place].group
@@ -439,7 +441,7 @@ final class GroupIndex: @unchecked Sendable {
         }
     }
 
-    /// Forgets what lies over what is committed: because that is it now, or because it will not be.
+    /// Removes all pending groups, after their commit or their rollback.
     func forgetPending() {
         guard hasPending else { return }
         pendingByPerson.removeAll(keepingCapacity: true)
@@ -450,7 +452,7 @@ final class GroupIndex: @unchecked Sendable {
 
     // MARK: - Committing
 
-    /// Shows everybody what the batch has changed, which comes in the order in which it did.
+    /// Commits the changes of a batch, in their order.
     func commit(_ changes: some Sequence<Change>) {
         for change in changes {
             switch change {
@@ -464,7 +466,7 @@ final class GroupIndex: @unchecked Sendable {
         }
     }
 
-    /// Shows everybody how much the groups have that the batch has changed, and forgets what lay over what is committed.
+    /// Commits the totals of the groups that the batch has changed, and removes the pending groups.
     func settle() {
         guard hasPending else { return }
         for pending in pendingTops {
@@ -474,7 +476,7 @@ final class GroupIndex: @unchecked Sendable {
         forgetPending()
     }
 
-    /// Adds a merge that is in force.
+    /// Adds a merge in force.
     func load(_ merge: Merge) {
         let (from, into) = (node(of: merge.from), node(of: merge.into))
         let record = MergeRecord(id: merge.id.rawValue, from: from, into: into, rule: merge.rule)
@@ -495,7 +497,7 @@ final class GroupIndex: @unchecked Sendable {
             forEachMember(of: inSmall) { nodes[$0].group = large }
             hang(from: inSmall)
             nodes[inSmall].up = place
-            // Two rings become one when a member of each changes the member that comes next.
+            // If a member of each ring gets the other's next member, the two rings become one.
             (nodes[inLarge].next, nodes[inSmall].next) = (nodes[inSmall].next, nodes[inLarge].next)
             groups[large].size += groups[small].size
             chain(groups[small].firstMerge, upTo: groups[small].lastMerge, to: large)
@@ -506,7 +508,7 @@ final class GroupIndex: @unchecked Sendable {
         chain(place, upTo: place, to: large)
     }
 
-    /// Adds merges, which are chained already, to those of a group.
+    /// Adds a chain of merges to the merges of a group.
     private func chain(_ first: UInt32, upTo last: UInt32, to group: UInt32) {
         if first == GroupIndex.none { return }
         if groups[group].firstMerge == GroupIndex.none {
@@ -538,7 +540,7 @@ final class GroupIndex: @unchecked Sendable {
         write(sides.into, in: newGroup())
     }
 
-    /// Writes down who is in a group.
+    /// Writes the members of a group.
     private func write(_ listed: ListedGroup, in group: UInt32) {
         let places = listed.members.map { node(of: $0) }
         for (index, place) in places.enumerated() {

@@ -1,16 +1,15 @@
-/// All people and what they hold, in memory, as small as it can be: 70 to 80 bytes for an identity with its link.
+/// All people and their identities in memory: 70 to 80 bytes for an identity with its link.
 ///
-/// Values are not here, only their hashes; what a value is, the store finds by its link's number. Links are chained from
-/// their person and from their identity, the newest first.
+/// The index has only the hashes of values. The store finds a value by the number of its link. Each person and each identity
+/// has a chain of links, the newest first.
 ///
-/// What a batch decides is added at once, and seen by the rest of the batch; everybody else sees links up to the last
-/// one that was committed. Links are numbered in the order in which they are made, so what has to be hidden, or taken
-/// back after a fault, is always in front. A link that a batch ended is hidden from the batch alone, and taken out of its
-/// chains when that is committed.
+/// The decisions of a batch are added at once, and the rest of the batch sees them. Other readers see links up to the last
+/// committed link. Links have ascending numbers, so hidden links and links to remove after a fault are at the front of the
+/// chains. A link that a batch ended is hidden only from the batch, and the commit removes it from its chains.
 ///
-/// It is changed by one thread at a time while nobody reads; then any number of threads may read.
+/// Only one thread at a time changes the index, while no thread reads. Between changes, any number of threads may read.
 package final class PeopleIndex: @unchecked Sendable {
-    /// How this index points at a person.
+    /// The reference to a person in this index.
     package struct Place: Hashable, Sendable {
         fileprivate let rawValue: UInt32
     }
@@ -21,9 +20,9 @@ package final class PeopleIndex: @unchecked Sendable {
         var firstLink: UInt32
         let project: Int32
         var firstHead = RowHeads.none
-        /// How many links the person has, with those of the batch.
+        /// The number of the person's links, including links of the batch.
         var links: UInt32 = 0
-        /// The last call that came to the person, or the one that made it.
+        /// The last call that found the person, or the call that made it.
         var lastCall: Int64
     }
 
@@ -37,9 +36,9 @@ package final class PeopleIndex: @unchecked Sendable {
     fileprivate struct LinkRecord: BitwiseCopyable {
         let person: UInt32
         let identity: UInt32
-        /// The person's link that was made before this one.
+        /// The previous link of the person.
         var nextOfPerson: UInt32
-        /// The identity's link that was made before this one.
+        /// The previous link of the identity.
         var nextOfIdentity: UInt32
         /// 56 bits: the link's number in the store | 8 bits: the identity's type.
         let numberAndType: UInt64
@@ -54,7 +53,7 @@ package final class PeopleIndex: @unchecked Sendable {
         }
     }
 
-    /// Stands where there is no link.
+    /// The position that means no link.
     fileprivate static let none = UInt32.max
 
     fileprivate let people = Column<PersonRecord>()
@@ -67,34 +66,34 @@ package final class PeopleIndex: @unchecked Sendable {
     fileprivate let documents = DocumentIndex()
     package let recentRows = RecentRows()
     fileprivate let groups = GroupIndex()
-    /// The groups that the batch looks at; the writer's.
+    /// The groups that the batch reads. It belongs to the writer.
     package let trace = GroupTrace()
-    /// Reads a document by its number, for the batch that is being decided. The store's to set.
+    /// Reads a document by its number, for the current batch. The store sets this function.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
-    /// When the batch has seen people.
+    /// The sightings of the batch.
     fileprivate private(set) var pendingSeen: [Place: Instant] = [:]
-    /// How many rows the batch has added.
+    /// The number of rows that the batch has added.
     fileprivate private(set) var pendingRows: [PersonID: [RowKind: Int]] = [:]
-    /// Documents that the batch has put.
+    /// The documents that the batch has written.
     fileprivate private(set) var pendingDocuments: [DocumentKey: [UInt8]] = [:]
     private var lastDocument: Int64 = 0
     private var lastRow: Int64 = 0
     package private(set) var directory: Directory
-    /// The directory with what was changed since the last commit.
+    /// The directory with the changes since the last commit.
     private var pendingDirectory: Directory
     package private(set) var lastPerson: PersonID?
-    /// The number of the last link, and of the last one that was committed.
+    /// The number of the last link, and of the last committed link.
     private var lastLink: Int64 = 0
     private var lastCommittedLink: Int64 = 0
-    /// People made since the last commit.
+    /// The people made since the last commit.
     private var pendingPeople: [PersonID] = []
-    /// Links that were ended since the last commit, in that order.
+    /// The links ended since the last commit, in that order.
     private var pendingEnds: [UInt32] = []
     fileprivate private(set) var isEnding: Set<UInt32> = []
-    /// How many of them each identity has.
+    /// The number of ended links of each identity.
     fileprivate private(set) var endingHolders: [UInt32: Int] = [:]
     fileprivate private(set) var erased: Set<PersonID> = []
-    /// Those that the batch erases.
+    /// The people that the batch erases.
     fileprivate private(set) var pendingErased: Set<PersonID> = []
     private var heldIdentities = 0
     private var linksInForce = 0
@@ -118,17 +117,17 @@ package final class PeopleIndex: @unchecked Sendable {
 
     // MARK: - Loading
 
-    /// Adds a person that was committed before.
+    /// Adds a committed person.
     package func load(
         _ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence = .zero
     ) {
         add(id, in: project, seen: moment, madeBy: call)
     }
 
-    /// Adds a call that came to a person after it was made. Calls come in the order of the journal.
+    /// Adds a later call of a person. Calls come in the order of the journal.
     package func load(_ call: JournalSequence, of person: PersonID) { setLastCall(call, of: person) }
 
-    /// Adds that a person was erased.
+    /// Notes that a person was erased.
     package func loadErased(_ person: PersonID) { erased.insert(person) }
 
     /// Forgets the rows of a person.
@@ -137,22 +136,22 @@ package final class PeopleIndex: @unchecked Sendable {
         people[place.rawValue].firstHead = RowHeads.none
     }
 
-    /// Whether a person was erased, as everybody knows it.
+    /// Whether a committed erasure removed a person.
     package func isErased(_ person: PersonID) -> Bool { !erased.isEmpty && erased.contains(person) }
 
-    /// Adds a link that was committed before. Links come in the order of their numbers.
+    /// Adds a committed link. Links come in the order of their numbers.
     package func load(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {
         add(type, key, of: person, number: number)
         lastCommittedLink = number
     }
 
-    /// Numbers the next link after one that was committed before, and may have ended.
+    /// Continues the numbers of links after a committed link. The link may have ended.
     package func resume(afterLink number: Int64) {
         lastLink = number
         lastCommittedLink = number
     }
 
-    /// Adds the rows that a person had when that was last kept.
+    /// Adds the stored row heads of a person.
     package func load(_ heads: [RowHead], of person: Place) {
         for head in heads {
             let before = self.heads.head(of: head.kind, from: people[person.rawValue].firstHead)?.count ?? 0
@@ -161,20 +160,20 @@ package final class PeopleIndex: @unchecked Sendable {
         }
     }
 
-    /// Adds a row that was committed before, unless the heads that were kept know of it.
+    /// Adds a committed row, unless the stored heads include it.
     package func load(_ row: RowNumber, _ kind: RowKind, of person: Place) {
         let head = heads.head(of: kind, from: people[person.rawValue].firstHead)
         if let head, head.last >= row { return }
         set(RowHead(kind: kind, last: row, count: (head?.count ?? 0) + 1), of: person.rawValue)
     }
 
-    /// Adds a document that was committed before. Documents come in the order of their numbers.
-    /// Takes the signing keys of projects, which stand in documents.
+    /// Sets the signing keys of projects, which the store keeps in documents.
     package func load(_ signingKeys: [ProjectID: [SigningKey]]) {
         directory = directory.with(signingKeys: signingKeys)
         pendingDirectory = directory
     }
 
+    /// Adds a committed document. Documents come in the order of their numbers.
     package func load(_ document: DocumentKey, number: Int64) {
         documents.set(document, number: number)
         lastDocument = number
@@ -184,12 +183,12 @@ package final class PeopleIndex: @unchecked Sendable {
         people[person].firstHead = heads.set(head, from: people[person].firstHead)
     }
 
-    /// Numbers the next row after one that was committed before.
+    /// Continues the numbers of rows after a committed row.
     package func resume(afterRow number: Int64) { lastRow = number }
 
     // MARK: - Changing
 
-    /// Adds what a decision changed. Only the batch that decided it sees it, until ``commit(_:sequence:)``.
+    /// Adds the changes of a decision. Only its batch sees them before ``commit(_:sequence:)``.
     package func apply(_ entry: JournalEntry) {
         for change in entry.changes {
             switch change {
@@ -224,10 +223,10 @@ package final class PeopleIndex: @unchecked Sendable {
         if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }
     }
 
-    /// The numbers of the links that the batch has ended, in the order in which it did.
+    /// The numbers of the links that the batch has ended, in that order.
     package var endedLinks: [Int64] { pendingEnds.map { links[$0].number } }
 
-    /// The link by which a person holds an identity, as the batch sees it.
+    /// The link of a person to an identity, as the batch sees it.
     private func pendingLink(of person: PersonID, to identity: IdentityKey) -> UInt32? {
         guard let place = place(of: person), let wanted = identityPlace(identity) else { return nil }
         var link = people[place.rawValue].firstLink
@@ -238,7 +237,7 @@ package final class PeopleIndex: @unchecked Sendable {
         return nil
     }
 
-    /// Shows everybody what a batch added. `sequence` is the place of its first entry in the journal.
+    /// Commits a batch. `sequence` is the position of its first entry in the journal.
     package func commit(_ entries: [JournalEntry], sequence: JournalSequence) {
         lastCommittedLink = lastLink
         pendingPeople.removeAll(keepingCapacity: true)
@@ -259,10 +258,10 @@ package final class PeopleIndex: @unchecked Sendable {
         directory = pendingDirectory
     }
 
-    /// Makes ready what ``commit(_:sequence:)`` shows to everybody, as far as that takes time.
+    /// Prepares the slow parts of ``commit(_:sequence:)``.
     package func prepareCommit() { groups.prepareCommit() }
 
-    /// Shows everybody where a row or a document stands, which is numbered like this by the store as well.
+    /// Commits the position of a row or a document. The store gives the same numbers.
     private func commit(_ change: Change, by call: JournalSequence) {
         switch change {
         case .personMade(let person, _): setLastCall(call, of: person)
@@ -288,7 +287,7 @@ package final class PeopleIndex: @unchecked Sendable {
         endingHolders = [:]
     }
 
-    /// Takes a link out of the chain of its person and of its identity.
+    /// Removes a link from the chains of its person and of its identity.
     private func takeOut(_ link: UInt32) {
         let record = links[link]
         people[record.person].links -= 1
@@ -315,7 +314,7 @@ package final class PeopleIndex: @unchecked Sendable {
         if identities[identity].holders == 0 { heldIdentities -= 1 }
     }
 
-    /// Takes back what a batch changed.
+    /// Removes the changes of a batch.
     package func rollBack() {
         pendingDirectory = directory
         forgetEnds()
@@ -332,7 +331,7 @@ package final class PeopleIndex: @unchecked Sendable {
             loseHolder(of: link.identity)
             lastLink -= 1
         }
-        // Identities that nobody holds any more stay: they say nothing.
+        // Identities without holders stay. They do no harm.
         while let person = pendingPeople.popLast() {
             guard let place = place(of: person) else { preconditionFailure("A person was made and is not there.") }
             peopleByID.remove(SlotTable.spread(person.rawValue), place.rawValue)
@@ -341,27 +340,27 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     private func setLastCall(_ call: JournalSequence, of person: PersonID) {
-        // A call that was refused may have named nobody.
+        // A refused call may name no person.
         guard let place = place(of: person) else { return }
         people[place.rawValue].lastCall = call.rawValue
     }
 
-    /// The last call that came to a person, or the one that made it.
+    /// The last call that found a person, or the call that made it.
     package func lastCall(of person: PersonID) -> JournalSequence? {
         place(of: person).map { JournalSequence(rawValue: people[$0.rawValue].lastCall) }
     }
 
-    /// Forgets whom a batch has seen: everybody knows by now.
+    /// Removes the sightings of the batch after they are committed.
     func beginSeeing() {
         if !pendingSeen.isEmpty { pendingSeen.removeAll(keepingCapacity: true) }
     }
 
-    /// Notes that the batch has seen a person: nobody else knows before ``see(_:at:)``.
+    /// Notes a sighting of the batch. Other readers see it after ``see(_:at:)``.
     func seeInBatch(_ id: PersonID, at moment: Instant) {
         if let place = place(of: id) { pendingSeen[place] = moment }
     }
 
-    /// Notes when a person was last seen, if that is news.
+    /// Notes a sighting of a person, if it is later than the last sighting.
     package func see(_ id: PersonID, at moment: Instant) {
         guard let place = place(of: id), people[place.rawValue].lastSeen < moment.milliseconds else { return }
         people[place.rawValue].lastSeen = moment.milliseconds
@@ -401,31 +400,35 @@ package final class PeopleIndex: @unchecked Sendable {
 
     // MARK: - Finding
 
+    /// The place of a person; nil if the index has no such person.
     package func place(of id: PersonID) -> Place? {
         peopleByID.find(SlotTable.spread(id.rawValue)) { people[$0].id == id.rawValue }.map(Place.init)
     }
 
+    /// The project of a person.
     package func project(of person: Place) -> ProjectID { ProjectID(rawValue: people[person.rawValue].project) }
 
-    /// When a person was last seen, as far as the index knows.
+    /// The last sighting of a person that the index knows.
     package func lastSeen(of person: Place) -> Instant { Instant(milliseconds: people[person.rawValue].lastSeen) }
 
-    /// The rows of a person, by kind.
+    /// The row heads of a person, one for each kind.
     package func heads(of person: Place) -> [RowHead] { heads.heads(from: people[person.rawValue].firstHead) }
 
+    /// The row head of a person and kind; nil if the person has no such rows.
     package func head(of person: PersonID, _ kind: RowKind) -> RowHead? {
         place(of: person).flatMap { heads.head(of: kind, from: people[$0.rawValue].firstHead) }
     }
 
-    /// Adds a merge that was committed before and is in force.
+    /// Adds a committed merge in force.
     package func load(_ merge: Merge) { groups.load(merge) }
 
-    /// Counts what large groups have, once all people, links, rows and merges are there.
+    /// Counts the totals of large groups, after all people, links, rows and merges were loaded.
     package func finishLoading() { groups.countAll() }
 
+    /// The number of the committed document under a key; nil if there is none.
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
 
-    /// The numbers of the links by which a person holds what it holds, the oldest first.
+    /// The numbers of the links of a person, the oldest first.
     package func committedLinks(of person: Place) -> [Int64] {
         var numbers: [Int64] = []
         var link = people[person.rawValue].firstLink
@@ -436,7 +439,7 @@ package final class PeopleIndex: @unchecked Sendable {
         return numbers.reversed()
     }
 
-    /// The number of the newest link to an identity, under which the store keeps the value; nil where nobody holds it.
+    /// The number of the newest link of an identity. The store keeps the value under it; nil if no person holds the identity.
     package func linkNumber(of identity: IdentityKey) -> Int64? {
         guard let place = identityPlace(identity), identities[place].firstLink != PeopleIndex.none else { return nil }
         return links[identities[place].firstLink].number
@@ -451,21 +454,21 @@ package final class PeopleIndex: @unchecked Sendable {
 
     // MARK: - Views
 
-    /// What everybody sees.
+    /// The committed facts.
     package var committed: IndexFacts {
         IndexFacts(index: self, lastLink: lastCommittedLink, knowsEnds: false, directory: directory)
     }
 
-    /// What the batch sees that is being decided.
+    /// The facts that the current batch sees.
     package var pending: IndexFacts {
         IndexFacts(index: self, lastLink: .max, knowsEnds: !isEnding.isEmpty, directory: pendingDirectory)
     }
 
-    /// The facts in an index, up to a link.
+    /// The facts in an index up to a link.
     package struct IndexFacts: DecisionFacts {
         fileprivate let index: PeopleIndex
         fileprivate let lastLink: Int64
-        /// Whether there are links that the batch has ended, which it does not see.
+        /// Whether the batch has ended links, which it does not see.
         fileprivate let knowsEnds: Bool
         package let directory: Directory
     }
@@ -509,7 +512,7 @@ extension PeopleIndex.IndexFacts {
     @inline(__always)
     private func hasEnded(_ link: UInt32) -> Bool { knowsEnds && index.isEnding.contains(link) }
 
-    /// Passes over the links in front of a chain that are not to be seen.
+    /// Skips the hidden links at the front of a chain.
     @inline(__always)
     private func firstVisible(_ first: UInt32, next: (PeopleIndex.LinkRecord) -> UInt32) -> UInt32 {
         var link = first
@@ -526,7 +529,7 @@ extension PeopleIndex.IndexFacts {
     package func id(of person: PeopleIndex.Place) -> PersonID { index.id(of: person) }
 
     package func person(_ id: PersonID, in project: ProjectID) -> PeopleIndex.Place? {
-        // People of the batch are there before they are committed; nobody else knows their ids yet.
+        // People of the batch are in the index before their commit. No other caller knows their ids yet.
         index.place(of: id).flatMap { index.project(of: $0) == project && !isErased(id) ? $0 : nil }
     }
 
@@ -566,11 +569,11 @@ extension PeopleIndex.IndexFacts {
     package func document(_ key: DocumentKey) -> [UInt8]? {
         precondition(lastLink == .max, "Only a batch looks at documents.")
         let document = index.pendingDocuments[key] ?? index.documents.number(of: key).flatMap { index.readDocument($0) }
-        // An empty one stands where there is none any more.
+        // An empty document means that the document was removed.
         return document.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// A document that the batch has put, which may be empty.
+    /// A document of the batch. It may be empty.
     func pendingDocument(_ key: DocumentKey) -> [UInt8]? { index.pendingDocuments[key] }
 
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
@@ -583,7 +586,7 @@ extension PeopleIndex.IndexFacts {
 extension PeopleIndex {
     package func id(of person: Place) -> PersonID { PersonID(rawValue: people[person.rawValue].id) }
 
-    /// Decides a call over the committed facts, where it changes nothing.
+    /// Decides a call over the committed facts, if the call changes nothing.
     package func peek(_ call: Call, _ act: any Act, _ stamp: Stamp) -> Peek {
         if let key = call.replayKey, replays.mayKnow(key) { return .needsWriter }
         return Peek(act, stamp, call, in: committed)

@@ -1,8 +1,7 @@
-/// A value for each of many people. It is cut into shards that grow on their own, so that growing holds nobody up for long:
-/// a shard is a 256th of the whole.
+/// A value for each of many people. The map has 256 shards that grow separately, so growth is never slow.
 package struct PeopleMap<Value> {
     private var shards = [[PersonID: Value]](repeating: [:], count: shardCount)
-    /// Where something was taken last: there is mostly more.
+    /// The shard of the last removal. It probably has more values.
     private var taking = 0
     package private(set) var count = 0
 
@@ -22,7 +21,7 @@ package struct PeopleMap<Value> {
         }
     }
 
-    /// Takes out one of them, whichever is at hand.
+    /// Removes any one person and returns it with its value.
     package mutating func popFirst() -> (person: PersonID, value: Value)? {
         if isEmpty { return nil }
         while shards[taking].isEmpty { taking = (taking + 1) % PeopleMap.shardCount }

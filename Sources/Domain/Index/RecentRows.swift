@@ -1,16 +1,15 @@
-/// The hashes of the rows that came in lately, by which one that is sent again is recognized: for two days at least, but of
-/// no more rows than the limit says.
+/// The recognition hashes of recent rows, which show repeated rows. It keeps the hashes of at least two days, up to a limit.
 package final class RecentRows: @unchecked Sendable {
     private struct Generation {
         let startedAt: Instant
-        /// In parts, so that growing holds nobody up for long.
+        /// The set has parts, so growth is never slow.
         var shards = [RowHashSet](repeating: RowHashSet(), count: RecentRows.shardCount)
         var count = 0
     }
 
-    /// For how long a row is remembered, at least.
+    /// The time for which a row is remembered, if the limit allows it.
     package static let memoryMilliseconds: Int64 = 48 * 3600 * 1000
-    /// How many rows are remembered at most: about 300 MB of them.
+    /// The limit of remembered rows: about 300 MB.
     package static let rows = 16 << 20
     private static let generationMilliseconds = memoryMilliseconds / 4
     private static let shardCount = 256
@@ -21,6 +20,7 @@ package final class RecentRows: @unchecked Sendable {
 
     package init(rows: Int = RecentRows.rows) { rowsPerGeneration = max(1, rows / 4) }
 
+    /// Whether a row with the hash came recently, also within the current batch.
     package func knows(_ hash: RowHash) -> Bool {
         if pending.contains(hash) { return true }
         let shard = RecentRows.shard(of: hash)
@@ -30,18 +30,18 @@ package final class RecentRows: @unchecked Sendable {
 
     private static func shard(of hash: RowHash) -> Int { Int(hash.rawValue >> 32) & (shardCount - 1) }
 
-    /// Notes a row of the batch that is being decided.
+    /// Notes a row of the current batch.
     func note(_ hash: RowHash) { pending.insert(hash) }
 
     func rollBack() { pending.removeAll() }
 
-    /// Keeps what the batch noted.
+    /// Commits the rows of the batch.
     func commit(at moment: Instant) {
         for hash in pending.all { add(hash, at: moment) }
         pending.removeAll()
     }
 
-    /// Keeps a row that was committed. They come in the order of their times.
+    /// Adds a committed row. Rows come in the order of their moments.
     package func add(_ hash: RowHash, at moment: Instant) {
         let last = generations.indices.last
         let isDue = last.map { last in
@@ -56,7 +56,7 @@ package final class RecentRows: @unchecked Sendable {
 
     private func begin(at moment: Instant) {
         generations.append(Generation(startedAt: moment))
-        // One may go when all of it is old enough, or when there are too many of them.
+        // A generation is removed when all its rows are old, or when the set is too large.
         while generations.count > 1,
             generations.count > 8 || generations.dropLast().reduce(0, { $0 + $1.count }) > 3 * rowsPerGeneration
                 || moment.milliseconds - generations[1].startedAt.milliseconds >= RecentRows.memoryMilliseconds

@@ -1,7 +1,8 @@
-/// Where in the journal the calls of the last day stand, by what they are recognized by: 8 bytes a call, and some room.
+/// The journal positions of the calls of the last day, by the keys under which they are remembered: 8 bytes for a call, and
+/// some room.
 ///
-/// It answers with candidates, because it keeps only a part of a key's hash; the journal has the whole. Calls are kept
-/// in generations of half a day, so that forgetting drops a table and nothing else.
+/// It keeps only a part of each key's hash, so its answers are candidates, and the journal has the whole hash. Each
+/// generation has the calls of half a day, so that forgetting calls only drops a table.
 package final class ReplayIndex: @unchecked Sendable {
     private struct Generation {
         let startedAt: Instant
@@ -16,11 +17,11 @@ package final class ReplayIndex: @unchecked Sendable {
 
     package var count: Int { generations.reduce(0) { $0 + $1.table.count } }
 
-    /// Notes a call. Calls come in the order of the journal.
+    /// Adds a call. Calls come in the order of the journal.
     package func add(_ key: Hash128, _ sequence: JournalSequence, at moment: Instant) {
         if needsGeneration(sequence, moment) {
             generations.append(Generation(startedAt: moment, base: sequence))
-            // A generation may go when the one after it is older than a call has to be remembered.
+            // A generation is removed when all calls of the next generation are also too old to remember.
             while generations.count > 1,
                 moment.milliseconds - generations[1].startedAt.milliseconds >= RememberedCall.memoryMilliseconds
             {
@@ -28,7 +29,8 @@ package final class ReplayIndex: @unchecked Sendable {
             }
         }
         guard let generation = generations.last else { return }
-        // A client that gives all its calls one id gets no more than its share of the table, nor of anyone's time.
+        // A client may use one id for all its calls. The limit keeps such a client from filling the table and from slowing
+        // other calls.
         var places: [UInt32] = []
         _ = generation.table.find(key.low) { place in
             places.append(place)
@@ -47,7 +49,7 @@ package final class ReplayIndex: @unchecked Sendable {
             || sequence.rawValue - last.base.rawValue >= Int64(UInt32.max - 1)
     }
 
-    /// Whether the journal may hold a call under a key.
+    /// Whether the journal may have a call under a key.
     package func mayKnow(_ key: ReplayKey) -> Bool {
         for generation in generations where generation.table.find(key.hash.low, where: { _ in true }) != nil {
             return true
@@ -55,7 +57,7 @@ package final class ReplayIndex: @unchecked Sendable {
         return false
     }
 
-    /// Where in the journal to look for a key: the newest first.
+    /// The journal positions that may have a key, the newest first.
     package func candidates(_ key: ReplayKey) -> [JournalSequence] {
         var found: [JournalSequence] = []
         for generation in generations {

@@ -1,4 +1,4 @@
-/// A set of the hashes of rows. They are hashes already, so nothing is hashed to find one.
+/// A set of row hashes. The values are hashes already, so the set does not hash them again.
 ///
 ///     slot, 8 bytes:   a hash, or 0 where the slot is empty
 package struct RowHashSet: Sendable {
@@ -9,16 +9,17 @@ package struct RowHashSet: Sendable {
 
     package init() {}
 
-    /// Makes a set with room for some hashes.
+    /// Creates a set with room for some hashes.
     package init(capacity: Int) {
         var slots = RowHashSet.firstCapacity
         while slots * 3 < capacity * 4 { slots *= 2 }
         self.slots = [UInt64](repeating: 0, count: slots)
     }
 
+    /// Whether the set has a hash.
     package func contains(_ hash: RowHash) -> Bool { slots[position(of: RowHashSet.word(hash))] != 0 }
 
-    /// Adds a hash; false if it was there.
+    /// Adds a hash; false if the set has it.
     @discardableResult
     package mutating func insert(_ hash: RowHash) -> Bool {
         let word = RowHashSet.word(hash)
@@ -33,19 +34,19 @@ package struct RowHashSet: Sendable {
         return true
     }
 
-    /// Empties the set, and keeps as much room as it needed this time.
+    /// Empties the set, and keeps the memory that the last contents needed.
     package mutating func removeAll() {
         if count == 0 { return }
         self = RowHashSet(capacity: count)
     }
 
-    /// All of them, in no order.
+    /// All hashes, in any order.
     package var all: some Sequence<RowHash> { slots.lazy.filter { $0 != 0 }.map(RowHash.init(rawValue:)) }
 
-    /// What stands for a hash. 0 is taken for 1: that is one row in 2^63, and more are alike by chance.
+    /// The stored word of a hash. The word for 0 is 1: this affects one row in 2^63, which is rarer than equal hashes.
     private static func word(_ hash: RowHash) -> UInt64 { max(hash.rawValue, 1) }
 
-    /// Where a word is, or where it would be put.
+    /// The position of a word, or the position for adding it.
     private func position(of word: UInt64) -> Int {
         let mask = slots.count - 1
         var position = Int(truncatingIfNeeded: word) & mask

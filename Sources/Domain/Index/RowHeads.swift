@@ -1,6 +1,6 @@
-/// Where the rows of each person begin, and how many there are, by kind: 24 bytes for each kind that a person has.
+/// The last row and the number of rows of each person and kind: 24 bytes for each kind of a person.
 ///
-/// A row in the store knows the row of its kind that its person had before it, so all of them are found from the last.
+/// A row in the store refers to the previous row of its kind and person. So the last row leads to all of them.
 final class RowHeads: @unchecked Sendable {
     private struct Record: BitwiseCopyable {
         var last: Int64
@@ -10,12 +10,12 @@ final class RowHeads: @unchecked Sendable {
         let kind: UInt8
     }
 
-    /// Stands where there is no head.
+    /// The position that means no head.
     static let none = UInt32.max
 
     private let records = Column<Record>()
 
-    /// The head of a kind, among those that begin at a place; nil where there is none.
+    /// The head of a kind among the heads from a position; nil if there is none.
     func head(of kind: RowKind, from first: UInt32) -> RowHead? {
         find(kind, from: first).map {
             RowHead(kind: kind, last: RowNumber(rawValue: records[$0].last), count: Int(records[$0].count))
@@ -26,7 +26,7 @@ final class RowHeads: @unchecked Sendable {
         RowKind.allCases.compactMap { head(of: $0, from: first) }
     }
 
-    /// Sets a head; answers the place where the person's heads begin.
+    /// Sets a head, and returns the position of the person's first head.
     func set(_ head: RowHead, from first: UInt32) -> UInt32 {
         if let place = find(head.kind, from: first) {
             records[place].last = head.last.rawValue
@@ -48,7 +48,7 @@ final class RowHeads: @unchecked Sendable {
     }
 }
 
-/// The last row of a kind that a person has, and how many there are.
+/// The last row of a kind of a person, and the number of such rows.
 package struct RowHead: Equatable, Sendable {
     package let kind: RowKind
     package let last: RowNumber

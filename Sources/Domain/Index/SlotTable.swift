@@ -1,10 +1,10 @@
-/// A hash table from hashes to places, which stand for records that the caller compares.
+/// A hash table from hashes to positions of records. The caller compares the records.
 ///
 ///     slot, 8 bytes:   32 bits: tag, a part of the hash | 32 bits: place + 1, or 0 where the slot is empty
 ///
-/// It is cut into shards that grow on their own, so that growing holds nobody up for long: a shard is a thousandth of
-/// the whole. A slot's tag says where it belongs, so growing does not touch the records. A shard has no memory of its own
-/// before there is something in it: a table that holds little costs little, and one is made for every batch of a database.
+/// The table has shards that grow separately, so growth is never slow: a shard is a thousandth of the table. A slot's tag
+/// determines its position, so growth does not read the records. An empty shard has no memory of its own. So a small table is
+/// cheap, and each batch over a database makes one.
 @safe
 final class SlotTable: @unchecked Sendable {
     @safe
@@ -32,7 +32,7 @@ final class SlotTable: @unchecked Sendable {
         unsafe shards.deallocate()
     }
 
-    /// The first place under a hash that the caller takes to be the right one.
+    /// The first position under a hash that the caller accepts.
     @inline(__always)
     func find(_ hash: UInt64, where isMatch: (UInt32) -> Bool) -> UInt32? {
         let shard = unsafe shards[Int(hash & UInt64(SlotTable.shardCount - 1))]
@@ -49,7 +49,7 @@ final class SlotTable: @unchecked Sendable {
         }
     }
 
-    /// Adds a place under a hash, beside others that are there already.
+    /// Adds a position under a hash, beside other positions of the hash.
     func insert(_ hash: UInt64, _ place: UInt32) {
         let index = Int(hash & UInt64(SlotTable.shardCount - 1))
         if unsafe (shards[index].used + 1) * 4 > (shards[index].mask + 1) * 3 { grow(index) }
@@ -59,7 +59,7 @@ final class SlotTable: @unchecked Sendable {
         count += 1
     }
 
-    /// Removes a place that was inserted under a hash.
+    /// Removes a position under a hash.
     func remove(_ hash: UInt64, _ place: UInt32) {
         let index = Int(hash & UInt64(SlotTable.shardCount - 1))
         let shard = unsafe shards[index]
@@ -69,7 +69,7 @@ final class SlotTable: @unchecked Sendable {
             precondition(unsafe shard.slots[Int(hole)] != 0, "A place is removed that is not there.")
             hole = (hole &+ 1) & shard.mask
         }
-        // The slots behind move up, as far as each may go without passing the position that it belongs at.
+        // The next slots move up, but not in front of their own position.
         var position = hole
         while true {
             position = (position &+ 1) & shard.mask
@@ -102,10 +102,10 @@ final class SlotTable: @unchecked Sendable {
         if unsafe shard.slots != noSlots { unsafe shard.slots.deallocate() }
     }
 
-    /// One slot that is empty and stays so: what a shard has before its first.
+    /// One slot that stays empty. It is the memory of an empty shard.
     private nonisolated(unsafe) static let noSlots = unsafe makeSlots(1)
 
-    /// Makes a hash of an id: ids differ in their low bits and their high bits, but not evenly, and this spreads them.
+    /// Makes a hash of an id. The bits of ids are not evenly distributed, and this function distributes them.
     @inline(__always)
     static func spread(_ id: Int64) -> UInt64 {
         var bits = UInt64(bitPattern: id)

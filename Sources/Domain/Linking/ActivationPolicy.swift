@@ -1,17 +1,18 @@
-/// Which installs of a person may be active (spec/linking.md, decision 4).
+/// The rule that decides which installs of a person are active (spec/linking.md, decision 4).
 package struct ActivationPolicy: Equatable, Sendable {
-    /// Who goes first where there is no room for all. The raw values are stored: they never change.
+    /// The order in which installs get a place. Stores keep the raw values, so a raw value never changes.
     package enum Order: UInt8, Sendable {
-        /// The newest install takes the place of an older one.
+        /// The newest install replaces an older install.
         case lastWins = 0
-        /// Whoever is there stays.
+        /// An active install keeps its place.
         case firstWins = 1
     }
 
     package var order = Order.lastWins
-    /// How many installs of one person may be active at once.
+    /// The number of active installs that one person may have.
     package var limit = 1
-    /// Kinds of devices, the strongest first: none makes way for a weaker one. A kind that is not named counts as the first.
+    /// The kinds of devices, the strongest first. A weaker device never replaces a stronger device. A kind that is not in the
+    /// list counts as the first kind.
     package var devices: [DeviceClass] = [.phone, .tablet]
 
     package static let limits = 1...100
@@ -32,17 +33,17 @@ package struct ActivationPolicy: Equatable, Sendable {
         }
     }
 
-    /// 0 is the strongest.
+    /// The position in the list of kinds; 0 is the strongest.
     private func rank(_ device: DeviceClass) -> Int { devices.firstIndex(of: device) ?? 0 }
 
-    /// What becomes of an install that wants to be active.
+    /// The result for an install that asks to be active.
     package enum Admission: Equatable, Sendable {
-        /// It is active; these are so no longer.
+        /// The install becomes active, and the listed installs stop being active.
         case active(instead: [LinkedUser.Live])
         case blocked
     }
 
-    /// Decides over an install that wants to be active, among those that are.
+    /// Decides about an install that asks to be active, among the active installs.
     package func admit(_ device: DeviceClass, among live: [LinkedUser.Live]) -> Admission {
         let active = live.filter(\.takesPlace)
         if active.count < limit { return .active(instead: []) }
@@ -52,7 +53,7 @@ package struct ActivationPolicy: Equatable, Sendable {
         return .active(instead: Array(leaving))
     }
 
-    /// Those who are active beyond the limit, where that was lowered or somebody is back who was turned off.
+    /// The active installs over the limit, after a lower limit or after an operator enabled an install again.
     func excess(among live: [LinkedUser.Live]) -> [LinkedUser.Live] {
         let active = live.filter(\.takesPlace)
         if active.count <= limit { return [] }
@@ -62,7 +63,7 @@ package struct ActivationPolicy: Equatable, Sendable {
         return Array(leaving.prefix(active.count - limit))
     }
 
-    /// In the order in which they make way: the weakest, and the oldest of these first.
+    /// The order in which installs are replaced: the weakest first, and the oldest first among equal devices.
     private func weakestFirst(_ active: [LinkedUser.Live]) -> [LinkedUser.Live] {
         active.sorted { one, other in
             let (a, b) = (rank(one.device), rank(other.device))
@@ -71,7 +72,7 @@ package struct ActivationPolicy: Equatable, Sendable {
     }
 }
 
-/// What kind of thing an install is on. The raw values are stored: they never change.
+/// The kind of an install's device. Stores keep the raw values, so a raw value never changes.
 package enum DeviceClass: UInt8, CaseIterable, Sendable {
     case phone = 0
     case tablet = 1

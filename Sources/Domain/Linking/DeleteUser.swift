@@ -1,8 +1,8 @@
-/// Deletes a user: erases it and everybody who is one with it. The external id is free afterwards (spec/linking.md,
-/// decision 10), and what was captured before is dropped when it comes in.
+/// A call that erases a user with its group. The external id is free after the call (spec/linking.md, decision 10), and late
+/// rows are dropped.
 package struct DeleteUser: Act {
     package let person: PersonID
-    /// The install whose own user it has to be, where an install asks.
+    /// The install that asks, if an install asks. It must belong to the user.
     package let caller: LinkingCaller?
 
     package init(_ person: PersonID, by caller: LinkingCaller?) {
@@ -14,13 +14,16 @@ package struct DeleteUser: Act {
     package var subjects: Subjects { Subjects(people: [person]) }
     package var byteCount: Int { 512 }
 
+    /// Erases the user's group. Throws `otherUser` if the install of the call belongs to another user, `installDeactivated`,
+    /// and `userNotFound` if the person is no user. A deactivated install may be on a device that another human now has, so
+    /// it must not delete the user.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
         if let caller {
             let install = try view.install(caller, view.linkingSettings(of: project))
             guard let own = install.user, view.areOne(own, person) else { throw .otherUser }
-            // A device that was given away, perhaps.
+            // Another human may have the device now.
             if install.state == .deactivated { throw .installDeactivated }
         }
         guard view.linkedUser(person) != nil else { throw .userNotFound }

@@ -1,23 +1,23 @@
-/// What the Linking dialect keeps of an install (spec/linking.md 3.4).
+/// The state of an install in the Linking dialect (spec/linking.md 3.4).
 package struct Install: Equatable, Sendable {
-    /// How an install came to its user. The raw values are stored: they never change.
+    /// The way in which an install got its user. Stores keep the raw values, so a raw value never changes.
     package enum Link: UInt8, Sendable {
         case none = 0
-        /// To a user without an external id, who has no other install.
+        /// The install's user has no external id and no other install.
         case hard = 1
-        /// To the user that has an external id.
+        /// The install's user has an external id.
         case external = 2
     }
 
-    /// The raw values are stored: they never change.
+    /// Stores keep the raw values, so a raw value never changes.
     package enum State: UInt8, Sendable {
         case unlinked = 0
         case active = 1
-        /// It waits: another install goes before it.
+        /// The install waits, because another install has its place.
         case blocked = 2
-        /// Another took its place, for good.
+        /// Another install has replaced it for good.
         case deactivated = 3
-        /// It forgot its user, for good.
+        /// The install has removed its user for good.
         case reset = 4
 
         package var name: StaticString {
@@ -31,11 +31,12 @@ package struct Install: Equatable, Sendable {
         }
     }
 
-    /// Why an install is not active, and by whom. The reasons' raw values are stored: they never change.
+    /// The reason why an install is not active, and the install that replaced it. Stores keep the raw values of the reasons.
     package struct Ending: Equatable, Sendable {
+        /// The reason why the install is not active.
         package enum Reason: UInt8, Sendable {
             case superseded = 0
-            /// One that goes before it is active.
+            /// An install with a better claim is active.
             case blocked = 1
             case reset = 2
 
@@ -49,12 +50,12 @@ package struct Install: Equatable, Sendable {
         }
 
         package let reason: Reason
-        /// What kind of device the install has that is active instead.
+        /// The kind of device of the install that is active instead.
         package let by: DeviceClass?
         package let at: Instant
     }
 
-    /// A time in which it was not active: what it gathered then is not taken.
+    /// A span of time in which the install was not active. Rows from this time are dropped.
     package struct Silence: Equatable, Sendable {
         package let since: Instant
         package var until: Instant?
@@ -63,33 +64,34 @@ package struct Install: Equatable, Sendable {
     }
 
     package let id: InstallID
-    /// The identity that its id is. What is known of it is found by that, so that it goes with the person who holds it.
+    /// The identity of the install's id. The install's documents are found by it, so that an erasure of the holder removes
+    /// them.
     package let name: IdentityKey
     package let app: AppID
-    /// Whose rows it sends: a person of its own, made with it, or the user it was made for.
+    /// The person of the install's rows: a person that was made with the install, or the user of its code.
     package let person: PersonID
     package internal(set) var user: PersonID?
     package internal(set) var link = Link.none
-    /// The external id that it was linked by.
+    /// The external id by which the install was linked.
     package internal(set) var externalKey: IdentityKey?
     package internal(set) var state = State.unlinked
-    /// The operator's switch.
+    /// Whether an operator has disabled the install.
     package internal(set) var isDisabled = false
     package let madeAt: Instant
     package internal(set) var lastSeen: Instant
     package let device: Device
-    /// The thumbprint of the key that it proves itself with, if it does.
+    /// The thumbprint of the install's own key; nil for an install without a key.
     package let thumbprint: String?
-    /// The epoch of its user in which it last became active or was made to wait.
+    /// The user's epoch in which the install last became active or began to wait.
     package internal(set) var epoch: UInt64 = 0
     package internal(set) var ending: Ending?
-    /// The times in which it was not active; the last may not be over.
+    /// The times in which the install was not active. The last of them may still last.
     package private(set) var silences: [Silence] = []
     package internal(set) var tokens: TokenFamily
 
-    /// What an install says of the device and of itself.
+    /// The fields of the device and the app that an install sends.
     package struct Device: Equatable, Sendable {
-        /// The raw values are stored: they never change.
+        /// Stores keep the raw values, so a raw value never changes.
         package enum Field: UInt8, CaseIterable, Sendable {
             case os = 1
             case osVersion = 2
@@ -123,35 +125,36 @@ package struct Install: Equatable, Sendable {
         tokens = TokenFamily(id: id.rawValue)
     }
 
+    /// The key of the document with an install.
     package static func key(of name: IdentityKey) -> DocumentKey { DocumentKey(.install, hash: name.hash) }
 
-    /// As many silences as are kept apart.
+    /// The limit of separate silences.
     static let silencesAtMost = 8
 
     var isSilent: Bool { silences.last.map { $0.until == nil } ?? false }
 
-    /// What it gathers from now on is not taken.
+    /// Begins a silence: later rows are dropped.
     mutating func fallSilent(at moment: Instant) {
         if isSilent { return }
         silences.append(Silence(since: moment))
-        // None is forgotten: of too many the first two become one.
+        // No silence is forgotten. Over the limit the first two become one.
         guard silences.count > Install.silencesAtMost else { return }
         let first = silences.removeFirst()
         silences[0] = Silence(since: first.since, until: silences[0].until)
     }
 
-    /// What it gathers from now on is taken again.
+    /// Ends a silence: later rows are accepted.
     mutating func speak(at moment: Instant) {
         if isSilent { silences[silences.count - 1].until = moment }
     }
 
-    /// Whether it has been silent for so long that nothing of it is taken any more.
+    /// Whether the silence has lasted so long that all rows are refused.
     func isTooLate(at moment: Instant, graceSeconds: Int64) -> Bool {
         guard isSilent, let since = silences.last?.since else { return false }
         return moment >= since.advanced(byMilliseconds: graceSeconds * 1000)
     }
 
-    /// Forgets its user, for good.
+    /// Removes the user of the install for good.
     mutating func reset(at moment: Instant) {
         state = .reset
         tokens.isRevoked = true
@@ -244,12 +247,12 @@ package struct Install: Equatable, Sendable {
     }
 }
 
-/// The tokens that an install has been given, one after the other (RFC 9700 2.2.2).
+/// The tokens of an install in their order (RFC 9700 2.2.2).
 ///
-/// A refresh token is made from the family and a number, so nothing of it is kept but how far they have come.
+/// A refresh token is made from the family and a number. So only the last number is stored.
 package struct TokenFamily: Equatable, Sendable {
     package let id: Int64
-    /// The newest that was given out.
+    /// The number of the newest token.
     package internal(set) var generation: UInt64 = 0
     package internal(set) var isRevoked = false
 
@@ -259,15 +262,15 @@ package struct TokenFamily: Equatable, Sendable {
         self.isRevoked = isRevoked
     }
 
-    /// What a refresh token comes to.
+    /// The result of a refresh token.
     enum Turn: Equatable {
-        /// The next one is due.
+        /// The next token is due.
         case next
-        /// The answer with the newest was lost, it seems; it is given again.
+        /// The answer with the newest token was probably lost. The install gets it again.
         case again
-        /// It was used up long ago: somebody else has it.
+        /// An old token was used again, so another device has it.
         case reused
-        /// It was never given out.
+        /// The server has not given out this token.
         case unknown
     }
 

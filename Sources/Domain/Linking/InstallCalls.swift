@@ -1,4 +1,4 @@
-/// Gives an install its next tokens.
+/// A call that gives an install its next tokens.
 package struct RefreshTokens: Act {
     package let caller: LinkingCaller
     package let generation: UInt64
@@ -12,6 +12,9 @@ package struct RefreshTokens: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Gives the install its next tokens. Throws `invalidToken`, `installDeleted` and `proofRequired`. An old token revokes
+    /// the whole family and answers `tokenReused`: two devices then have the tokens, and the server cannot know the thief
+    /// (RFC 9700). The install gets lost tokens again.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -39,8 +42,8 @@ package struct RefreshTokens: Act {
     }
 }
 
-/// Tells an install how it stands. One that waits becomes active if there is room now (spec/linking.md 3.4), and where
-/// the limit was lowered those wait from now on who are too many.
+/// A call that answers the state of an install. A waiting install becomes active if there is room (spec/linking.md 3.4).
+/// After a lower limit, the installs over the limit begin to wait.
 package struct CheckInstall: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
@@ -49,6 +52,8 @@ package struct CheckInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Answers the state of the install, and applies the present policy to the user's installs. Throws `invalidToken` and
+    /// `proofRequired`. A deleted user is an answer and no refusal, because the install needs to know it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -57,7 +62,7 @@ package struct CheckInstall: Act {
         do throws(Refusal) {
             install = try view.install(caller, settings)
         } catch {
-            // That its user is gone is something that an install is told.
+            // The install must learn that its user was deleted.
             guard error == .installDeleted else { throw error }
             return Decision(.status(InstallStatus(deleted: caller.install, settings)))
         }
@@ -75,7 +80,8 @@ package struct CheckInstall: Act {
     }
 }
 
-/// Brings what an install has gathered. It is stored under the install's own person, and read through its user.
+/// A call that uploads the rows of an install. The rows belong to the install's own person, and reads show them with its
+/// user.
 package struct SubmitRows: Act {
     package let caller: LinkingCaller
     package let rows: [Row]
@@ -89,6 +95,9 @@ package struct SubmitRows: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { rows.reduce(256) { $0 + 64 + $1.body.count } }
 
+    /// Adds the rows to the install's person. Throws `invalidToken`, `installDeleted`, `proofRequired`, `installDisabled`,
+    /// and `installDeactivated` after the grace time. Rows from a silence are dropped and counted, because the active install
+    /// has sent rows for the same time.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -102,16 +111,16 @@ package struct SubmitRows: Act {
             user = trimmed
         }
         let isTooLate = install.isTooLate(at: stamp.at, graceSeconds: settings.graceSeconds)
-        // One that waits may be active again; what it sends meanwhile is counted, and no reason to give up.
+        // A waiting install may become active again. Its rows are counted as dropped, so that it does not stop.
         if isTooLate, install.state != .blocked { throw .installDeactivated }
         var submitted = LinkingReply.Submitted()
         var late = LateRows()
-        // An external id may be somebody's who was deleted: what is from before that is not the new one's.
+        // A new user may have the external id of a deleted user. Rows from before the erasure do not belong to the new user.
         let rows = late.filter(rows, by: [install.externalKey].compactMap { $0 }, view)
         submitted.dropped = late.dropped
         var recognized = RowHashSet(capacity: rows.count)
         for row in rows {
-            // What it gathered while another was active would be there twice.
+            // Another install was active at that time and has sent the same rows.
             if isTooLate || install.silences.contains(where: { $0.contains(row.at) }) {
                 submitted.dropped += 1
             } else if let hash = row.recognition, view.knowsRow(hash) || !recognized.insert(hash) {
@@ -129,7 +138,7 @@ package struct SubmitRows: Act {
     }
 }
 
-/// Ends an install: its device has forgotten the user.
+/// A call that ends an install, after its device has removed the user.
 package struct ResetInstall: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
@@ -138,10 +147,12 @@ package struct ResetInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Ends the install, and frees its place. Throws `invalidToken`, `installDeleted` and `proofRequired`. A repeated reset
+    /// succeeds, because the install may have lost the first answer.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
-        // The answer to the first may have been lost.
+        // The first answer may have been lost.
         if let install = view.install(caller.install, caller.name.key), install.state == .reset,
             install.app == caller.app,
             install.tokens.id == caller.family, install.thumbprint == caller.thumbprint
@@ -165,7 +176,7 @@ package struct ResetInstall: Act {
     }
 }
 
-/// The operator's switch for one install.
+/// A call with which an operator disables or enables an install.
 package struct DisableInstall: Act {
     package let install: InstallID
     package let isDisabled: Bool
@@ -181,6 +192,8 @@ package struct DisableInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Disables or enables the install, and gives its place to another install or back. Throws `installNotFound` and
+    /// `installDeleted`. A second equal call changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

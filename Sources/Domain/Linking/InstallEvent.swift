@@ -1,6 +1,6 @@
-/// That an install became active, or is so no longer, and why.
+/// The activation or deactivation of an install, with its reason.
 package struct InstallEvent: Equatable, Sendable {
-    /// The raw values are stored: they never change.
+    /// Stores keep the raw values, so a raw value never changes.
     package enum Kind: UInt8, Sendable {
         case activated = 0
         case blocked = 1
@@ -19,7 +19,7 @@ package struct InstallEvent: Equatable, Sendable {
         }
     }
 
-    /// The raw values are stored: they never change.
+    /// Stores keep the raw values, so a raw value never changes.
     package enum Reason: UInt8, Sendable {
         case linked = 0
         case codeRedeemed = 1
@@ -27,9 +27,9 @@ package struct InstallEvent: Equatable, Sendable {
         case promoted = 3
         case reset = 4
         case byOperator = 5
-        /// Fewer may be active than were.
+        /// The limit of active installs became lower.
         case limited = 6
-        /// The merge was undone by which it was the user's.
+        /// The merge that attached the install to the user was undone.
         case unlinked = 7
 
         package var name: StaticString {
@@ -51,11 +51,11 @@ package struct InstallEvent: Equatable, Sendable {
     package let install: InstallID
     package let person: PersonID
     package let device: DeviceClass
-    /// The install that took its place.
+    /// The install that replaced it.
     package let by: InstallID?
     package let epoch: UInt64
 
-    /// As it stands in a timeline. All of it is names and numbers of ours, so it is JSON as it is.
+    /// The body in a timeline. All its texts are names and numbers of the server, so they need no JSON escapes.
     var json: [UInt8] {
         let by = by.map { #","by":"\#($0.text)""# } ?? ""
         return Array(
@@ -101,7 +101,7 @@ package struct InstallEvent: Equatable, Sendable {
 }
 
 extension ChangeEvent {
-    /// What those who follow along are told of an install.
+    /// The event of an install in the feed.
     init(_ event: InstallEvent) {
         let kind: Kind =
             switch event.kind {

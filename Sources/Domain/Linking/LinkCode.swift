@@ -1,11 +1,11 @@
-/// What hides in the store whose a code is. It is made from the code, of which the server keeps only a hash: without the
-/// code nobody finds out, not even once the user is erased and the code is not.
+/// The bytes that hide the user of a code in the store. They are made from the code, and the server keeps only a hash of the
+/// code. So nobody can find the user without the code, also after an erasure of the user.
 package struct CodeSeal: Equatable, Sendable {
     private let hash: KeyedHash
 
     package init(key: Hash128) { hash = KeyedHash(key: key) }
 
-    /// Hides bytes, or shows what was hidden.
+    /// Hides bytes, or shows hidden bytes.
     func apply(_ bytes: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
@@ -18,12 +18,13 @@ package struct CodeSeal: Equatable, Sendable {
     }
 }
 
-/// An authentication code: with it an install becomes one of the user that has an external id (spec/linking.md 1.3). Of
-/// the code itself only its hash is here, and whose it is stands here as good as encrypted with it.
+/// An authentication code, with which an install becomes an install of a user with an external id (spec/linking.md 1.3). The
+/// store has only the hash of the code, and the user in a form that is as good as encrypted with the code.
 package struct LinkCode: Equatable, Sendable {
+    /// The redemption of the code, which the server keeps for a repeated call.
     package struct Redemption: Equatable, Sendable {
         package let install: InstallID
-        /// What the install is known by, so that it can ask again.
+        /// The hash that recognizes the install when it asks again.
         package let installKey: Hash128
         package let isRestored: Bool
         package let at: Instant
@@ -31,16 +32,16 @@ package struct LinkCode: Equatable, Sendable {
 
     package let digest: KeyHash
     package let app: AppID
-    /// The key that it was asked for with: it dies with that.
+    /// The key of the call that made the code. The code is invalid after a revocation of the key.
     package let key: KeyID?
-    /// The external id and its key, under the code's seal; empty once it is redeemed.
+    /// The external id and its key, under the code's seal; empty after the redemption.
     private let sealed: [UInt8]
-    /// The thumbprint of the one key that may redeem it, if it is bound to one.
+    /// The thumbprint of the only key that may redeem the code; nil if each key may.
     package let thumbprint: String?
     package let expiresAt: Instant
     package internal(set) var redemption: Redemption?
 
-    /// For how long an install whose answer was lost may ask again.
+    /// The time for which an install with a lost answer may ask again.
     package static let retryMilliseconds: Int64 = 3_600_000
 
     init(
@@ -50,7 +51,7 @@ package struct LinkCode: Equatable, Sendable {
         let text = Array(external.value.utf8)
         var plain = external.key.hash.bytes
         plain += [UInt8(truncatingIfNeeded: text.count >> 8), UInt8(truncatingIfNeeded: text.count)] + text
-        // How long it is says something, too.
+        // The padding hides the length of the external id.
         plain += [UInt8](repeating: 0, count: (64 - plain.count % 64) % 64)
         self.init(
             digest, app: app, key: key, sealed: seal.apply(plain), thumbprint: thumbprint, expiresAt: until)
@@ -67,7 +68,7 @@ package struct LinkCode: Equatable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// Whose the code is, as long as it is not redeemed.
+    /// The external id of the code; nil after the redemption.
     func external(_ seal: CodeSeal) -> (key: IdentityKey, id: String)? {
         let plain = seal.apply(sealed)
         guard plain.count >= 18, let hash = Hash128(Array(plain[..<16]).span) else { return nil }
@@ -76,17 +77,17 @@ package struct LinkCode: Equatable, Sendable {
         return (IdentityKey(hash: hash), String(decoding: plain[18..<end], as: UTF8.self))
     }
 
-    /// Half of a digest finds it; the whole is compared.
+    /// One half of the digest finds the document, and a comparison then checks the whole digest.
     package static func documentKey(_ digest: KeyHash) -> DocumentKey {
         DocumentKey(.linkCode, hash: digest.half)
     }
 
-    /// Whom the document is about: nobody, as long as nobody has redeemed it.
+    /// The person of the document: nobody before the redemption.
     func put(for person: PersonID = .nobody) -> Change {
         .documentPut(LinkCode.documentKey(digest), person, packed)
     }
 
-    /// Whether an install with a key may have the answer once more.
+    /// Whether an install with a key may get the answer again.
     func mayRepeat(_ installKey: Hash128, at moment: Instant) -> Bool {
         guard let redemption, redemption.installKey == installKey else { return false }
         return moment < max(expiresAt, redemption.at.advanced(byMilliseconds: LinkCode.retryMilliseconds))
@@ -97,7 +98,7 @@ package struct LinkCode: Equatable, Sendable {
         packer.add(digest.bytes)
         packer.add(UInt64(bitPattern: app.rawValue))
         packer.add(kept: key?.rawValue)
-        // Once it is redeemed, nobody needs to know any more for whom it was.
+        // After the redemption nobody needs the external id of the code.
         packer.add(redemption == nil ? sealed : [])
         packer.add(kept: thumbprint)
         packer.add(expiresAt)

@@ -1,5 +1,5 @@
-/// Makes an install with the app's id and secret (spec/linking.md 1.5). It has a person of its own, so that what it sends
-/// before it is linked belongs to somebody.
+/// A call that makes an install with the app's id and secret (spec/linking.md 1.5). The install has its own person, so that
+/// rows from before a link belong to a person.
 package struct MakeInstall: Act {
     package let app: AppID
     package let device: Install.Device
@@ -17,6 +17,9 @@ package struct MakeInstall: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
+    /// Makes the install and its person. Throws `secretNotTaken` if the app accepts no installs with a secret, and
+    /// `proofRequired` if the app requires a key. The settings are checked here, so that a changed setting applies from the
+    /// next call.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -39,12 +42,12 @@ package struct MakeInstall: Act {
 }
 
 extension InstallID {
-    /// The number after that of the person which a call may make. The next call's are larger by at least one, and so are
-    /// the ids of its installs.
+    /// The id of a new install: the number after the person that the call may make. The numbers of the next call are larger
+    /// by at least one.
     init(next stamp: Stamp) { self.init(rawValue: stamp.person.next.rawValue) }
 }
 
-/// Links an install to the user that has an external id, by a back end's word (spec/linking.md 3.1).
+/// A call with which a back end links an install to the user with an external id (spec/linking.md 3.1).
 package struct LinkInstall: Act {
     package let install: InstallID
     package let app: AppID
@@ -62,6 +65,10 @@ package struct LinkInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [external.key, name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Links the install to the user, and merges the install's person into the user if needed. Throws `notConfigured`,
+    /// `installNotFound`, `installOfOtherApp`, `installDeleted`, `installDisabled`, `installDeactivated`,
+    /// `linkedToOtherUser`, `installInUse`, and `linkedGroupFull`. A merge and not a move: an undo can then return the rows
+    /// to the install's own person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -69,7 +76,7 @@ package struct LinkInstall: Act {
         guard settings[app].isOn else { throw .notConfigured }
         let known = view.install(self.install, name.key)
         let tombstone = view.tombstone(of: name.key)
-        // Whose it is comes before what became of it: that is nobody else's business.
+        // The app is checked before the state, because other apps must not learn the state.
         if let owner = known?.app ?? tombstone?.app, owner != app {
             throw settings[app].hidesForeignInstalls ? .installNotFound : .installOfOtherApp
         }
@@ -77,7 +84,7 @@ package struct LinkInstall: Act {
         if view.isDeleted(install) { throw .installDeleted }
         if install.isDisabled { throw .installDisabled }
         let holder = view.holder(of: external)
-        // They may have become one by something else than this call.
+        // Another call may have merged the two people.
         let own = install.user ?? install.person
         let isHolders = holder.map { view.areOne(own, $0) } ?? false
         if install.link == .external, !isHolders { throw .linkedToOtherUser }
@@ -96,7 +103,7 @@ package struct LinkInstall: Act {
             var changes = InstallChanges(at: stamp.at)
             let user = view.linkedMember(of: holder ?? own) ?? holder ?? own
             if let holder {
-                // What the install has sent joins the user. Nothing of it is rewritten, so it can be taken back.
+                // The rows of the install join the user by a merge. The server rewrites nothing, so an undo is possible.
                 if !isHolders {
                     if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
                     let (joining, joined) = (view.group(of: install.person), view.group(of: holder))
@@ -117,7 +124,7 @@ package struct LinkInstall: Act {
 }
 
 extension Install {
-    /// A user of its own has an external id: a new one, or one that somebody has who became one with it.
+    /// Gives an external id to the install's user: a new one, or the id of a member of the user's group.
     mutating func know(_ new: Identity?, _ key: IdentityKey) -> Decision<LinkingReply> {
         let user = user ?? person
         link = .external
@@ -128,7 +135,7 @@ extension Install {
                 kind: .linkInstall, person: user, changes: new.map { [Change.linked(user, $0), put] } ?? [put]))
     }
 
-    /// Is nobody's again; what it gathered while another was active stays untaken.
+    /// Removes the user of the install. Rows from a silence stay dropped.
     mutating func unlink(at moment: Instant) {
         (user, link, externalKey) = (nil, .none, nil)
         speak(at: moment)
@@ -136,7 +143,7 @@ extension Install {
         (state, ending) = (.unlinked, nil)
     }
 
-    /// Becomes one of a user's installs, for good.
+    /// Adds the install to a user's installs for good.
     mutating func join<V: DecisionFacts>(
         _ person: PersonID, _ link: Link, _ policy: ActivationPolicy, _ changes: inout InstallChanges, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -150,7 +157,7 @@ extension Install {
     }
 }
 
-/// Gives an install a user of its own, without an external id (spec/linking.md 2.3).
+/// A call that gives an install a user without an external id (spec/linking.md 2.3).
 package struct LinkHard: Act {
     package let caller: LinkingCaller
     package init(_ caller: LinkingCaller) { self.caller = caller }
@@ -159,6 +166,8 @@ package struct LinkHard: Act {
     package var subjects: Subjects { Subjects(mentions: [caller.name.key]) }
     package var byteCount: Int { 512 }
 
+    /// Makes the install's own person a user, and activates the install. Throws `notConfigured`, `installDisabled`, and the
+    /// refusals of the install's token. An install with a user keeps it, so a repeated call changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -168,7 +177,7 @@ package struct LinkHard: Act {
         if install.isDisabled { throw .installDisabled }
         if let user = install.user { return Decision(.linked(user)) }
         var changes = InstallChanges(at: stamp.at)
-        // It may be one with a user, by an administrator's word.
+        // An administrator may have merged the install's person with a user.
         install.externalKey = view.externalKey(of: install.person)
         let user = view.linkedMember(of: install.person) ?? install.person
         let link = install.externalKey == nil ? Install.Link.hard : .external

@@ -1,47 +1,48 @@
-/// What the Linking dialect keeps of a person: which installs are active, and which wait.
+/// The state of a person in the Linking dialect: its active and its waiting installs.
 package struct LinkedUser: Equatable, Sendable {
-    /// An install that is active, or waits for one that is to go.
+    /// An install that is active or waits for a place.
     package struct Live: Equatable, Sendable {
         package let install: InstallID
-        /// The identity that the install's id is.
+        /// The identity of the install's id.
         package let name: IdentityKey
         package let device: DeviceClass
         package var isActive: Bool
-        /// The operator has turned it off: as long as that lasts, it takes nobody's place.
+        /// Whether an operator has disabled it. A disabled install takes no place.
         package var isDisabled = false
-        /// The epoch that began when it became what it is.
+        /// The epoch in which it got its present state.
         package var epoch: UInt64
 
-        /// Whether it is one of those that there are so many of at most.
+        /// Whether the install counts for the limit of active installs.
         var takesPlace: Bool { isActive && !isDisabled }
     }
 
     package let person: PersonID
-    /// Grows with each change of who is active, so that an install that was away can tell.
+    /// A number that grows with each change of the active installs. An install can compare it after a long absence.
     package private(set) var epoch: UInt64 = 0
     package private(set) var live: [Live] = []
 
-    /// As many installs as wait; of more the first is let go.
+    /// The limit of waiting installs. Over the limit the first of them is deactivated.
     package static let blockedAtMost = 16
 
     package init(of person: PersonID) { self.person = person }
 
+    /// The key of the document with a person's Linking state.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.linkedUser, of: person) }
 
     var put: Change { .documentPut(LinkedUser.key(of: person), person, packed) }
 
     package var active: [InstallID] { live.filter(\.takesPlace).map(\.install) }
 
-    /// What came of an install that wanted to be active.
+    /// The result for an install that asked to be active.
     struct Admitted {
         let isActive: Bool
-        /// Those that are active no longer.
+        /// The installs that stop being active.
         let leaving: [Live]
-        /// Those that wait no longer, because too many do.
+        /// The installs that stop waiting, because too many installs wait.
         let letGo: [Live]
     }
 
-    /// Takes an install in.
+    /// Adds an install.
     mutating func admit(_ install: Install, _ policy: ActivationPolicy) -> Admitted {
         live.removeAll { $0.install == install.id }
         epoch += 1
@@ -59,14 +60,14 @@ package struct LinkedUser: Equatable, Sendable {
         }
     }
 
-    /// Lets go of those who wait, where too many do.
+    /// Removes waiting installs over the limit.
     private mutating func expire() -> [Live] {
         let letGo = Array(live.filter { !$0.isActive }.dropLast(LinkedUser.blockedAtMost))
         live.removeAll { letGo.contains($0) }
         return letGo
     }
 
-    /// Has those wait who are active beyond the limit.
+    /// Makes the active installs over the limit wait.
     mutating func trim(_ policy: ActivationPolicy) -> (waiting: [Live], letGo: [Live]) {
         let excess = policy.excess(among: live).map(\.install)
         if excess.isEmpty { return ([], []) }
@@ -79,17 +80,17 @@ package struct LinkedUser: Equatable, Sendable {
         return (live.filter { excess.contains($0.install) }, letGo)
     }
 
-    /// Turns an install off or on; false where it is not there.
+    /// Disables or enables an install; false if the user has no such install.
     mutating func disable(_ install: InstallID, _ isDisabled: Bool) -> Bool {
         guard let index = live.firstIndex(where: { $0.install == install }) else { return false }
         live[index].isDisabled = isDisabled
         return true
     }
 
-    /// Whether an install that waits may be active now, without anybody making way.
+    /// Whether a waiting install can become active without replacing another install.
     func hasRoom(_ policy: ActivationPolicy) -> Bool { active.count < policy.limit }
 
-    /// Takes an install out; false where it was not there.
+    /// Removes an install; false if the user has no such install.
     mutating func remove(_ install: InstallID) -> Bool {
         guard live.contains(where: { $0.install == install }) else { return false }
         live.removeAll { $0.install == install }
@@ -149,7 +150,7 @@ extension Packer {
     }
 }
 
-/// Something that may have been kept as missing: not the same as something that cannot be read.
+/// A value that may be stored as missing. A missing value differs from unreadable bytes.
 struct Kept<Value> {
     let value: Value?
 }

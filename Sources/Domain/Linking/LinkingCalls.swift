@@ -1,12 +1,12 @@
-/// The install that makes a call, as its token says.
+/// The install of a call, as its token names it.
 package struct LinkingCaller: Sendable {
     package let install: InstallID
     package let app: AppID
-    /// The family that its token is of.
+    /// The token family of the token.
     package let family: Int64
-    /// The thumbprint of the key that it has proved to have with this call, if it has.
+    /// The thumbprint of the key that the call proved; nil without a proof.
     package let thumbprint: String?
-    /// The identity that the install's id is.
+    /// The identity of the install's id.
     package let name: Identity
 
     package init(
@@ -45,7 +45,7 @@ extension DecisionFacts {
         return settings
     }
 
-    /// The install that has a name, whatever its id: its tokens' family is called as it is.
+    /// The install with a name. The id of its token family equals the name, so the install's id is not needed.
     func install(named name: IdentityKey) -> Install? {
         guard let packed = document(Install.key(of: name)),
             let install = Install(InstallID(rawValue: 0), name, packed: packed)
@@ -53,7 +53,7 @@ extension DecisionFacts {
         return Install(InstallID(rawValue: install.tokens.id), name, packed: packed)
     }
 
-    /// The names of the installs that a person, and nobody who is one with it, was made for.
+    /// The names of one person's installs, without the installs of its group.
     func installs(of person: PersonID) -> [IdentityKey] { names(.linkingInstallID, of: person) }
 
     private func names(_ type: IdentityType, of person: PersonID) -> [IdentityKey] {
@@ -66,7 +66,7 @@ extension DecisionFacts {
         return names
     }
 
-    /// The external id of whoever is one with a person, if any has one.
+    /// The external id of a person's group; nil if no member has one.
     func externalKey(of person: PersonID) -> IdentityKey? {
         if let own = names(.linkingExternalID, of: person).first { return own }
         let group = group(of: person)
@@ -81,14 +81,13 @@ extension DecisionFacts {
         totals(of: group).identities[.linkingExternalID, default: 0] > 0
     }
 
-    /// Who of those that are one with a person keeps their installs: whoever has some, or is a user at least.
+    /// The member of a person's group that keeps the installs: a member with installs, or else a user.
     func linkedMember(of person: PersonID) -> PersonID? {
         let members: LinkedMembers = fold(.linkedUser, of: group(of: person))
         return members.first(for: person)
     }
 
-    /// Why two people cannot be made one, as far as their installs go: a user has one external id, and one list of who is
-    /// active.
+    /// The refusal of a merge that the Linking dialect forbids: a user has one external id and one list of active installs.
     func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> Refusal? {
         let groups = [group(of: one), group(of: other)]
         if groups.allSatisfy(hasExternalID) { return .bothHaveExternalIDs }
@@ -99,13 +98,13 @@ extension DecisionFacts {
         return bothAreLive ? .bothHaveInstalls : nil
     }
 
-    /// Whether whoever an install belongs to was deleted, where it is there itself.
+    /// Whether the user of an existing install was deleted.
     func isDeleted(_ install: Install) -> Bool { install.user.map { linkedUser($0) == nil } ?? false }
 
     /// Whether an install was deleted together with its person.
     func wasDeleted(_ name: IdentityKey) -> Bool { tombstone(of: name) != nil }
 
-    /// The install that makes a call, if its token holds and it may make any.
+    /// The install of a call. Throws `installDeleted`, `invalidToken` and `proofRequired`.
     func install(_ caller: LinkingCaller, _ settings: LinkingSettings) throws(Refusal) -> Install {
         guard let install = install(caller.install, caller.name.key) else {
             throw wasDeleted(caller.name.key) ? .installDeleted : .invalidToken
@@ -113,7 +112,7 @@ extension DecisionFacts {
         guard install.app == caller.app, install.tokens.id == caller.family else { throw .invalidToken }
         if isDeleted(install) { throw .installDeleted }
         guard !install.tokens.isRevoked else { throw .invalidToken }
-        // Whoever has a key proves to have it, and where a key is asked for everybody has one.
+        // An install with a key must prove the key. If the app requires keys, every install has a key.
         guard install.thumbprint == caller.thumbprint, install.thumbprint != nil || !settings[caller.app].requiresProof
         else { throw .proofRequired }
         return install
@@ -121,7 +120,7 @@ extension DecisionFacts {
 }
 
 extension Snapshot {
-    /// Why two people cannot be made one, as far as their installs go, as the decision will have it.
+    /// The refusal of a merge that the Linking dialect forbids, as the decision will find it.
     package func reasonToKeepApart(_ one: PersonID, _ other: PersonID) throws(StoreFault) -> Refusal? {
         var (known, live) = (0, 0)
         for group in [group(of: one), group(of: other)] {
@@ -133,7 +132,7 @@ extension Snapshot {
     }
 }
 
-/// What changes about installs in one call: their documents, their users', and what their people are told of it.
+/// The changes of installs in one call: the documents of installs and users, and the events.
 struct InstallChanges {
     private(set) var changes: [Change] = []
     private(set) var events: [InstallEvent] = []
@@ -143,7 +142,7 @@ struct InstallChanges {
 
     mutating func add(_ change: Change) { changes.append(change) }
 
-    /// Tells a person's timeline, and whoever follows along, what became of an install.
+    /// Adds an event of an install to a person's timeline and to the feed.
     mutating func announce(
         _ kind: InstallEvent.Kind, of install: Install, epoch: UInt64, reason: InstallEvent.Reason, by: InstallID? = nil
     ) {
@@ -155,12 +154,12 @@ struct InstallChanges {
         add(.rowAdded(person, Row(.install, at: moment, body: event.json)))
     }
 
-    /// The answer to the call, and what it tells others.
+    /// The answer of the call with its events.
     func reply(_ reply: LinkingReply) -> LinkingReply {
         (events.isEmpty ? reply : .telling(reply, events))
     }
 
-    /// Has an install become active, or wait, and others make way for it.
+    /// Activates an install or makes it wait, and replaces other installs.
     mutating func activate<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, reason: InstallEvent.Reason,
         _ view: V
@@ -168,7 +167,7 @@ struct InstallChanges {
         let before = user.active.count
         let device = install.device.deviceClass
         let admitted = user.admit(install, policy)
-        // Of a limit that was lowered some may be left; more than there were never come of it.
+        // After a lower limit, the old number of active installs may remain, but it must not grow.
         guard user.active.count <= max(policy.limit, before) else { throw .multipleInstallsActive }
         install.epoch = user.epoch
         if admitted.isActive {
@@ -192,7 +191,7 @@ struct InstallChanges {
         announce(admitted.isActive ? .activated : .blocked, of: install, epoch: user.epoch, reason: reason)
     }
 
-    /// Has those wait who are active beyond what the policy allows by now. Answers whether there were any.
+    /// Makes the active installs over the limit wait. Returns whether there were any.
     mutating func trim<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
     ) -> Bool {
@@ -211,8 +210,8 @@ struct InstallChanges {
         return !trimmed.waiting.isEmpty || !trimmed.letGo.isEmpty
     }
 
-    /// Has those wait who are too many by now; where there were none, has an install that waits be active if there is room.
-    /// Answers whether anything is otherwise.
+    /// Makes the active installs over the limit wait, or else activates a waiting install if there is room. Returns whether
+    /// anything changed.
     mutating func renew<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser, _ policy: ActivationPolicy, _ view: V
     ) throws(Refusal) -> Bool {
@@ -222,8 +221,8 @@ struct InstallChanges {
         return true
     }
 
-    /// Turns an install off, or on again. Meanwhile another may have become active: then the one that is back makes way, or
-    /// has it make way.
+    /// Disables or enables an install. Another install may have become active in between. Then the policy decides which of
+    /// the two stays active.
     mutating func disable<V: DocumentFacts>(
         _ install: inout Install, _ user: inout LinkedUser?, _ isDisabled: Bool, _ policy: ActivationPolicy, _ view: V
     ) {
@@ -260,7 +259,7 @@ struct InstallChanges {
         for user in users.values.sorted(by: { $0.person < $1.person }) { add(user.put) }
     }
 
-    /// Puts an install and its user into force.
+    /// Writes the documents of an install and its user.
     mutating func put(_ install: Install, _ user: LinkedUser?) {
         add(install.put)
         if let user { add(user.put) }

@@ -1,4 +1,4 @@
-/// Makes one more app that links: an environment, or another product of the same people.
+/// A call that makes another Linking app of a project: another environment, or another product for the same people.
 package struct MakeLinkingApp: Act {
     package let name: String
     package let publicID: String
@@ -16,6 +16,7 @@ package struct MakeLinkingApp: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
+    /// Makes the app. Throws `tooManyApps` at the project's limit, because every call reads the directory with all apps.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -31,7 +32,7 @@ package struct MakeLinkingApp: Act {
     }
 }
 
-/// Makes a key for an app's back end (spec/linking.md 1.2).
+/// A call that makes a key for an app's back end (spec/linking.md 1.2).
 package struct MakeLinkingKey: Act {
     package let app: AppID
     package let name: String
@@ -39,7 +40,7 @@ package struct MakeLinkingKey: Act {
     package let scopes: ScopeSet
     package let expiresAt: Instant
 
-    /// Keys of one app that are neither revoked nor expired.
+    /// The limit of valid keys of one app.
     package static let activeAtMost = 10
 
     package init(app: AppID, name: String, hash: KeyHash, scopes: ScopeSet, expiresAt: Instant) {
@@ -54,6 +55,8 @@ package struct MakeLinkingKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
+    /// Makes the key. Throws `tooManyKeys` if the app has its limit of valid keys. Revoked and expired keys do not count, so
+    /// that an app can always rotate its keys.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -70,7 +73,7 @@ package struct MakeLinkingKey: Act {
     }
 }
 
-/// Revokes a key, at once and for good.
+/// A call that revokes a key at once and for good.
 package struct RevokeLinkingKey: Act {
     package let key: KeyID
     package init(_ key: KeyID) { self.key = key }
@@ -79,6 +82,8 @@ package struct RevokeLinkingKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
+    /// Revokes the key. Throws `keyNotFound` if the project has no such Linking key. A key that was revoked before keeps its
+    /// moment.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

@@ -1,11 +1,11 @@
-/// A copy of an app on a device, as the Linking dialect knows it: made once, never reused.
+/// The id of an install: a copy of an app on a device. The server never reuses it.
 package struct InstallID: Hashable, Comparable, Sendable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
 
     package static func < (one: InstallID, other: InstallID) -> Bool { one.rawValue < other.rawValue }
 
-    /// The id as clients see it.
+    /// The id for clients.
     package var text: String { HexadecimalName.text(rawValue, isInstall: true) }
 
     package init?(text: String) {
@@ -17,7 +17,7 @@ package struct InstallID: Hashable, Comparable, Sendable {
 }
 
 extension PersonID {
-    /// The person as clients of the Linking dialect see it: a user id.
+    /// The person's id for clients of the Linking dialect.
     package var linkingText: String { HexadecimalName.text(rawValue, isInstall: false) }
 
     package init?(linkingText text: String) {
@@ -26,11 +26,11 @@ extension PersonID {
     }
 }
 
-/// Ids as the dialect's clients expect them: 24 lower-case hexadecimal digits that begin with a time.
+/// Ids in the form of the dialect's clients: 24 lower-case hexadecimal digits that begin with a time.
 ///
 ///     32 bits: seconds since 1970 | 1 bit: an install's | 63 bits: the number
 ///
-/// So an install's id is never taken for a user's, and an id with a wrong digit is mostly none at all.
+/// So an install's id never equals a user's id, and an id with a wrong digit is mostly invalid.
 enum HexadecimalName {
     static func text(_ number: Int64, isInstall: Bool) -> String {
         let seconds = UInt64(bitPattern: PersonID(rawValue: number).madeAt.milliseconds / 1000) & 0xFFFF_FFFF

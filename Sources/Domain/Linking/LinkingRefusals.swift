@@ -20,14 +20,15 @@ extension Refusal {
     package static let installInUse = Refusal(
         .forbidden, "CANNOT_LINK_EXISTING_PERSON_TO_OTHER_PERSON",
         "This install is already in use, linking to another install is not possible.", isJournalled: true)
-    /// A decision never comes to that.
+    /// More installs are active than the limit allows. A guard in ``InstallChanges`` throws this refusal, and no known
+    /// decision reaches the guard.
     package static let multipleInstallsActive = Refusal(
         .conflict, "MULTIPLE_INSTALLS_ACTIVE",
         "More than one install of this user is active.", isJournalled: true)
     package static let userNotFound = Refusal(
         .notFound, "USER_NOT_FOUND",
         "User was not found by the user ID provided.")
-    /// The code is unknown, used up, too old, for another app or for another key. The caller is not told which.
+    /// The code is unknown, redeemed or expired, or belongs to another app or key. The caller does not learn the reason.
     package static let invalidCode = Refusal(
         .invalid, "INVALID_AUTHENTICATION_CODE",
         "The authentication code is not valid: ask your back end for a new one.")
@@ -68,7 +69,7 @@ extension Refusal {
         "The project has \(MakeLinkingApp.appsAtMost) apps that link, and can have no more.")
     package static let keyNotFound = Refusal(.notFound, "KEY_NOT_FOUND", "There is no such key.")
 
-    /// The person has as many installs as a person may.
+    /// The person has the limit of installs.
     package static let installsFull = full(
         .person, "PERSON_FULL", "The user has as many installs as a user may have: raise person_limits, or detach some."
     )
@@ -81,7 +82,7 @@ extension Refusal {
         return refusal
     }
 
-    /// Whether the refusal is one of this dialect's own: their codes are in capitals.
+    /// Whether the refusal belongs to this dialect. Its codes have capital letters.
     package var isOfLinking: Bool {
         code.utf8.first.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) } ?? false
     }

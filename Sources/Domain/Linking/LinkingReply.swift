@@ -1,4 +1,4 @@
-/// What a call of the Linking dialect is answered with.
+/// The answer of a call of the Linking dialect.
 package indirect enum LinkingReply: Equatable, Sendable {
     case installMade(Session, InstallStatus)
     case codeIssued(expiresAt: Instant, CodePreview?)
@@ -7,27 +7,27 @@ package indirect enum LinkingReply: Equatable, Sendable {
     case refreshed(Session, InstallStatus)
     case status(InstallStatus)
     case submitted(Submitted, InstallStatus)
-    /// The install, which journals did not keep at first.
+    /// The install. Old journals do not have it.
     case reset(InstallID?)
     case deleted
     case settings(LinkingSettings)
     case appMade(AppID)
     case keyMade(KeyID)
     case keyRevoked(KeyID)
-    /// An answer to a call by which installs became active, or are so no longer.
+    /// An answer with events of installs.
     case telling(LinkingReply, [InstallEvent])
-    /// A no that changes something.
+    /// A refusal that changes facts.
     case refused(Refusal)
 
-    /// What became of what an install sent.
+    /// The result of an upload of an install.
     package struct Submitted: Equatable, Sendable {
         package internal(set) var accepted = 0
         package internal(set) var repeated = 0
-        /// Gathered while it was not active.
+        /// The number of rows from times in which the install was not active.
         package internal(set) var dropped = 0
     }
 
-    /// The person that was seen by the call, if it was any.
+    /// The person that the call found, if it found one.
     package var seen: PersonID? {
         switch self {
         case .installMade(_, let status), .redeemed(_, let status, _), .refreshed(_, let status),
@@ -40,14 +40,14 @@ package indirect enum LinkingReply: Equatable, Sendable {
     }
 }
 
-/// What an install's tokens are made from.
+/// The values from which an install's tokens are made.
 package struct Session: Equatable, Sendable {
     package let install: InstallID
     package let app: AppID
     package let family: Int64
     package let generation: UInt64
     package let thumbprint: String?
-    /// Until when its access token is good.
+    /// The moment at which the access token expires.
     package let expiresAt: Instant
 
     init(_ install: Install, _ stamp: Stamp, _ settings: LinkingSettings) {
@@ -56,7 +56,7 @@ package struct Session: Equatable, Sendable {
         family = install.tokens.id
         generation = install.tokens.generation
         thumbprint = install.thumbprint
-        // To the second, as the token itself has it.
+        // The token itself has full seconds too.
         let end = stamp.at.milliseconds + settings.tokenSeconds * 1000
         expiresAt = Instant(milliseconds: end - end % 1000)
     }
@@ -73,7 +73,7 @@ package struct Session: Equatable, Sendable {
     }
 }
 
-/// How an install stands.
+/// The state of an install.
 package struct InstallStatus: Equatable, Sendable {
     package let install: InstallID
     package let user: PersonID?
@@ -82,12 +82,12 @@ package struct InstallStatus: Equatable, Sendable {
     package let isDisabled: Bool
     package let isDeleted: Bool
     package let ending: Install.Ending?
-    /// The epoch in which it became what it is, and its user's now.
+    /// The epoch in which the install got its state; the user's present epoch follows.
     package let epoch: UInt64
     package let currentEpoch: UInt64
     package let policy: ActivationPolicy
 
-    /// Of an install that was deleted together with its user.
+    /// The status of an install that was deleted together with its user.
     init(deleted install: InstallID, _ settings: LinkingSettings) {
         self.install = install
         (user, link, state, isDisabled, isDeleted, ending) = (nil, .none, .unlinked, false, true, nil)
@@ -108,7 +108,7 @@ package struct InstallStatus: Equatable, Sendable {
         policy = settings.policy
     }
 
-    /// Whether what it gathers now is taken.
+    /// Whether the server accepts new rows of the install.
     package var isActive: Bool {
         !isDisabled && !isDeleted && (state == .active || state == .unlinked)
     }
@@ -166,7 +166,7 @@ extension LinkingReply: Answer {
         }
     }
 
-    /// What has to be kept so that the answer can be made again. There is no secret in it.
+    /// Writes the bytes from which the answer can be made again. They contain no secret.
     package func pack(into packer: inout Packer) {
         switch self {
         case .installMade(let session, let status):
@@ -350,6 +350,6 @@ extension CodePreview {
 }
 
 extension LinkingReply {
-    /// The answer alone, without what it tells others.
+    /// The answer without its events.
     package var plain: LinkingReply { if case .telling(let reply, _) = self { reply } else { self } }
 }

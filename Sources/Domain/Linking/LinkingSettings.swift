@@ -1,27 +1,26 @@
-/// How a project links: how long codes and tokens last, and what each app may do.
+/// The linking settings of a project: the lifetimes of codes and tokens, and the settings of each app.
 package struct LinkingSettings: Equatable, Sendable {
-    /// What holds for one app.
+    /// The settings of one app.
     package struct OfApp: Equatable, Sendable {
-        /// Whether it links at all.
+        /// Whether the app accepts linking calls.
         package var isOn = true
-        /// Whether installs are made with the app's id and secret, too.
+        /// Whether the app's id and secret can also make installs.
         package var takesSecret = true
-        /// Whether installs have to prove that they have a key of their own.
+        /// Whether installs must prove a key of their own.
         package var requiresProof = false
-        /// Whether another app's install is answered like one that does not exist.
+        /// Whether an install of another app is answered like an unknown install.
         package var hidesForeignInstalls = false
 
         package init() {}
     }
 
-    /// Who may be active. That is one of the project's rules; it was a setting once, and where the rules do not say yet, that
-    /// is what holds.
+    /// The activation policy of the old settings. It applies until the strategy has a policy.
     package let formerPolicy: ActivationPolicy
-    /// What the rules say.
+    /// The activation policy in force.
     package internal(set) var policy: ActivationPolicy
     package var codeSeconds: Int64 = 600
     package var tokenSeconds: Int64 = 600
-    /// For how long an install that lost its place may send what it gathered before.
+    /// The time for which a replaced install may send earlier rows.
     package var graceSeconds: Int64 = 86_400
     package private(set) var apps: [AppID: OfApp] = [:]
 
@@ -29,7 +28,7 @@ package struct LinkingSettings: Equatable, Sendable {
     package static let tokenSecondsRange: ClosedRange<Int64> = 60...900
     package static let graceSecondsRange: ClosedRange<Int64> = 0...2_592_000
 
-    /// - Parameter policy: who may be active, as a setting that was made before that was a rule.
+    /// - Parameter policy: the activation policy of the old settings.
     package init(former policy: ActivationPolicy = ActivationPolicy()) {
         formerPolicy = policy
         self.policy = policy
@@ -40,11 +39,12 @@ package struct LinkingSettings: Equatable, Sendable {
         set { apps[app] = newValue }
     }
 
+    /// The key of the document with a project's linking settings.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.linkingSettings, of: Int64(project.rawValue))
     }
 
-    /// Those of a project, by its document; the standard where there is none.
+    /// Reads the settings from the project's document. Without a document they are the defaults.
     package init(document: [UInt8]?) {
         self = document.flatMap(LinkingSettings.init(packed:)) ?? LinkingSettings()
     }
@@ -106,14 +106,14 @@ extension Unpacker {
     }
 }
 
-/// A change of a project's settings; what it does not name stays.
+/// A change of a project's settings. Settings that it does not name stay.
 package struct EditLinking: Act {
     package var codeSeconds: Int64?
     package var tokenSeconds: Int64?
     package var graceSeconds: Int64?
     package var apps: [AppID: OfApp] = [:]
 
-    /// A change of what holds for one app.
+    /// A change of the settings of one app.
     package struct OfApp: Sendable {
         package var isOn: Bool?
         package var takesSecret: Bool?
@@ -129,6 +129,7 @@ package struct EditLinking: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 }
 
+    /// Changes the settings. Throws nothing. Equal settings change nothing, so a repeated call adds no entry to the journal.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

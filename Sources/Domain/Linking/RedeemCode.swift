@@ -1,4 +1,4 @@
-/// Makes a code by which an install becomes one of the user with an external id (spec/linking.md 1.3).
+/// A call that makes a code, with which an install becomes an install of the user with an external id (spec/linking.md 1.3).
 package struct IssueCode: Act {
     package let app: AppID
     package let key: KeyID?
@@ -6,7 +6,7 @@ package struct IssueCode: Act {
     package let digest: KeyHash
     package let seal: CodeSeal
     package let thumbprint: String?
-    /// Whether it is to be told what its redemption would come to, and on what kind of device.
+    /// The kind of device for a preview of the redemption; nil for no preview.
     package let preview: DeviceClass?
 
     package init(
@@ -26,6 +26,8 @@ package struct IssueCode: Act {
     package var subjects: Subjects { Subjects(mentions: [external.key]) }
     package var byteCount: Int { 512 }
 
+    /// Stores the code for a limited time. Throws `notConfigured` if the app accepts no linking calls. The user need not
+    /// exist: the redemption makes it, so that an unused code leaves no person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -51,14 +53,14 @@ package struct IssueCode: Act {
     }
 }
 
-/// What redeeming a code would come to, as things are.
+/// The result that a redemption of the code would have now.
 package struct CodePreview: Equatable, Sendable {
     package let user: PersonID?
-    /// Whether the new install would have to wait.
+    /// Whether the new install would wait.
     package internal(set) var isBlocked = false
     package internal(set) var leaving: [Leaving] = []
 
-    /// An install that would be active no longer.
+    /// An install that would stop being active.
     package struct Leaving: Equatable, Sendable {
         package let install: InstallID
         package let device: Install.Device
@@ -78,12 +80,12 @@ package struct CodePreview: Equatable, Sendable {
     }
 }
 
-/// Makes an install of the user that a code stands for (spec/linking.md 3.2).
+/// A call that makes an install of the user of a code (spec/linking.md 3.2).
 package struct RedeemCode: Act {
     package let digest: KeyHash
     package let seal: CodeSeal
     package let app: AppID
-    /// What the install is known by, should it have to ask again.
+    /// The hash that recognizes the install if it asks again.
     package let installKey: Hash128
     package let device: Install.Device
     package let thumbprint: String?
@@ -106,6 +108,9 @@ package struct RedeemCode: Act {
     package var subjects: Subjects { Subjects(codes: [(LinkCode.documentKey(digest), seal)]) }
     package var byteCount: Int { 512 }
 
+    /// Makes an install of the code's user, and the user if needed. Throws `invalidCode`, `notConfigured`, `proofRequired`
+    /// and `installsFull`. A redeemed code answers only the same install again, and only before its first token refresh,
+    /// because that install may have lost the answer.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -116,7 +121,7 @@ package struct RedeemCode: Act {
                 let install = view.install(
                     redemption.install, Identity(redemption.install, in: project, hash: hash).key),
                 install.thumbprint == thumbprint, install.state != .reset, !view.isDeleted(install),
-                // Whoever has refreshed its tokens has had an answer.
+                // An install that has refreshed its tokens has received the answer.
                 install.tokens.generation == 0, !install.tokens.isRevoked
             else { throw .invalidCode }
             return Decision(
@@ -135,7 +140,7 @@ package struct RedeemCode: Act {
         var changes = InstallChanges(at: stamp.at)
         let holder = view.holder(of: name)
         let person = holder ?? stamp.person
-        // It may be one with a user whose installs are there, by an administrator's word.
+        // An administrator may have merged the person with a user that keeps the installs.
         let member = holder.flatMap { view.linkedMember(of: $0) } ?? person
         if holder == nil {
             changes.add(.personMade(person, at: stamp.at))
@@ -170,7 +175,7 @@ package struct RedeemCode: Act {
 }
 
 extension DecisionFacts {
-    /// The code with a hash, if it is for an app.
+    /// The code with a hash; nil if the app has no such code.
     func linkCode(_ digest: KeyHash, _ app: AppID) -> LinkCode? {
         guard let code = document(LinkCode.documentKey(digest)).flatMap(LinkCode.init(packed:)), code.digest == digest,
             code.app == app
@@ -180,7 +185,7 @@ extension DecisionFacts {
 }
 
 extension LinkCode {
-    /// Whether it may be redeemed by whoever has proved to have some key.
+    /// Whether a caller with a proven key may redeem the code.
     func isGood<V: DecisionFacts>(at moment: Instant, _ thumbprint: String?, _ view: V) -> Bool {
         guard redemption == nil, moment < expiresAt else { return false }
         if let bound = self.thumbprint, bound != thumbprint { return false }
@@ -188,7 +193,7 @@ extension LinkCode {
     }
 }
 
-/// Gives the external id that a code stands for to the user of an install that has none (spec/linking.md 3.3).
+/// A call that gives the external id of a code to the user of an install without an external id (spec/linking.md 3.3).
 package struct LinkLate: Act {
     package let caller: LinkingCaller
     package let digest: KeyHash
@@ -208,6 +213,9 @@ package struct LinkLate: Act {
     }
     package var byteCount: Int { 512 }
 
+    /// Gives the external id of the code to the install's user. Throws `notConfigured`, `installDisabled`, `alreadyLinked`,
+    /// `invalidCode`, and `externalIDTaken` if another person holds the external id: two existing users must not become one
+    /// by a code. The code then stays valid.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -224,7 +232,7 @@ package struct LinkLate: Act {
             throw .invalidCode
         }
         let external = Identity(.linkingExternalID, named.id, in: project, hash: hash)
-        // The code is not used up: after a reset it restores that user.
+        // The code stays valid: after a reset it can restore the other user.
         guard view.holder(of: external) == nil else { throw .externalIDTaken }
         let user = install.user ?? view.linkedMember(of: install.person) ?? install.person
         install.externalKey = external.key

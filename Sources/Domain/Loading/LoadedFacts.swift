@@ -1,8 +1,8 @@
-/// What a batch asks of facts that are kept elsewhere.
+/// The facts that a batch needs from a store outside memory.
 package struct MissingFacts: Equatable, Sendable {
-    /// Who holds them, and all of these people.
+    /// The identities whose holders are needed, with all facts of these holders.
     package var identities: Set<IdentityKey> = []
-    /// People, with all that are one with them.
+    /// The people that are needed with their groups.
     package var people: Set<PersonID> = []
     package var merges: Set<MergeID> = []
     package var documents: Set<DocumentKey> = []
@@ -10,7 +10,7 @@ package struct MissingFacts: Equatable, Sendable {
 
     package init() {}
 
-    /// What is known to be needed before anything is decided.
+    /// The facts that are needed for certain before the first decision.
     package init(_ needs: FactKeys) {
         identities = Set(needs.identities)
         people = Set(needs.people)
@@ -22,6 +22,7 @@ package struct MissingFacts: Equatable, Sendable {
         identities.isEmpty && people.isEmpty && merges.isEmpty && documents.isEmpty && rows.isEmpty
     }
 
+    /// Adds the questions of another value.
     package mutating func formUnion(_ other: MissingFacts) {
         identities.formUnion(other.identities)
         people.formUnion(other.people)
@@ -31,11 +32,12 @@ package struct MissingFacts: Equatable, Sendable {
     }
 }
 
-/// The facts that a batch has asked for so far, as a store that does not fit into memory has read them.
+/// The facts of a batch that were read so far, for stores outside memory.
 ///
-/// A person comes with all that it holds and with whoever is one with it; an identity with all who hold it. What was asked
-/// for and is not here is nowhere.
+/// A person comes with all its identities and its group. An identity comes with all its holders. A fact that was asked for
+/// and is missing does not exist.
 package struct LoadedFacts: Sendable {
+    /// A person as the store keeps it.
     package struct Person: Sendable {
         package let id: PersonID
         package let project: ProjectID
@@ -50,6 +52,7 @@ package struct LoadedFacts: Sendable {
         }
     }
 
+    /// A link in force, with its number in the store.
     package struct Link: Sendable {
         package let number: Int64
         package let person: PersonID
@@ -82,15 +85,15 @@ package struct LoadedFacts: Sendable {
     package mutating func add(_ document: DocumentKey, _ body: [UInt8]) { documents[document] = body }
     package mutating func add(_ row: RowHash) { rows.insert(row) }
 
-    /// Adds a call that may be repeated. Calls under one key come in the order of the journal.
+    /// Adds a remembered call. Calls under one key come in the order of the journal.
     package mutating func add(_ key: ReplayKey, _ replay: RememberedCall) { replays.add(key, replay) }
 
-    /// Notes that all there is of what was asked for is here now.
+    /// Notes that all facts for some questions were read.
     package mutating func answered(_ asks: MissingFacts) { asked.formUnion(asks) }
 
-    /// An index of all this, in which a batch can be decided.
+    /// Creates an index of the facts, in which a batch can be decided.
     ///
-    /// - Parameter sightings: when some people were seen, if that is not kept yet.
+    /// - Parameter sightings: sightings that the store has not stored yet.
     func index(_ directory: Directory, lastLink: Int64, sightings: [PersonID: Instant]) -> PeopleIndex {
         let index = PeopleIndex(directory: directory)
         for person in people.values {

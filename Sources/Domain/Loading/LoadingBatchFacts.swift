@@ -1,18 +1,18 @@
-/// A workspace over facts that are read as decisions come to look at them.
+/// Batch facts that note missing facts during decisions, so that the store can read them.
 ///
-/// A decision that looks at something which was not read goes on as if there were nothing, and what it comes to is worth
-/// nothing: the workspace notes what was missing, takes in no change from there on, and only goes on to find out what else is
-/// missing. The store reads all of that at once and has the batch decided again, until nothing is missing. So no decision
-/// has to say beforehand what it will look at, and a batch of a thousand calls is read in as few steps as one call.
+/// A decision that needs a missing fact continues as if the fact did not exist, and its result is worthless. The batch facts
+/// note the missing fact and apply no more changes. The remaining decisions only find more missing facts. Then the store
+/// reads all of them at once and decides the batch again, until no fact is missing. So no act has to list its facts in
+/// advance, and a batch of a thousand calls needs as few reads as one call.
 package final class LoadingBatchFacts: DecidingBatchFacts {
-    /// What the batch has changed so far.
+    /// The index with the changes of the batch so far.
     package let index: PeopleIndex
     private let loaded: LoadedFacts
     private var replays: RememberedCalls
     private let missing = Missing()
-    /// Whether there is something to commit.
+    /// Whether the batch has something to commit.
     package private(set) var hasChanged = false
-    /// How many identities more are held than before.
+    /// The change of the number of held identities.
     package private(set) var identityChange = 0
 
     final class Missing {
@@ -27,7 +27,7 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
         index = loaded.index(directory, lastLink: lastLink, sightings: sightings)
     }
 
-    /// What was looked at and is not here. As long as there is any, nothing that was decided holds.
+    /// The missing facts. If there are any, the results of the decisions are worthless.
     package var asks: MissingFacts { missing.asks }
 
     package var view: LoadingFacts {
@@ -40,7 +40,7 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
 
     package func apply(_ entry: JournalEntry) {
         hasChanged = true
-        // Who else holds an identity decides whether there is one more of them; and a row has to know the one before it.
+        // The other holders decide whether an identity is new, and a row needs the number of the row before it.
         let touched = Set(entry.changes.compactMap(\.identity))
         let before = touched.count { view.holderCount(of: $0) > 0 }
         for change in entry.changes { if case .rowAdded(let person, _) = change { _ = view.person(person) } }
@@ -56,7 +56,7 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
 }
 
 extension Change {
-    /// The identity that somebody holds by it, or does not hold any more.
+    /// The identity that the change links or unlinks.
     fileprivate var identity: IdentityKey? {
         switch self {
         case .linked(_, let identity): identity.key
@@ -66,7 +66,7 @@ extension Change {
     }
 }
 
-/// Facts of which some are not here: looking at those is noted.
+/// Facts that note each read of a missing fact.
 package struct LoadingFacts: DecisionFacts {
     package typealias Person = PeopleIndex.Place
 
@@ -81,7 +81,7 @@ package struct LoadingFacts: DecisionFacts {
         return false
     }
 
-    /// Whether all there is of a person is here: whoever the batch made has nothing elsewhere.
+    /// Whether all facts of a person were read. A person of the batch has no facts in the store.
     private func isHere(_ person: PersonID) -> Bool {
         if index.place(of: person) != nil || loaded.asked.people.contains(person) { return true }
         missing.asks.people.insert(person)
@@ -111,7 +111,7 @@ package struct LoadingFacts: DecisionFacts {
 
     package func merge(_ id: MergeID) -> Merge? {
         if let merge = base.merge(id) { return merge }
-        // One that was read and is not there was undone by the batch.
+        // A loaded merge that is not in force was undone by the batch.
         if loaded.merges[id] == nil, !loaded.asked.merges.contains(id) { missing.asks.merges.insert(id) }
         return nil
     }

@@ -1,38 +1,38 @@
-/// A store whose tables can be read, while nobody writes to it.
+/// A store with readable tables. Nobody writes to it meanwhile.
 package protocol TableSource {
-    /// The key of its hash: what it knows identities by goes along with them.
+    /// The key of the store's hash. The target needs the same key to find identities.
     var hashKey: Hash128 { get }
 
-    /// How many rows a table has.
+    /// The number of rows of a table.
     func count(of table: StoredTable) throws(StoreFault) -> Int
 
-    /// The next rows behind a key, in the order of their keys; none at the end.
+    /// The next rows after a key, in the order of their keys; empty at the end.
     func records(of table: StoredTable, after key: [Int64], limit: Int) throws(StoreFault) -> [StoredRecord]
 }
 
-/// A store that another is moved into. No server opens it before it is ``release()``d.
+/// A store that receives another store. No server opens it before ``release()``.
 package protocol TableTarget: TableSource {
-    /// Begins to take in what has that mark, or goes on with it where an earlier attempt was cut short. What there is of
-    /// something else that was being moved here is thrown away; a store that is in use is refused.
+    /// Begins a move of the store with a mark, or continues an earlier move with this mark. Removes the rows of another
+    /// unfinished move. Throws for a store in use.
     func begin(_ mark: MoveMark) throws(StoreFault)
 
-    /// The key of the last row that a table has; nil where it has none.
+    /// The key of the last row of a table; nil for an empty table.
     func lastKey(of table: StoredTable) throws(StoreFault) -> [Int64]?
 
-    /// Adds rows that follow those that are there. They are all kept when this returns, or none of them is.
+    /// Adds rows after the existing rows, all or nothing.
     func add(_ records: [StoredRecord], to table: StoredTable) throws(StoreFault)
 
-    /// Makes what follows from the rows, when all are there.
+    /// Makes the values that are derived from the rows, after all rows are present.
     func complete() throws(StoreFault)
 
-    /// Lets servers open it.
+    /// Allows servers to open the store.
     func release() throws(StoreFault)
 }
 
-/// By which a store and its state are known again, so that a move is not gone on with when it was written to meanwhile.
+/// The identification of a store and its state. A move cannot continue after a write to the source.
 package struct MoveMark: Equatable, Sendable {
     package let hashKey: Hash128
-    /// The last call that it has.
+    /// The last call of the store.
     package let sequence: Int64
 
     package init(hashKey: Hash128, sequence: Int64) {
@@ -47,9 +47,10 @@ package struct MoveMark: Equatable, Sendable {
     }
 }
 
-/// Moves a store into another: table by table, page by page. Cut short, it goes on where it was when it is done again. In the
-/// end both are read whole, and have to say the same.
+/// Moves a store into another store, table by table and page by page. An interrupted move continues at its last page. At the
+/// end both stores are read in full, and must be equal.
 package struct Move {
+    /// The number of rows of a moved table, and their checksum.
     package struct Table: Equatable, Sendable {
         package let table: StoredTable
         package let count: Int
@@ -57,8 +58,9 @@ package struct Move {
         package let checksum: UInt64
     }
 
-    /// How far it is.
+    /// The progress of a move.
     package struct Progress: Equatable, Sendable {
+        /// The phase of a move.
         package enum Step: Sendable { case copying, completing, checking }
 
         package let step: Step
@@ -72,7 +74,7 @@ package struct Move {
     private let page: Int
     private let progress: (Progress) -> Void
 
-    /// - Parameter page: how many rows are moved at once.
+    /// - Parameter page: the number of rows in one step.
     package init(
         from source: any TableSource, into target: any TableTarget, page: Int = 2000,
         progress: @escaping (Progress) -> Void = { _ in }
@@ -83,7 +85,7 @@ package struct Move {
         self.progress = progress
     }
 
-    /// Does it; answers what was moved.
+    /// Moves the store, and returns the moved tables.
     package func run() throws(StoreFault) -> [Table] {
         try target.begin(MoveMark(hashKey: source.hashKey, sequence: try lastSequence()))
         for table in StoredTable.allCases { try copy(table) }
@@ -97,7 +99,7 @@ package struct Move {
 
     private func lastSequence() throws(StoreFault) -> Int64 {
         var (low, high): (Int64, Int64) = (0, .max)
-        // Calls are numbered from 1 and none is missing.
+        // Calls have numbers from 1 without gaps.
         while low < high {
             let middle = low + (high - low) / 2
             if try source.records(of: .journal, after: [middle], limit: 1).isEmpty {

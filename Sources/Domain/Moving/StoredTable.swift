@@ -1,18 +1,19 @@
-/// The tables of a store on a disk, as one store hands them to another: what each call made, and the calls themselves.
+/// The tables of a store on disk, in the form for moves: the facts of each call, and the calls themselves.
 package enum StoredTable: String, CaseIterable, Sendable {
-    // In the order in which they are moved: a table stands behind those that its rows are completed by.
+    // The tables in the order of a move. Each table comes after the tables that its rows need.
     case projects, apps, keys, strategies, people, links, merges, rows, documents, journal
     case callPeople = "call_people"
     case callMerges = "call_merges"
 
-    /// A column, and what its values are.
+    /// A column and the kind of its values.
     package struct Column: Sendable {
+        /// The kind of a column's values.
         package enum Kind: Sendable {
             case integer
-            /// 0 or 1.
+            /// The value 0 or 1.
             case boolean
             case bytes
-            /// Words of ours, in UTF-8.
+            /// Text of the server, in UTF-8.
             case text
             /// A hash of 16 bytes.
             case hash
@@ -22,7 +23,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
         package let kind: Kind
     }
 
-    /// The columns, those first that a row is known and ordered by.
+    /// The columns. The key columns come first.
     package var columns: [Column] {
         switch self {
         case .projects: [.integer("id"), .bytes("name"), .integer("made_at"), .integer("made_by")]
@@ -75,7 +76,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
         }
     }
 
-    /// How many of the first columns a row is known by.
+    /// The number of key columns.
     package var keyColumns: Int {
         switch self {
         case .callPeople, .callMerges: 2
@@ -83,13 +84,13 @@ package enum StoredTable: String, CaseIterable, Sendable {
         }
     }
 
-    /// The condition of a page: rows behind a key whose values stand in these places, in the order of their keys.
+    /// The condition of a page: rows after a key with the values of these placeholders, in the order of their keys.
     package func page(behind places: [String]) -> String {
         let names = columns.prefix(keyColumns).map(\.name).joined(separator: ", ")
         return "(\(names)) > (\(places.prefix(keyColumns).joined(separator: ", ")))"
     }
 
-    /// What a page is ordered by.
+    /// The columns that order a page.
     package var order: String { columns.prefix(keyColumns).map(\.name).joined(separator: ", ") }
 }
 
@@ -101,8 +102,9 @@ extension StoredTable.Column {
     fileprivate static func hash(_ name: String) -> Self { Self(name: name, kind: .hash) }
 }
 
-/// A row of a table, value for value as its columns say.
+/// A row of a table, with a value for each column.
 package struct StoredRecord: Equatable, Sendable {
+    /// One value of a row.
     package enum Value: Equatable, Sendable {
         case integer(Int64)
         case bytes([UInt8])
@@ -113,7 +115,7 @@ package struct StoredRecord: Equatable, Sendable {
 
     package init(_ values: [Value]) { self.values = values }
 
-    /// Reads a row by the kinds of its columns; nil is what is missing.
+    /// Reads a row by the kinds of its columns; nil is a missing value.
     package init(
         _ columns: [StoredTable.Column], integer: (Int) -> Int64?, bytes: (Int) -> [UInt8]?
     ) {
@@ -125,13 +127,15 @@ package struct StoredRecord: Equatable, Sendable {
         }
     }
 
+    /// The number in a column; nil for other values.
     package func integer(_ column: Int) -> Int64? {
         if case .integer(let value) = values[column] { value } else { nil }
     }
 
+    /// The bytes in a column; nil for other values.
     package func bytes(_ column: Int) -> [UInt8]? { if case .bytes(let value) = values[column] { value } else { nil } }
 
-    /// The key that the row is known by.
+    /// The key of the row.
     package func key(in table: StoredTable) -> [Int64] { (0..<table.keyColumns).map { integer($0) ?? 0 } }
 
     /// A hash of all values.

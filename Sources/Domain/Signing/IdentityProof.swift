@@ -1,35 +1,36 @@
-/// Why a token does not show that its bearer may speak for a user. The names are part of the API.
+/// The reason why a token does not prove an identity. The names are part of the API.
 package enum IdentityTokenFault: String, CaseIterable, Sendable {
-    /// There is none.
+    /// The call has no token.
     case missing
     case malformed
-    /// No key of the project that is in force has its id, or it names none and there are several.
+    /// The project has no valid key with the token's key id, or the token names no key and there are several.
     case unknownKey = "unknown_key"
-    /// It says that it is signed in another way than its key signs.
+    /// The token names another algorithm than its key.
     case wrongAlgorithm = "wrong_algorithm"
     case wrongSignature = "wrong_signature"
     case expired
-    /// It is to hold for longer than a token may.
+    /// The token is valid for longer than a token may be.
     case tooLong = "too_long"
-    /// It is from a time to come.
+    /// The token is from the future.
     case notYet = "not_yet"
-    /// It is for others than us, or for another dialect.
+    /// The token is for another audience or another dialect.
     case wrongAudience = "wrong_audience"
-    /// It is a good one, and for another user or another type of identity.
+    /// The token is valid for another user or another type of identity.
     case otherIdentity = "other_identity"
 }
 
-/// What a client has shown of whom it may speak for, in a project that asks for that (docs/native.md, Signed identities).
+/// The identities for which a client may speak, in a project that asks for proof (docs/native.md, Signed identities).
 ///
-/// A public key is in everybody's hands. Who holds nothing else may be anybody who is not known; for a known user it takes
-/// a token that the customer's own back end has signed. Servers' keys need none, and have no proof.
+/// Every user of an app has its public key. With this key alone a caller may speak for unknown people only. For a known user
+/// the caller needs a token that the customer's back end has signed. Keys of servers need no token, and their calls have no
+/// proof.
 package struct IdentityProof: Equatable, Sendable {
     package let dialect: Dialect
-    /// What the caller's own dialect does with what is not proven.
+    /// The treatment of a missing proof in the caller's dialect.
     package let mode: Guards.Signing
-    /// Whom the caller may speak for.
+    /// The identities for which the caller may speak.
     package let proven: [IdentityKey]
-    /// Why they are not more.
+    /// The reason why other identities are not proven.
     package let fault: IdentityTokenFault
 
     package init(dialect: Dialect, mode: Guards.Signing, proven: [IdentityKey], fault: IdentityTokenFault) {
@@ -39,11 +40,12 @@ package struct IdentityProof: Equatable, Sendable {
         self.fault = fault
     }
 
+    /// Whether the caller may speak for an identity.
     package func proves(_ identity: IdentityKey) -> Bool { proven.contains(identity) }
 }
 
 extension Strategy {
-    /// The types of identity that stand for a known user in a dialect.
+    /// The types of identity that name a known user in a dialect.
     package func knownTypes(in dialect: Dialect) -> IdentityTypeSet {
         switch dialect {
         case .idsync:
@@ -56,7 +58,7 @@ extension Strategy {
         }
     }
 
-    /// Whether an identity is one that needs a token: what is blocked is nobody's.
+    /// Whether an identity needs a token. A blocked value belongs to nobody and needs none.
     package func isKnown(_ identity: Identity, in dialect: Dialect) -> Bool {
         knownTypes(in: dialect).contains(identity.type)
             && !(identity.type.dialect == .idsync && blockedValues.contains(identity.value))
@@ -64,14 +66,14 @@ extension Strategy {
 }
 
 extension AccessSession {
-    /// The user that it speaks for as whoever is signed in: one that says nothing of that counts as such.
+    /// The signed-in user of the session. A session that does not say counts as signed in.
     package var userSignedIn: Identity? {
         if case .exact(_, nil) = form { nil } else { user }
     }
 }
 
 extension DecisionFacts {
-    /// One of the people that hold an identity, always the same one.
+    /// One holder of an identity, always the same one.
     fileprivate func firstHolder(of identity: Identity) -> PersonID? {
         var first: PersonID?
         forEachHolder(of: identity.key) { first = min(first ?? id(of: $0), id(of: $0)) }
@@ -80,7 +82,7 @@ extension DecisionFacts {
 }
 
 extension IdentityProof {
-    /// Why a call may not be made, by what it names; nil where it may.
+    /// The refusal of a call that names unproven identities; nil if the call is allowed.
     func refusal<V: DecisionFacts>(of act: any Act, in project: ProjectID, _ view: V) -> Refusal? {
         let strategy = view.strategy(of: project)
         let subjects = act.subjects
@@ -92,12 +94,12 @@ extension IdentityProof {
         if let person = subjects.about { people.append(person) }
         if let user = subjects.signedIn.flatMap({ view.holder(of: $0) }) { people.append(user) }
         if let refusal = refusal(for: people, in: project, view) { return refusal }
-        // Whoever may speak for one of those who are one may read what is read of all of them.
+        // A caller that may speak for one member may read the facts of the whole group.
         return subjects.readsGroupOf.flatMap { view.holder(of: $0) }
             .flatMap { refusal(reading: view.group(of: $0), strategy, view) }
     }
 
-    /// Why a call may not read what all people of a group have; nil where it may.
+    /// The refusal of a call that reads the facts of a group; nil if the call is allowed.
     private func refusal<V: DecisionFacts>(reading group: Group, _ strategy: Strategy, _ view: V) -> Refusal? {
         let types = strategy.knownTypes(in: dialect)
         guard view.totals(of: group).identities.contains(where: { $0.value > 0 && types.contains($0.key) }) else {
@@ -114,8 +116,8 @@ extension IdentityProof {
         return .unproven(fault, about: group.root)
     }
 
-    /// Why a call may not come to what it would come to; nil where it may. Somebody known is found, named or changed by none
-    /// but those who may speak for them.
+    /// The refusal of a decision with unproven people; nil if the decision is allowed. Only a caller with a proof may find,
+    /// name or change a known user.
     func refusal<V: DecisionFacts>(of decision: Decision<Reply>, in project: ProjectID, _ view: V) -> Refusal? {
         var people = decision.answer.answer.found
         for change in decision.outcome?.changes ?? [] {
@@ -128,7 +130,7 @@ extension IdentityProof {
         return refusal(for: people, in: project, view)
     }
 
-    /// Why a call may not concern some people; nil where it may.
+    /// The refusal of a call that concerns some people; nil if the call is allowed.
     private func refusal<V: DecisionFacts>(for people: [PersonID], in project: ProjectID, _ view: V) -> Refusal? {
         let types = view.strategy(of: project).knownTypes(in: dialect)
         for person in people {
@@ -147,7 +149,7 @@ extension IdentityProof {
 }
 
 extension Snapshot {
-    /// Whether a dialect knows somebody of a group, and the caller may speak for none of those that it knows.
+    /// Whether a dialect knows users of a group, and the caller may speak for none of these users.
     package func isUnproven(
         _ group: Group, in project: ProjectID, _ strategy: Strategy, _ proof: IdentityProof
     ) throws(StoreFault) -> Bool {
@@ -169,7 +171,7 @@ extension Snapshot {
     }
 }
 
-/// A call of the server itself: a question was answered that showed no token for a known user.
+/// A call of the server itself that notes an answered question about a known user without a token.
 package struct NoteUnproven: Act {
     package let fault: IdentityTokenFault
     package let person: PersonID?
@@ -186,7 +188,7 @@ package struct NoteUnproven: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Always refuses: the refusal is what the journal keeps.
+    /// Throws `unproven` always, because the journal keeps the refusal as the note.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
         Done
     > {
@@ -195,7 +197,7 @@ package struct NoteUnproven: Act {
 }
 
 extension Refusal {
-    /// The call names or comes to a known user, and shows no token that it may.
+    /// The call names or finds a known user without a valid token.
     package static func unproven(_ fault: IdentityTokenFault, about person: PersonID?) -> Refusal {
         var refusal = Refusal(
             .forbidden, "identity_token_\(fault.rawValue)",
@@ -226,6 +228,6 @@ extension IdentityTokenFault {
 }
 
 extension ActKind {
-    /// A call that was taken although it showed no token for a known user.
+    /// An accepted call that had no token for a known user.
     package static let unproven = ActKind(90, "unproven")
 }

@@ -1,6 +1,6 @@
-/// A key that a customer's back end signs tokens with: by these, clients show which known users they may speak for.
+/// A key with which a customer's back end signs tokens. The tokens prove the known users for whom a client may speak.
 package struct SigningKey: Equatable, Sendable {
-    /// What signatures by it are called in tokens. The raw values are stored: they never change.
+    /// The algorithm of a signature, as tokens name it. Stores keep the raw values, so a raw value never changes.
     package enum Algorithm: UInt8, CaseIterable, Sendable {
         case hs256 = 1
         case eddsa = 2
@@ -17,19 +17,19 @@ package struct SigningKey: Equatable, Sendable {
 
     package let id: Int64
     package let name: String
-    /// By what tokens name it.
+    /// The key id in tokens.
     package let keyID: String
     package let algorithm: Algorithm
-    /// 32 bytes of a point for EdDSA, 64 of two coordinates for ES256, none for HS256: its secret is derived from the
-    /// master key, and kept nowhere.
+    /// The public key: 32 bytes for EdDSA, 64 bytes for ES256, none for HS256. The secret of HS256 is derived from the master
+    /// key and is not stored.
     package let publicKey: [UInt8]
     package let madeAt: Instant
-    /// From when on it signs nothing any more.
+    /// The moment from which its signatures are invalid.
     package internal(set) var retiredAt: Instant?
 
-    /// As many keys as one project has in force.
+    /// The limit of valid keys of a project.
     package static let inForceAtMost = 20
-    /// As many keys as one project is told of; the retired that are older are forgotten.
+    /// The limit of all keys of a project. Older retired keys are removed.
     static let keptAtMost = 200
     package static let keyIDBytes = 1...128
 
@@ -46,7 +46,7 @@ package struct SigningKey: Equatable, Sendable {
         self.retiredAt = retiredAt
     }
 
-    /// Where a project's keys stand.
+    /// The document with a project's keys.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.signingKeys, of: Int64(project.rawValue))
     }
@@ -65,7 +65,7 @@ package struct SigningKey: Equatable, Sendable {
         return packer.bytes
     }
 
-    /// Reads what ``pack(_:)`` wrote; nil where this version cannot.
+    /// Reads the bytes of ``pack(_:)``; nil if this version cannot read them.
     package static func unpack(_ packed: [UInt8]) -> [SigningKey]? {
         var unpacker = Unpacker(packed)
         var keys: [SigningKey] = []
@@ -86,7 +86,7 @@ package struct SigningKey: Equatable, Sendable {
 /// A call that adds a signing key.
 package struct MakeSigningKey: Act {
     package let name: String
-    /// The key's id in tokens; nil where it is the number that the key is given.
+    /// The key's id in tokens; nil for the number of the new key.
     package let keyID: String?
     package let algorithm: SigningKey.Algorithm
     package let publicKey: [UInt8]
@@ -103,8 +103,9 @@ package struct MakeSigningKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Adds the key; refused where its key id was used before, or the project has as many keys as it may. The oldest
-    /// retired key makes room for it.
+    /// Adds the key. Throws `signingKeyExists` for a key id that was used before, also by a retired key, because tokens may
+    /// still name it. Throws `tooMany` at the limit of valid keys. Over the limit of all keys, the oldest retired key is
+    /// removed.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<SigningKey> {
@@ -112,7 +113,7 @@ package struct MakeSigningKey: Act {
         let key = SigningKey(
             id: stamp.person.rawValue, name: name, keyID: keyID ?? String(stamp.person.rawValue),
             algorithm: algorithm, publicKey: publicKey, madeAt: stamp.at)
-        // A retired id stays retired: tokens may still name it.
+        // A retired id cannot be used again, because tokens may still name it.
         guard !keys.contains(where: { $0.keyID == key.keyID }) else { throw .signingKeyExists }
         guard keys.count(where: { $0.retiredAt == nil }) < SigningKey.inForceAtMost else {
             throw .tooMany(.signingKey)
@@ -135,7 +136,8 @@ package struct RetireSigningKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Retires the key; refused where the project has no such key. A retired key stays as it is.
+    /// Retires the key. Throws `noSuch` if the project has no such key. A retired key keeps its moment, so a repeated call
+    /// changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<SigningKey> {
