@@ -202,7 +202,7 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "Crypto", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "Program", "SQLite",
+                "Crypto", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "JSON", "Program", "SQLite",
                 "StoreMemory",
                 "StorePostgres", "StoreSQLite",
                 "Telemetry", "Threads",

@@ -44,7 +44,7 @@ enum AttachmentCalls {
                         ])),
                     .init(.contentTooLarge, "The user or the project has too much.", schema: faultSchema),
                     .init(.unsupportedMediaType, "Programs are not taken.", schema: faultSchema),
-                ] + ClaimFault.answers),
+                ] + answers),
             action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
@@ -76,7 +76,7 @@ enum AttachmentCalls {
                     .init(.conflict, "They are there already.", schema: faultSchema),
                     .init(.gone, "It was deleted, or was not sent in time.", schema: faultSchema),
                     .init(.contentTooLarge, "It is longer than was said.", schema: faultSchema),
-                ] + ClaimFault.answers),
+                ] + answers),
             action: .upload(
                 limit: byteLimit, seconds: uploadSeconds,
                 decode: { request, caller, tools throws(Rejection) in
@@ -161,6 +161,13 @@ enum AttachmentCalls {
         }
     }
 
+    /// How calls about attachments are refused: what is wrong with the file has a code.
+    private static let answers = ClaimFault.answers.map { answer in
+        answer.status == .badRequest
+            ? Operation.Answer(.badRequest, answer.description, schema: .anyOf([ClaimFault.schema, faultSchema]))
+            : answer
+    }
+
     private static let faultSchema = Schema.object([
         .init("code", .string(), required: true), .init("message", .string(), required: true),
     ])
@@ -186,7 +193,7 @@ enum AttachmentCalls {
                         .init("cursor", .anyOf([.string(), .null]), required: true),
                         .init("has_more", .boolean(), required: true),
                     ]))
-            ] + ClaimFault.answers),
+            ] + answers),
         action: .query { request, caller, tools throws(Rejection) in
             let (filter, events): (FormFilter, EventFilter)
             do throws(ClaimFault) {
@@ -297,7 +304,7 @@ enum AttachmentCalls {
                 responses: [
                     .init(.ok, "The attachment.", schema: .object([.init("download_url", .string(), required: true)])),
                     .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
-                ] + ClaimFault.answers),
+                ] + answers),
             action: .query { request, caller, tools throws(Rejection) in
                 let id = ClaimID.number(.attachment, request.parameters[0]).map(AttachmentID.init)
                 let (project, url) = (caller.project, links.download(request, at: caller.now))
@@ -365,7 +372,7 @@ enum AttachmentCalls {
             responses: [
                 .init(.ok, "It is gone.", schema: .object([.init("deleted", .boolean(), required: true)])),
                 .init(.notFound, "There is none with this id.", schema: faultSchema),
-            ] + ClaimFault.answers),
+            ] + answers),
         action: .act(
             DeleteAttachment.self, body: ClaimDialect.body,
             decode: { request, _, _ throws(Rejection) in

@@ -255,7 +255,7 @@ struct ClaimFault: Error, Equatable {
 
     static let contentType: Response.ContentType = "application/json; charset=utf-8"
 
-    static let schema = Schema.object([.init("error", .string(), required: true)])
+    static let schema = Schema.named("claim_error", .object([.init("error", .string(), required: true)]))
 
     static let answers: [Operation.Answer] = [
         .init(.badRequest, "What is wrong.", schema: schema), .init(.unauthorized, "No valid key.", schema: schema),

@@ -225,14 +225,16 @@ package enum Entitlements {
         }
     }
 
-    static let errorSchema = Schema.object([
-        .init(
-            "error",
-            .object([
-                .init("type", .string(oneOf: ["request", "resource", "logical", "internal"]), required: true),
-                .init("code", .string(), required: true), .init("message", .string(), required: true),
-            ]), required: true)
-    ])
+    static let errorSchema = Schema.named(
+        "entitlements_error",
+        .object([
+            .init(
+                "error",
+                .object([
+                    .init("type", .string(oneOf: ["request", "resource", "logical", "internal"]), required: true),
+                    .init("code", .string(), required: true), .init("message", .string(), required: true),
+                ]), required: true)
+        ]))
 
     /// How calls may be refused: as all are, and in some ways besides.
     static func answers(_ statuses: [Status] = []) -> [Operation.Answer] {

@@ -360,7 +360,7 @@ enum LegacyCalls {
     ])
 
     private static let answers: [Operation.Answer] =
-        [.badRequest, .unauthorized, .unprocessableContent, .tooManyRequests, .serviceUnavailable].map {
+        [.badRequest, .unauthorized, .forbidden, .unprocessableContent, .tooManyRequests, .serviceUnavailable].map {
             .init($0, String(describing: $0.reason), schema: envelope)
         }
 }

@@ -98,14 +98,17 @@ struct IDSyncFault: Error, Equatable {
 // MARK: - What the API's description says
 
 extension IDSyncFault {
-    static let schema = Schema.object([
-        .init(
-            "errors",
-            .array(.object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
-            required: true),
-        .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
-        .init("RequestId", .string(), required: true),
-    ])
+    static let schema = Schema.named(
+        "idsync_error",
+        .object([
+            .init(
+                "errors",
+                .array(
+                    .object([.init("code", .string(), required: true), .init("message", .string(), required: true)])),
+                required: true),
+            .init("ErrorCode", .string(), required: true), .init("StatusCode", .integer(), required: true),
+            .init("RequestId", .string(), required: true),
+        ]))
 
     /// How each of the calls may be refused.
     static let answers: [Operation.Answer] = [

@@ -109,10 +109,12 @@ enum Envelope {
         return Response(status, contentType: contentType, body: json.bytes)
     }
 
-    static let schema = Schema.object([
-        .init("message", .string(), required: true), .init("errorCode", .string(), required: true),
-        .init("ref", .string("A UUID, for support."), required: true),
-    ])
+    static let schema = Schema.named(
+        "linking_error",
+        .object([
+            .init("message", .string(), required: true), .init("errorCode", .string(), required: true),
+            .init("ref", .string("A UUID, for support."), required: true),
+        ]))
 
     static func errors(_ statuses: [(Status, String)]) -> [Operation.Answer] {
         let common: [(Status, String)] = [

@@ -220,12 +220,14 @@ package enum Native {
     /// The code of a problem with what was asked for; its detail names the field.
     static let validationError = "validation_error"
 
-    static let problemSchema = Schema.object(
-        [
-            .init("type", .string(), required: true), .init("title", .string(), required: true),
-            .init("status", .integer(), required: true), .init("detail", .string(), required: true),
-            .init("code", .string(), required: true), .init("request_id", .string(), required: true),
-        ])
+    static let problemSchema = Schema.named(
+        "problem",
+        .object(
+            [
+                .init("type", .string(), required: true), .init("title", .string(), required: true),
+                .init("status", .integer(), required: true), .init("detail", .string(), required: true),
+                .init("code", .string(), required: true), .init("request_id", .string(), required: true),
+            ]))
 
     /// What is refused in every dialect, as a problem (RFC 9457).
     package static func problem(_ problem: Problem, _ id: RequestID) -> Response {

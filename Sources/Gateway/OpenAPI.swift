@@ -24,6 +24,15 @@ package enum OpenAPI {
                     json.string("Apache-2.0")
                 }
             }
+            json.key("servers")
+            json.array { json in
+                json.object { json in
+                    json.key("url")
+                    json.string("/")
+                    json.key("description")
+                    json.string("The server that this description comes from.")
+                }
+            }
             json.key("tags")
             json.array { json in
                 for surface in surfaces {
@@ -45,9 +54,26 @@ package enum OpenAPI {
                         for scheme in surface.securitySchemes { write(scheme, of: surface, &json) }
                     }
                 }
+                json.key("schemas")
+                json.object { json in
+                    for (name, schema) in namedSchemas(surfaces) {
+                        json.key(name)
+                        write(schema, &json)
+                    }
+                }
             }
         }
         return json.bytes
+    }
+
+    /// The schemas of answers that have a name, each once.
+    private static func namedSchemas(_ surfaces: [WireDialect]) -> [(String, Schema)] {
+        var named: [(String, Schema)] = []
+        for answer in surfaces.flatMap(\.routes).flatMap(\.operation.responses) {
+            guard case .named(let name, let schema) = answer.schema else { continue }
+            if !named.contains(where: { $0.0 == name }) { named.append((name, schema)) }
+        }
+        return named
     }
 
     private static func write(paths surfaces: [WireDialect], _ json: inout JSONWriter) {
@@ -123,9 +149,24 @@ package enum OpenAPI {
                         if let schema = answer.schema { write(content: answer.contentType, schema, &json) }
                     }
                 }
+                guard route.hasBody else { return }
+                for (status, description) in bodyAnswers
+                where !operation.responses.contains(where: { $0.status == status }) {
+                    json.key(String(status.rawValue))
+                    json.object { json in
+                        json.key("description")
+                        json.string(description)
+                    }
+                }
             }
         }
     }
+
+    /// How every call with a body may be refused, each dialect in its own form.
+    private static let bodyAnswers: [(Status, String)] = [
+        (.lengthRequired, "The body has no length."), (.contentTooLarge, "The body is too long."),
+        (.unsupportedMediaType, "The call does not take this content type or coding."),
+    ]
 
     private static func write(pathParameter name: String, _ json: inout JSONWriter) {
         json.object { json in
@@ -184,6 +225,9 @@ package enum OpenAPI {
                 json.key("items")
                 write(element, &json)
             case .object(let properties, let others): write(object: properties, others, &json)
+            case .named(let name, _):
+                json.key("$ref")
+                json.string("#/components/schemas/\(name)")
             case .anyOf(let schemas):
                 json.key("anyOf")
                 json.array { json in

@@ -68,6 +68,8 @@ package indirect enum Schema: Sendable {
     case array(Schema)
     case object([Property], others: Bool = true)
     case anyOf([Schema])
+    /// A schema that many calls have, under a name of its own.
+    case named(String, Schema)
 
     package struct Property: Sendable {
         package let name: String

@@ -163,6 +163,16 @@ extension Endpoint.Action {
     }
 }
 
+extension Endpoint {
+    /// Whether a request may have a body.
+    var hasBody: Bool {
+        switch action {
+        case .call, .calls, .steps, .upload: method != .get
+        case .answer, .query, .glance, .watch, .download: false
+        }
+    }
+}
+
 /// An act as a request asks for it.
 package struct Decoded<A: Act>: Sendable {
     package let act: A

@@ -77,6 +77,17 @@ struct NativeTests {
         }
     }
 
+    @Test("describes its calls as docs/openapi.json does; ONYM_RECORD=1 writes the file anew")
+    func goldenDescription() throws {
+        let server = try TestServer(.memory)
+        let described = APIDescription.lines(try server.client.call("GET", "/openapi.json").body)
+        if ProcessInfo.processInfo.environment["ONYM_RECORD"] == "1" {
+            try described.write(to: APIDescription.file, atomically: true, encoding: .utf8)
+        }
+        let golden = try String(contentsOf: APIDescription.file, encoding: .utf8)
+        #expect(described == golden, "The description has changed: record it, and look at the difference.")
+    }
+
     @Test("describes every call that it answers, and no other")
     func openAPI() throws {
         let server = try TestServer(.memory)

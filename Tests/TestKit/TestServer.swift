@@ -130,5 +130,5 @@ package final class TestServer: Sendable {
     private static let master = [UInt8](repeating: 7, count: 32)
 
     /// A client with a connection of its own.
-    package var client: HTTPClient { HTTPClient(port: port) }
+    package var client: HTTPClient { HTTPClient(port: port, description: .shared) }
 }

@@ -145,8 +145,13 @@ package final class Wire: @unchecked Sendable {
 package final class HTTPClient {
     private let port: UInt16
     private var wire: Wire?
+    /// The description that answers are checked against; nil where the server has routes of a test.
+    private let description: APIDescription?
 
-    package init(port: UInt16) { self.port = port }
+    package init(port: UInt16, description: APIDescription? = nil) {
+        self.port = port
+        self.description = description
+    }
 
     package func call(
         _ method: String, _ path: String, fields: [(String, String)] = [], body: [UInt8]? = nil
@@ -159,6 +164,7 @@ package final class HTTPClient {
         try open.send(Array((head + "\r\n").utf8) + (body ?? []))
         let answer = try open.readAnswer(toHead: method == "HEAD")
         if answer["Connection"] != "close" { wire = open }
+        description?.check(method, path, answer)
         return answer
     }
 

@@ -1,0 +1,195 @@
+package import Foundation
+import JSON
+import Synchronization
+import Testing
+
+/// The description of the API as the repository has it (docs/openapi.json), against which every answer is checked that a test
+/// of a whole server receives.
+package final class APIDescription: Sendable {
+    /// A JSON value, as a tree.
+    indirect enum Tree: Equatable, Sendable {
+        case null
+        case bool(Bool)
+        case integer(String)
+        case number(Double)
+        case string(String)
+        case array([Tree])
+        case object([String: Tree])
+
+        subscript(name: String) -> Tree? { if case .object(let members) = self { members[name] } else { nil } }
+        var text: String? { if case .string(let text) = self { text } else { nil } }
+        var elements: [Tree] { if case .array(let elements) = self { elements } else { [] } }
+        var members: [String: Tree] { if case .object(let members) = self { members } else { [:] } }
+
+        init(_ value: JSONValue) throws(JSONFault) {
+            switch value.kind {
+            case .null: self = .null
+            case .bool: self = .bool(try value.bool(at: ""))
+            case .integer: self = .integer(String(try value.integer(at: "")))
+            case .unsigned: self = .integer("unsigned")
+            case .double: self = .number(try value.number(at: ""))
+            case .string: self = .string(try value.string(at: ""))
+            case .array:
+                var elements: [Tree] = []
+                try value.forEachElement(at: "") { element throws(JSONFault) in elements.append(try Tree(element)) }
+                self = .array(elements)
+            case .object:
+                var members: [String: Tree] = [:]
+                try value.forEachMember(at: "") { key, member throws(JSONFault) in
+                    members[key.copy()] = try Tree(member)
+                }
+                self = .object(members)
+            }
+        }
+
+        /// Reads a text; nil where it is not JSON.
+        init?(_ text: String) {
+            let parser = JSONParser(depth: 64)
+            guard
+                let tree = try? parser.read(
+                    Array(text.utf8), { root throws(JSONFault) in try Tree(root) })
+            else { return nil }
+            self = tree
+        }
+    }
+
+    private struct Operation: Sendable {
+        let method: String
+        let path: [String]
+        let id: String
+        let responses: [String: Tree]
+    }
+
+    private let operations: [Operation]
+    private let named: [String: Tree]
+
+    /// Where the repository has it.
+    package static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "docs/openapi.json")
+
+    package static let shared: APIDescription? = (try? String(contentsOf: file, encoding: .utf8))
+        .flatMap { Tree($0) }.map(APIDescription.init)
+
+    /// A JSON text with a line for each call, answer and the like, so that a review sees what changed; schemas stay in one line.
+    package static func lines(_ text: String) -> String {
+        var lines = ""
+        var (depth, isInString, isEscaped) = (0, false, false)
+        func line() -> String { depth > 6 ? "" : "\n" + String(repeating: " ", count: depth) }
+        var last: Character = " "
+        for character in text {
+            defer { last = character }
+            if isInString {
+                lines.append(character)
+                if !isEscaped, character == "\"" { isInString = false }
+                isEscaped = !isEscaped && character == "\\"
+                continue
+            }
+            switch character {
+            case "\"":
+                if last == "{" || last == "[" { lines += line() }
+                isInString = true
+                lines.append(character)
+            case "{", "[":
+                if last == "{" || last == "[" { lines += line() }
+                depth += 1
+                lines.append(character)
+            case "}", "]":
+                depth -= 1
+                if last != "{", last != "[" { lines += line() }
+                lines.append(character)
+            case ",": lines += "," + line()
+            case ":": lines += ": "
+            default:
+                if last == "{" || last == "[" { lines += line() }
+                lines.append(character)
+            }
+        }
+        return lines + "\n"
+    }
+
+    private init(_ document: Tree) {
+        named = document["components"]?["schemas"]?.members ?? [:]
+        operations = (document["paths"]?.members ?? [:]).flatMap { path, methods in
+            methods.members.compactMap { method, operation in
+                guard let responses = operation["responses"] else { return nil }
+                return Operation(
+                    method: method.uppercased(), path: APIDescription.parts(path),
+                    id: operation["operationId"]?.text ?? path, responses: responses.members)
+            }
+        }
+    }
+
+    /// Records an issue where an answer is not as the description says. Calls that it does not have are passed over: a server
+    /// takes more paths than it tells.
+    package func check(_ method: String, _ path: String, _ answer: Wire.Answer) {
+        if let violation = violation(method, path, answer) {
+            Issue.record("docs/openapi.json: \(method) \(path.prefix(80)) \(answer.status): \(violation)")
+        }
+    }
+
+    func violation(_ method: String, _ path: String, _ answer: Wire.Answer) -> String? {
+        let parts = APIDescription.parts(path)
+        // A fixed path goes before one with parameters.
+        let fitting = operations.filter { $0.method == method && APIDescription.fits($0.path, parts) }
+        let parameters = { (operation: Operation) in operation.path.count { $0.hasPrefix("{") } }
+        guard let operation = fitting.min(by: { parameters($0) < parameters($1) }) else { return nil }
+        guard let response = operation.responses["\(answer.status)"] else {
+            return "\(operation.id) has no such status"
+        }
+        guard let content = response["content"], let (type, media) = content.members.first else { return nil }
+        // Some vendors refuse without a body.
+        if answer.body.isEmpty, answer.status >= 400 || method == "HEAD" { return nil }
+        guard let found = answer["Content-Type"] else { return "\(operation.id) has no Content-Type" }
+        guard found.hasPrefix(type) else { return nil }
+        guard type == "application/json" || type.hasSuffix("+json"), let schema = media["schema"] else { return nil }
+        guard let body = Tree(answer.body) else { return "\(operation.id): the body is not JSON" }
+        return violation(of: schema, body, at: "body").map { "\(operation.id): \($0)" }
+    }
+
+    private static func parts(_ path: String) -> [String] {
+        path.prefix { $0 != "?" }.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    private static func fits(_ template: [String], _ parts: [String]) -> Bool {
+        template.count == parts.count && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
+    }
+
+    private func violation(of schema: Tree, _ value: Tree, at path: String) -> String? {
+        if let name = schema["$ref"]?.text?.split(separator: "/").last.map(String.init) {
+            guard let named = named[name] else { return "\(path): there is no schema \(name)" }
+            return violation(of: named, value, at: path)
+        }
+        if let choices = schema["anyOf"] {
+            return choices.elements.contains { violation(of: $0, value, at: path) == nil }
+                ? nil : "\(path) fits none of its schemas"
+        }
+        if let values = schema["enum"], !values.elements.contains(value) {
+            return "\(path) is \(value), which is not one of its values"
+        }
+        switch (schema["type"]?.text, value) {
+        case (nil, _), ("null", .null), ("boolean", .bool), ("integer", .integer), ("number", .integer),
+            ("number", .number), ("string", .string):
+            return nil
+        case ("array", .array(let elements)):
+            guard let items = schema["items"] else { return nil }
+            for (index, element) in elements.enumerated() {
+                if let violation = violation(of: items, element, at: "\(path)[\(index)]") { return violation }
+            }
+            return nil
+        case ("object", .object(let members)):
+            let properties = schema["properties"]?.members ?? [:]
+            for name in schema["required"]?.elements.compactMap(\.text) ?? [] where members[name] == nil {
+                return "\(path).\(name) is missing"
+            }
+            for (name, member) in members {
+                if let property = properties[name] {
+                    if let violation = violation(of: property, member, at: "\(path).\(name)") { return violation }
+                } else if schema["additionalProperties"] == .bool(false) {
+                    return "\(path).\(name) is not described"
+                }
+            }
+            return nil
+        case (let type?, _): return "\(path) is not of type \(type)"
+        }
+    }
+}
