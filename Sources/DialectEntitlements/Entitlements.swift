@@ -248,7 +248,7 @@ extension Instant {
     /// The time in whole seconds, as this dialect writes times.
     var seconds: Int64 { milliseconds / 1000 }
 
-    /// A time in seconds; nil for a time after the year 9999 or equally far in the past.
+    /// A time in seconds; nil before 1970 and after the year 9999.
     init?(seconds: Int64) {
         guard (0...Instant.lastSecond).contains(seconds) else { return nil }
         self.init(milliseconds: seconds * 1000)

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that list the transfers of restored purchases, and undo a transfer (spec/native.md, Administration;
+/// The call that undoes the transfer of a restored purchase (spec/native.md, Administration;
 /// spec/entitlements.md, decision 5).
 enum TransferCalls {
     static let routes = [
