@@ -1,11 +1,11 @@
-/// The bytes of ASCII that grammars are made of.
+/// The bytes of ASCII in grammars.
 package enum ASCII {
     package static let lineFeed = UInt8(ascii: "\n")
     package static let carriageReturn = UInt8(ascii: "\r")
     package static let space = UInt8(ascii: " ")
     package static let tab = UInt8(ascii: "\t")
 
-    /// The value of a hexadecimal digit, of either case.
+    /// The value of a hexadecimal digit, in small or capital letters.
     @inlinable
     package static func hexadecimal(_ byte: UInt8) -> UInt8? {
         switch byte {
@@ -16,7 +16,7 @@ package enum ASCII {
         }
     }
 
-    /// The same letter in lower case; any other byte as it is.
+    /// The letter in lower case; any other byte stays unchanged.
     @inlinable
     package static func lowercased(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte

@@ -5,12 +5,12 @@ extension [UInt8] {
         unsafe append(UnsafeRawPointer(literal.utf8Start), literal.utf8CodeUnitCount)
     }
 
-    /// Appends bytes in quotes, with a comma before them or a colon behind, in one step.
+    /// Appends bytes in quotes, with a comma before them or a colon after them, in one step.
     package mutating func append(quoted bytes: borrowing Span<UInt8>, comma: Bool, colon: Bool) {
         unsafe bytes.withUnsafeBytes { unsafe append(quoted: $0.baseAddress, $0.count, comma, colon) }
     }
 
-    /// Appends a literal in quotes, with a comma before it or a colon behind, in one step.
+    /// Appends a literal in quotes, with a comma before it or a colon after it, in one step.
     package mutating func append(quoted literal: StaticString, comma: Bool, colon: Bool) {
         unsafe append(quoted: UnsafeRawPointer(literal.utf8Start), literal.utf8CodeUnitCount, comma, colon)
     }
@@ -25,17 +25,17 @@ extension [UInt8] {
         }
     }
 
-    /// Appends an integer in decimal, with zeros in front up to a number of digits.
+    /// Appends an integer in decimal, filled with zeros up to a number of digits.
     @inlinable
     package mutating func append(decimal value: some BinaryInteger, digits: Int = 1) {
         if value < 0 { append(UInt8(ascii: "-")) }
         appendDigits(UInt64(value.magnitude), digits)
     }
 
-    // Not generic: this is on the way of every answer.
+    // The function is not generic, because every answer uses it.
     @usableFromInline
     mutating func appendDigits(_ value: UInt64, _ digits: Int) {
-        // From the last digit to the first, in place: 20 digits hold any 64 bits.
+        // The digits are written from the last to the first: 20 digits are enough for 64 bits.
         var buffer = [20 of UInt8](repeating: UInt8(ascii: "0"))
         var rest = value
         var start = 20
@@ -75,7 +75,7 @@ extension [UInt8] {
 }
 
 extension OutputSpan<UInt8> {
-    /// Copies bytes into the room that there is.
+    /// Copies bytes into the existing room.
     @inline(__always)
     fileprivate mutating func append(_ start: UnsafeRawPointer?, _ count: Int) {
         guard count > 0, let start = unsafe start else { return }

@@ -1,4 +1,4 @@
-/// Base64 (RFC 4648 4), as Basic authentication carries it.
+/// Base64 (RFC 4648 4), for example in Basic authentication.
 package enum Base64 {
     package static func encode(_ bytes: some Collection<UInt8>) -> String {
         var text: [UInt8] = []
@@ -18,8 +18,8 @@ package enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that the text stands for, its padding given or left out; nil where it is not Base64, or has bits
-    /// left over that are not zero (so that no two texts stand for the same bytes but for padding).
+    /// The bytes of a text with or without padding; nil for a text that is not Base64, or that has unused bits other than
+    /// zero. So two texts never stand for the same bytes, except for padding.
     package static func decode(_ text: borrowing Span<UInt8>) -> [UInt8]? {
         var end = text.count
         while end > 0, text.count - end < 2, text[end - 1] == UInt8(ascii: "=") { end -= 1 }
@@ -41,7 +41,7 @@ package enum Base64 {
         return bits & (1 << UInt32(held) - 1) == 0 ? bytes : nil
     }
 
-    /// The same with the letters that addresses and signed tokens have (RFC 4648 5), and without padding.
+    /// Encodes with the letters for addresses and signed tokens (RFC 4648 5), and without padding.
     package static func encodeForAddresses(_ bytes: some Collection<UInt8>) -> String {
         var text = encode(bytes)
         while text.utf8.last == UInt8(ascii: "=") { text.removeLast() }

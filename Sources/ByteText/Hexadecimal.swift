@@ -10,7 +10,7 @@ package enum Hexadecimal {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that digits of either case stand for; nil where they are not pairs of digits.
+    /// The bytes of digits in small or capital letters; nil for other texts.
     package static func decode(_ text: borrowing Span<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
         var bytes: [UInt8] = []

@@ -1,11 +1,11 @@
 extension Span<UInt8> {
-    /// Tells whether the bytes are those of a literal.
+    /// Whether the bytes are equal to a literal.
     @inlinable
     package borrowing func equals(_ literal: StaticString) -> Bool {
         unsafe count == literal.utf8CodeUnitCount && hasSameBytes(as: UnsafeRawPointer(literal.utf8Start))
     }
 
-    /// Tells whether the bytes are the same as others.
+    /// Whether the bytes are equal to other bytes.
     package borrowing func equals(_ other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         return unsafe other.withUnsafeBytes { other in
@@ -14,7 +14,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// Compares with as many bytes, eight at a time.
+    /// Compares with the same number of bytes, eight at a time.
     @usableFromInline
     borrowing func hasSameBytes(as other: UnsafeRawPointer) -> Bool {
         var index = 0
@@ -30,7 +30,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Tells whether the bytes are those of a lower-case literal, when ASCII letters are compared without regard to case.
+    /// Whether the bytes are equal to a lower-case literal, without regard to the case of ASCII letters.
     package borrowing func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
         for index in 0..<count where unsafe ASCII.lowercased(self[index]) != lowercase.utf8Start[index] {
@@ -39,7 +39,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// The bytes from one index up to another as a range without the spaces and tabs around them.
+    /// The range between two indices, without the spaces and tabs at its ends.
     package borrowing func trimming(_ range: Range<Int>) -> Range<Int> {
         var (lower, upper) = (range.lowerBound, range.upperBound)
         while lower < upper, self[lower] == ASCII.space || self[lower] == ASCII.tab { lower += 1 }
@@ -54,14 +54,14 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first index of a byte at or after an index, looked for eight bytes at a time.
+    /// The first index of a byte at or after an index. The search reads eight bytes at a time.
     package borrowing func firstIndex(of byte: UInt8, from start: Int) -> Int? {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let pattern = ones &* UInt64(byte)
         var index = start
         while index + 8 <= count {
-            // In a word without a zero byte no borrow crosses from one byte to the next, so the lowest marked byte is
-            // the first that equals the pattern.
+            // In a word without a zero byte, no borrow goes from one byte to the next. So the lowest marked byte is the first
+            // byte that equals the pattern.
             let word = unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self) ^ pattern
             let marks = (word &- ones) & ~word & (ones << 7)
             if marks != 0 { return index + marks.littleEndian.trailingZeroBitCount / 8 }
@@ -76,7 +76,7 @@ extension Span<UInt8> {
 }
 
 extension String {
-    /// Copies bytes as text; what is not UTF-8 becomes U+FFFD.
+    /// Copies bytes as text; bytes that are not UTF-8 become U+FFFD.
     package init(copying bytes: borrowing Span<UInt8>) {
         self = unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
     }

@@ -7,7 +7,7 @@ package struct CivilDate: Equatable, Sendable {
     /// Sunday is 0.
     package var weekday: Int { ((daysSince1970 + 4) % 7 + 7) % 7 }
 
-    /// Counts in eras of 400 years that begin on the first of March, so that a leap day is the last of its year.
+    /// Counts in eras of 400 years that begin on the first of March, so that a leap day is the last day of its year.
     package init(daysSince1970: Int) {
         self.daysSince1970 = daysSince1970
         let shifted = daysSince1970 + 719_468
@@ -21,7 +21,7 @@ package struct CivilDate: Equatable, Sendable {
         year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     }
 
-    /// Takes a day that there is.
+    /// Makes a day; nil if the day does not exist.
     package init?(year: Int, month: Int, day: Int) {
         guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day) else { return nil }
         let yearFromMarch = month <= 2 ? year - 1 : year
@@ -29,7 +29,7 @@ package struct CivilDate: Equatable, Sendable {
         let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
         let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
         self.init(daysSince1970: era * 146_097 + dayOfEra - 719_468)
-        // The 31st of a shorter month has come out as a day of the next.
+        // The 31st of a shorter month would become a day of the next month.
         guard self.day == day else { return nil }
     }
 }

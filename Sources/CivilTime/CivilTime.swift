@@ -16,7 +16,7 @@ package struct CivilTime: Equatable, Sendable {
         second = secondOfDay % 60
     }
 
-    /// Takes a second that there is; 60 is a leap second.
+    /// Makes a second; nil if the second does not exist; 60 is a leap second.
     package init?(_ date: CivilDate, hour: Int, minute: Int, second: Int) {
         guard (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second) else { return nil }
         self.date = date
@@ -40,7 +40,7 @@ extension [UInt8] {
 }
 
 extension BinaryInteger {
-    /// The quotient rounded down, so that moments before 1970 fall on the right day.
+    /// The quotient rounded down, so that times before 1970 get the right day.
     func floorDivided(by divisor: Self) -> Self {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? quotient - 1 : quotient

@@ -2,7 +2,7 @@ import ByteText
 
 /// The date of HTTP (RFC 9110 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 package enum HTTPDate {
-    /// Writes a moment, given in whole seconds since 1970.
+    /// Writes a time in whole seconds since 1970.
     package static func format(secondsSince1970 seconds: Int) -> [UInt8] {
         let time = CivilTime(secondsSince1970: seconds)
         var text: [UInt8] = []

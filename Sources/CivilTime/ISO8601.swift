@@ -2,7 +2,7 @@ import ByteText
 
 /// The date of JSON documents and logs: `2021-02-03T14:32:03.076Z`.
 package enum ISO8601 {
-    /// Writes a moment, given in milliseconds since 1970, in UTC with three decimals.
+    /// Writes a time in milliseconds since 1970, in UTC with three decimals.
     package static func format(millisecondsSince1970 milliseconds: Int64) -> [UInt8] {
         let seconds = milliseconds.floorDivided(by: 1000)
         let time = CivilTime(secondsSince1970: Int(seconds))
@@ -21,8 +21,9 @@ package enum ISO8601 {
         return text
     }
 
-    /// Reads a date, or a date and a time with its zone: `2021-02-03`, `2021-02-03T14:32:03Z`, `2021-02-03T14:32:03.076+01:00`.
-    /// Answers milliseconds since 1970; nil for anything else. What is finer than a millisecond is cut off.
+    /// Reads a date, or a date and a time with its zone: `2021-02-03`, `2021-02-03T14:32:03Z`,
+    /// `2021-02-03T14:32:03.076+01:00`. Answers milliseconds since 1970; nil for other texts. Digits below a millisecond are
+    /// cut off.
     package static func parse(_ text: borrowing Span<UInt8>) -> Int64? {
         guard text.count >= 10, let year = digits(text, 0..<4), text[4] == UInt8(ascii: "-"),
             let month = digits(text, 5..<7), text[7] == UInt8(ascii: "-"), let day = digits(text, 8..<10),

@@ -1,28 +1,28 @@
 import CZlib
 
-/// Bodies in gzip (RFC 1952), with a limit on what they inflate to.
+/// Bodies in gzip (RFC 1952), with a limit for the decompressed size.
 package enum Gzip {
     package enum Fault: Error, Equatable, Sendable {
-        /// The bytes are not gzip, are cut off, or have a wrong check sum.
+        /// The bytes are not gzip, are incomplete, or have a wrong checksum.
         case malformed
-        /// The inflated bytes pass the limit.
+        /// The decompressed bytes exceed the limit.
         case tooLarge
     }
 
-    /// Inflates a whole body. Memory grows with what comes out, never past the limit.
+    /// Decompresses a whole body. The memory grows with the output, and never beyond the limit.
     package static func inflate(_ compressed: [UInt8], limit: Int) throws(Fault) -> [UInt8] {
         var stream = unsafe z_stream()
         guard unsafe onym_inflate_init_gzip(&stream) == Z_OK else { throw .malformed }
         defer { unsafe inflateEnd(&stream) }
         var (output, length) = ([UInt8](), 0)
         var (code, wantsMore) = (Z_OK, true)
-        // zlib does not write through its input pointer; its type is only older than const.
+        // zlib does not write through its input pointer; its type is older than const.
         unsafe compressed.withUnsafeBufferPointer { input in
             unsafe stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
             unsafe stream.avail_in = UInt32(clamping: input.count)
             repeat {
                 if length == output.count {
-                    // One byte past the limit tells a body that just fits from one that does not.
+                    // One byte beyond the limit shows that a body is too long.
                     let target = min(limit + 1, max(1024, output.count * 2, input.count * 4))
                     output.append(contentsOf: repeatElement(0, count: max(0, target - output.count)))
                 }
@@ -37,13 +37,13 @@ package enum Gzip {
             } while code == Z_OK && wantsMore && length <= limit
         }
         if length > limit { throw .tooLarge }
-        // Bytes behind the end would be a second reading of the same body.
+        // Bytes after the end would allow a second reading of the same body.
         guard code == Z_STREAM_END, unsafe stream.avail_in == 0 else { throw .malformed }
         output.removeLast(output.count - length)
         return output
     }
 
-    /// Deflates a whole body.
+    /// Compresses a whole body.
     package static func deflate(_ bytes: [UInt8]) -> [UInt8] {
         var stream = unsafe z_stream()
         let made = unsafe onym_deflate_init_gzip(&stream)

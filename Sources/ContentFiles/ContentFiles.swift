@@ -1,7 +1,7 @@
 import Crypto
 import Glibc
 
-/// Something that is being received: a file with no name of its own yet. One thread at a time may use it.
+/// A content that the server is receiving: a file without a name of its own yet. One thread at a time may use it.
 package final class IncomingContent: @unchecked Sendable {
     let path: String
     private var descriptor: CInt
@@ -35,7 +35,7 @@ package final class IncomingContent: @unchecked Sendable {
         }
     }
 
-    /// Has all of it reach the disk.
+    /// Waits until the whole content is on the disk.
     func finish() throws(ContentFault) -> Digest {
         guard fsync(descriptor) == 0 else { throw ContentFault("\(path) cannot be written") }
         close(descriptor)
@@ -44,7 +44,7 @@ package final class IncomingContent: @unchecked Sendable {
     }
 }
 
-/// Something that is kept, to be read from its beginning to its end. One thread at a time may use it.
+/// A kept content, for reading from its start to its end. One thread at a time may use it.
 package final class KeptContent: @unchecked Sendable {
     private let descriptor: CInt
     package let byteCount: Int
@@ -61,7 +61,7 @@ package final class KeptContent: @unchecked Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Reads on; an empty piece is the end.
+    /// Reads the next piece; an empty piece is the end.
     package func read(atMost count: Int) throws(ContentFault) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         let read = unsafe Glibc.read(descriptor, &bytes, count)

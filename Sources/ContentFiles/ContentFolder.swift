@@ -3,15 +3,15 @@ package import Crypto
 import Glibc
 import Threads
 
-/// A folder of files that are named by the SHA-256 of what is in them, so that what is the same is there once.
+/// A folder of files whose names are the SHA-256 of their contents, so that equal contents are kept once.
 ///
-///     <folder>/ab/abcdef…      what is kept
-///     <folder>/incoming/17     what is being received
+///     <folder>/ab/abcdef…      a kept content
+///     <folder>/incoming/17     a content that the server is receiving
 ///
 /// Its calls wait for the disk. It is for one process; any thread may use it.
 package final class ContentFolder: Sendable {
     package let path: String
-    /// How many hold a content, by its digest: it is not removed meanwhile.
+    /// The number of holders of a content, by its digest: a held content is not removed.
     private let held = Monitor<[Digest: Int]>([:])
     private let lastIncoming = Monitor(0)
 
@@ -19,9 +19,9 @@ package final class ContentFolder: Sendable {
 
     // MARK: - Receiving
 
-    /// Begins to receive something. What an earlier process did not finish is in its way to nothing, and goes.
+    /// Begins to receive a content. Incomplete contents of an earlier process are removed first.
     package func receive() throws(ContentFault) -> IncomingContent {
-        // Whoever is first makes the folder, and the others wait for that.
+        // The first caller makes the folder, and other callers wait for that.
         let number = lastIncoming.withLock { last -> Result<Int, ContentFault> in
             do throws(ContentFault) {
                 if last == 0 { try begin() }
@@ -41,7 +41,7 @@ package final class ContentFolder: Sendable {
         for name in names(in: incoming) { unsafe unlink("\(incoming)/\(name)") }
     }
 
-    /// Keeps what was received, on the disk before this returns, and holds it until ``release(_:)``.
+    /// Keeps a received content, and holds it until ``release(_:)``. When this returns, the content is on the disk.
     package func keep(_ content: IncomingContent) throws(ContentFault) -> Digest {
         let digest = try content.finish()
         let file = file(digest)
@@ -70,10 +70,11 @@ package final class ContentFolder: Sendable {
 
     // MARK: - What is there
 
-    /// Opens a content to be read; nil where it is not there.
+    /// Opens a content for reading; nil if it does not exist.
     package func open(_ digest: Digest) -> KeptContent? { KeptContent(path: file(digest)) }
 
-    /// Removes a content, if nobody holds it and it turns out that nobody needs it. Nobody begins to hold it meanwhile.
+    /// Removes a content, if it has no holder and a check shows that nothing needs it. No caller can begin to hold it
+    /// meanwhile.
     package func remove<Failure>(
         _ digest: Digest, if isUnused: () throws(Failure) -> Bool
     ) throws(Failure) {
@@ -89,7 +90,7 @@ package final class ContentFolder: Sendable {
         try result.get()
     }
 
-    /// The digests of all that is kept.
+    /// The digests of all kept contents.
     package var kept: [Digest] {
         names(in: path).filter { $0.utf8.count == 2 }.flatMap { folder in
             names(in: "\(path)/\(folder)").compactMap { Hexadecimal.decode($0.utf8.span).flatMap { Digest($0) } }
@@ -126,7 +127,7 @@ package final class ContentFolder: Sendable {
     }
 }
 
-/// Why a file could not be read or written, with what the system says of it.
+/// The reason why a file could not be read or written, with the system's message.
 package struct ContentFault: Error, CustomStringConvertible {
     package let description: String
 

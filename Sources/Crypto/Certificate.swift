@@ -3,12 +3,12 @@ import COpenSSL
 /// An X.509 certificate.
 @safe
 package final class Certificate: @unchecked Sendable {
-    // Unchecked: OpenSSL counts references to a certificate itself, and it is only read.
+    // Unchecked: OpenSSL counts the references to a certificate, and the certificate is only read.
     private let handle: OpaquePointer
 
     private init(_ handle: OpaquePointer) { unsafe self.handle = handle }
 
-    /// Reads a certificate in DER; nil where the bytes are none, or more than one.
+    /// Reads a certificate in DER; nil for other bytes, and for several certificates.
     package convenience init?(der bytes: [UInt8]) {
         let certificate = unsafe bytes.withUnsafeBufferPointer { bytes -> OpaquePointer? in
             var place = bytes.baseAddress
@@ -21,7 +21,7 @@ package final class Certificate: @unchecked Sendable {
         unsafe self.init(certificate)
     }
 
-    /// Reads a certificate in PEM, the first where there are several; nil where there is none.
+    /// Reads the first certificate in PEM; nil for a text without a certificate.
     package convenience init?(pem bytes: [UInt8]) {
         guard let memory = unsafe BIO_new_mem_buf(bytes, CInt(clamping: bytes.count)) else { return nil }
         defer { unsafe BIO_free(memory) }
@@ -31,14 +31,14 @@ package final class Certificate: @unchecked Sendable {
 
     deinit { unsafe X509_free(handle) }
 
-    /// Whether it is marked with an extension, which is named by digits with dots.
+    /// Whether the certificate has an extension, named by digits with dots.
     package func has(_ mark: String) -> Bool {
         guard let object = unsafe OBJ_txt2obj(mark, 1) else { return false }
         defer { unsafe ASN1_OBJECT_free(object) }
         return unsafe X509_get_ext_by_OBJ(handle, object, -1) >= 0
     }
 
-    /// Whether others lead from it to a root, and all of them held at a moment, in seconds since 1970.
+    /// Whether other certificates connect this certificate to a root, and all were valid at a moment, in seconds since 1970.
     package func leads(to root: Certificate, by others: [Certificate], at seconds: Int64) -> Bool {
         guard let store = unsafe X509_STORE_new() else { return false }
         defer { unsafe X509_STORE_free(store) }
@@ -54,8 +54,8 @@ package final class Certificate: @unchecked Sendable {
         return unsafe X509_verify_cert(context) == 1
     }
 
-    /// Whether a signature by ECDSA with P-256 and SHA-256 over some bytes is that of the certificate's key: 32 bytes of r,
-    /// then 32 of s.
+    /// Whether the certificate's key made a signature over some bytes, by ECDSA with P-256 and SHA-256. The signature has 32
+    /// bytes of r, then 32 of s.
     package func hasSigned(_ bytes: [UInt8], _ signature: [UInt8]) -> Bool {
         guard signature.count == 64, let key = unsafe X509_get0_pubkey(handle),
             unsafe EVP_PKEY_get_base_id(key) == EVP_PKEY_EC, unsafe EVP_PKEY_get_bits(key) == 256
@@ -67,11 +67,11 @@ package final class Certificate: @unchecked Sendable {
             && EVP_DigestVerify(context, encoded, encoded.count, bytes, bytes.count) == 1
     }
 
-    /// The signature as OpenSSL takes it: a sequence of two integers, in DER.
+    /// The signature in OpenSSL's form: a sequence of two integers, in DER.
     private static func derSignature(_ signature: [UInt8]) -> [UInt8] {
         func integer(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
             var digits = Array(bytes.drop { $0 == 0 })
-            // A first bit that is set would make it negative.
+            // Without a zero byte before it, a set first bit would make the number negative.
             if digits.first.map({ $0 >= 0x80 }) ?? true { digits.insert(0, at: 0) }
             return [0x02, UInt8(digits.count)] + digits
         }

@@ -1,13 +1,13 @@
-/// A SHA-256 digest, or what HMAC-SHA256 makes with it.
+/// A SHA-256 digest, or an HMAC-SHA256.
 ///
-/// Two of them are compared in constant time, wherever `==` is used.
+/// `==` compares two digests in constant time.
 package struct Digest: Sendable {
     package static let byteCount = 32
 
     /// The bytes, eight at a time, each eight in little-endian order.
     package let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// Takes exactly 32 bytes; nil for any other number.
+    /// Makes a digest of exactly 32 bytes; nil for another number of bytes.
     package init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Digest.byteCount else { return nil }
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -15,7 +15,7 @@ package struct Digest: Sendable {
         self.words = words
     }
 
-    /// Has a body write the 32 bytes.
+    /// Makes a digest of 32 bytes that a body writes.
     init(writing body: (UnsafeMutableRawBufferPointer) -> Void) {
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         unsafe withUnsafeMutableBytes(of: &words) { words in unsafe body(words) }
@@ -38,7 +38,7 @@ extension Digest: Hashable {
     }
 }
 
-/// Compares secrets in a time that depends on their lengths only.
+/// Compares secrets in a time that depends only on their lengths.
 package func equalsInConstantTime(_ one: borrowing Span<UInt8>, _ other: borrowing Span<UInt8>) -> Bool {
     guard one.count == other.count else { return false }
     var difference: UInt8 = 0

@@ -1,17 +1,17 @@
 import COpenSSL
 
-/// A key that signs as RFC 8032 says. It may be used by several threads at once.
+/// A signing key of RFC 8032. Several threads may use it at once.
 @safe
 package final class Ed25519Key: @unchecked Sendable {
-    // Unchecked: OpenSSL only reads a key that is made.
+    // Unchecked: OpenSSL only reads a finished key.
     private let key: OpaquePointer
-    /// The 32 bytes that others check signatures with.
+    /// The 32 bytes with which other parties check signatures.
     package let publicKey: [UInt8]
 
     package static let seedBytes = 32
     package static let signatureBytes = 64
 
-    /// Makes the key that 32 bytes stand for.
+    /// Makes the key of a 32-byte seed.
     package init(seed: [UInt8]) {
         precondition(seed.count == Ed25519Key.seedBytes, "A seed has 32 bytes.")
         guard let key = unsafe EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, seed, seed.count) else {
@@ -34,14 +34,14 @@ package final class Ed25519Key: @unchecked Sendable {
     }
 }
 
-/// Keys of others, by which signatures are checked.
+/// Public keys of other parties, for checking signatures.
 package enum PublicKey: Equatable, Sendable {
     /// 32 bytes.
     case ed25519([UInt8])
     /// The coordinates of a point of NIST's curve P-256, 32 bytes each.
     case p256(x: [UInt8], y: [UInt8])
 
-    /// Whether it is a key at all: a point that is on its curve, as far as that can be told at a glance.
+    /// Whether the bytes are a possible key, as far as a quick check shows: the lengths, and the point's place on its curve.
     package var isKey: Bool {
         switch self {
         case .ed25519(let key): key.count == 32
@@ -49,7 +49,7 @@ package enum PublicKey: Equatable, Sendable {
         }
     }
 
-    /// Whether a signature, of 64 bytes, is of a message and by the owner of the key. What is no key has signed nothing.
+    /// Whether a signature of 64 bytes belongs to a message and to this key. An invalid key verifies nothing.
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         guard signature.count == Ed25519Key.signatureBytes else { return false }
         switch self {

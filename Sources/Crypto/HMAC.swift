@@ -3,7 +3,7 @@ import COpenSSL
 /// HMAC-SHA256 under one key, which is prepared once.
 @safe
 package final class HMAC: @unchecked Sendable {
-    // Unchecked: the prepared state is only ever copied.
+    // Unchecked: the prepared state is only copied.
     private let prepared: OpaquePointer
 
     package init(key: [UInt8]) {
@@ -14,7 +14,7 @@ package final class HMAC: @unchecked Sendable {
 
     deinit { unsafe EVP_MAC_CTX_free(prepared) }
 
-    /// Authenticates pieces as if they were one run of bytes.
+    /// Authenticates pieces as one run of bytes.
     package func authenticate(_ pieces: [UInt8]...) -> Digest {
         guard let context = unsafe EVP_MAC_CTX_dup(prepared) else {
             preconditionFailure("The system has no memory left for a MAC.")

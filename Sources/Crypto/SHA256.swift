@@ -1,6 +1,7 @@
 import COpenSSL
 
-/// Makes SHA-256 digests. A hasher keeps OpenSSL's state from one digest to the next, so have one per thread.
+/// Makes SHA-256 digests. A hasher keeps OpenSSL's state from one digest to the next, so each thread should have its own
+/// hasher.
 @safe
 package final class SHA256 {
     private let context: OpaquePointer
@@ -25,7 +26,7 @@ package final class SHA256 {
         }
     }
 
-    /// Begins a digest that is made of pieces.
+    /// Begins a digest of several pieces.
     package func begin() {
         let begun = unsafe EVP_DigestInit_ex2(context, SHA256.algorithm, nil) == 1
         precondition(begun, "OpenSSL could not make a digest.")
@@ -36,7 +37,7 @@ package final class SHA256 {
         precondition(updated, "OpenSSL could not make a digest.")
     }
 
-    /// The digest of the pieces since it was begun.
+    /// The digest of the pieces since the beginning.
     package func finish() -> Digest {
         unsafe Digest { digest in
             let made = unsafe EVP_DigestFinal_ex(context, digest.baseAddress, nil) == 1
@@ -48,7 +49,7 @@ package final class SHA256 {
         SHA256().digest(of: bytes.span)
     }
 
-    /// Fetched once: OpenSSL 3 looks an algorithm up by its name otherwise, at each use.
+    /// Fetched once: otherwise OpenSSL 3 searches for the algorithm by name at each use.
     nonisolated(unsafe) static let algorithm: OpaquePointer = {
         guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
             preconditionFailure("This OpenSSL has no SHA-256.")

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Bytes that nobody can guess: keys, secrets, codes.
+/// Makes bytes that nobody can guess: for keys, secrets, codes.
 package enum SecureRandom {
     package static func bytes(_ count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
@@ -12,7 +12,7 @@ package enum SecureRandom {
     /// Letters drawn evenly from an alphabet of ASCII.
     package static func text(_ count: Int, from alphabet: StaticString) -> String {
         let letters = unsafe Array(UnsafeBufferPointer(start: alphabet.utf8Start, count: alphabet.utf8CodeUnitCount))
-        // Bytes past the last whole round of the alphabet would favor its first letters.
+        // Bytes beyond the last multiple of the alphabet's size would favor its first letters.
         let bound = 256 - 256 % letters.count
         var text: [UInt8] = []
         while text.count < count {

@@ -4,23 +4,23 @@ package import Engine
 package import Outbound
 import Threads
 
-/// Tells webhooks what happens: reads the feed, makes the calls, and notes in the store what came of them.
+/// Sends changes to webhooks: it reads the feed, makes the calls, and records the results in the store.
 ///
-/// All that it knows is in the store, so a server that ends at any moment goes on where it was: what was delivered and not
-/// noted is delivered again, and nothing is left out. Changes of one person come in order; one that fails holds up those
-/// behind it, and nobody else's.
+/// The store has the dispatcher's whole state, so a server that ends at any moment continues later. An unrecorded delivery is
+/// sent again, and no change is lost. The changes of one person arrive in order; a failing delivery delays only the later
+/// changes of the same person.
 package final class Dispatcher: Sendable {
-    /// What it is put together with.
+    /// The parts that the dispatcher needs.
     package struct Parts: Sendable {
         package let store: any Store
         package let engine: Engine
-        /// The lane of the engine whose answers are delivered at once, on any thread.
+        /// The engine's queue whose answers may arrive on any thread.
         package let lane: Int
-        /// Refuses addresses that are not to be called.
+        /// The client that makes the calls. It refuses forbidden addresses.
         package let client: OutboundClient
         package let clock: @Sendable () -> Instant
         package let signature: @Sendable (_ webhook: Int64, _ content: [UInt8]) -> [UInt8]
-        /// A change as it is told; it refers to people, and has no value of theirs.
+        /// The form of a change for webhooks; it refers to people, and contains no value of theirs.
         package let payload: @Sendable (RecordedCall, ChangeEvent, any Snapshot) -> [UInt8]
 
         package init(
@@ -41,11 +41,11 @@ package final class Dispatcher: Sendable {
 
     private struct State {
         var isStopping = false
-        /// Webhooks that are being told something.
+        /// The webhooks with a running delivery.
         var busy: Set<Int64> = []
-        /// How far the feed was read for each, where there was nothing to tell.
+        /// The place up to which the feed was read without a change for the webhook.
         var readTo: [Int64: JournalSequence] = [:]
-        /// Grows when there may be more to do.
+        /// Rises when new work may exist.
         var wakes = 0
     }
 
@@ -54,7 +54,7 @@ package final class Dispatcher: Sendable {
     private let thread = Monitor<WorkerThread?>(nil)
 
     private static let pauseMilliseconds = 50
-    /// After a fault of the store, or where its queue is full.
+    /// The pause after a fault of the store, or after a full queue.
     private static let faultPauseMilliseconds = 1000
 
     package init(_ parts: Parts) {
@@ -62,8 +62,8 @@ package final class Dispatcher: Sendable {
         thread.withLock { $0 = WorkerThread(name: "onym-delivery") { [self] in run() } }
     }
 
-    /// Begins nothing more, and returns when the thread has ended. What is under way comes to nothing: the client, which
-    /// has to be there still, is stopped next.
+    /// Starts no further delivery, and returns when the thread has ended. Running deliveries end without a result: the caller
+    /// stops the client next, so the client must still exist.
     package func stop() {
         state.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()
@@ -77,7 +77,7 @@ package final class Dispatcher: Sendable {
             do throws(StoreFault) {
                 for round in try rounds() { begin(round) }
             } catch {
-                // The store says so itself in the log; here it is only tried again.
+                // The store logs its own faults; the dispatcher only tries again.
                 pause = Dispatcher.faultPauseMilliseconds
             }
             let _: Bool? = state.wait(milliseconds: pause) { $0.isStopping || $0.wakes != wakes ? true : nil }
@@ -87,7 +87,7 @@ package final class Dispatcher: Sendable {
     // MARK: - What to tell
 
     private func rounds() throws(StoreFault) -> [Round] {
-        // Another process tells them.
+        // Another process sends the changes.
         guard parts.store.leads else { return [] }
         let projects = parts.store.directory.projects.keys
         let now = parts.clock()
@@ -118,7 +118,7 @@ package final class Dispatcher: Sendable {
         let plan: RoundPlan
     }
 
-    /// What has come of a round: chains run beside each other, the changes of each one after the other.
+    /// The results of a round: chains run in parallel, and the changes of a chain one after the other.
     private final class Progress: Sendable {
         struct Results {
             var done: [NoteDeliveries.Result]
@@ -139,7 +139,7 @@ package final class Dispatcher: Sendable {
         for chain in round.plan.chains { send(chain[...], round, progress) }
     }
 
-    /// Sends the first of a chain, and then the rest; what stands behind one that fails waits.
+    /// Sends the first delivery of a chain, and then the rest. After a failure, the rest waits.
     private func send(_ chain: ArraySlice<RoundPlan.Item>, _ round: Round, _ progress: Progress) {
         guard let item = chain.first else { return end(round, progress) }
         guard let url = OutboundURL(round.webhook.url) else {
@@ -160,7 +160,7 @@ package final class Dispatcher: Sendable {
                 progress.results.withLock { $0.done.append(item.result(.delivered)) }
                 send(chain.dropFirst(), round, progress)
             case .success(let answer): fail("The receiver answered \(answer.status).", chain, round, progress)
-            // Not the receiver's doing: it is tried again after the start.
+            // The receiver did not cause this: the delivery is tried again after the next start.
             case .failure(.cancelled): break
             case .failure(let fault): fail(fault.message, chain, round, progress)
             }
@@ -188,11 +188,11 @@ package final class Dispatcher: Sendable {
         if let done { note(round, done) }
     }
 
-    /// Has the store keep what came of a round; until it has, the webhook is told nothing more.
+    /// Records the results of a round in the store. The webhook gets nothing more before that.
     private func note(_ round: Round, _ results: [NoteDeliveries.Result]) {
         let note = NoteDeliveries(webhook: round.webhook.id, readTo: round.plan.readTo, results)
         let job = Job(call: Call(project: round.project, key: nil), act: note) { [self] _ in
-            // Where the store has failed the round is made again: it is told twice rather than not at all.
+            // After a fault of the store the round runs again: a repeated delivery is better than a lost one.
             free(round.webhook.id)
         }
         if !parts.engine.submit([job], lane: parts.lane) { free(round.webhook.id) }

@@ -1,13 +1,13 @@
 import Domain
 
-/// What one webhook is told next: some chains of changes, of which each concerns other people, so that they can be told
-/// beside each other.
+/// The next deliveries of one webhook, as chains of changes. Each chain concerns other people, so the chains can run in
+/// parallel.
 struct RoundPlan: Sendable {
     struct Item: Sendable {
         let change: ChangeReference
         let people: [PersonID]
         let payload: [UInt8]
-        /// Whether the store has it among those that wait.
+        /// Whether the store already has the delivery as waiting.
         let isWaiting: Bool
 
         func result(_ outcome: NoteDeliveries.Result.Outcome) -> NoteDeliveries.Result {
@@ -18,7 +18,7 @@ struct RoundPlan: Sendable {
     private(set) var chains: [[Item]] = []
     /// New changes that have to wait.
     private(set) var held: [NoteDeliveries.Result] = []
-    /// The call up to which the feed is read with this.
+    /// The last call of the feed that this plan has read.
     private(set) var readTo: JournalSequence
 
     private let webhook: Webhook
@@ -26,14 +26,14 @@ struct RoundPlan: Sendable {
     private let now: Instant
     private var count = 0
     private var chainOf: [PersonID: Int] = [:]
-    /// Whose changes wait for something that is not told in this round.
+    /// People whose changes wait for a delivery outside this round.
     private var blocked: Set<PersonID> = []
 
     static let chainsAtMost = 16
     static let itemsAtMost = 64
     private static let callsReadAtOnce = 64
     private static let callsReadAtMost = 4096
-    /// Changes that concern nobody are told in order, too.
+    /// Changes that concern no person also have an order.
     private static let nobody = PersonID(rawValue: 0)
 
     init(_ webhook: Webhook, _ deliveries: Deliveries, from readTo: JournalSequence?, at now: Instant) {
@@ -60,7 +60,7 @@ struct RoundPlan: Sendable {
             let call = try snapshot.calls(after: before, limit: 1).first
             let events = call?.events ?? []
             guard let call, call.sequence == delivery.change.call, events.indices.contains(delivery.change.index) else {
-                // The person was erased meanwhile, and this is no longer told.
+                // The person was erased since then, so the change is not sent any more.
                 held.append(NoteDeliveries.Result(delivery.change, people: delivery.people, .delivered))
                 continue
             }
@@ -90,7 +90,7 @@ struct RoundPlan: Sendable {
         }
     }
 
-    /// Puts a change at the end of the chain of those that it concerns; where there are several, it waits.
+    /// Adds a change to the chain of its people; a change that concerns several chains waits.
     private mutating func add(_ item: Item) {
         let places = Set(item.people.compactMap { chainOf[$0] })
         let isNewChain = places.isEmpty

@@ -1,13 +1,13 @@
 import JSON
 package import Outbound
 
-/// Apple's AdServices: tells by a token of the device which ad led to an app (spec/claim.md 6).
+/// Apple's AdServices: it answers which ad led to an app, for a token of the device (spec/claim.md 6).
 package struct AdServices: Sendable {
-    /// Where Apple is asked; tests ask a stand-in.
+    /// The address of Apple's service; tests use another address.
     package var url: OutboundURL = AdServices.standardURL
-    /// When a client should ask again that came before Apple knew.
+    /// The seconds after which a client should ask again, if Apple had no answer yet.
     package var retryAfterSeconds = AdServices.standardRetrySeconds
-    /// Whether a client may say itself what the answer is to be.
+    /// Whether a client may choose the answer itself, for tests.
     package var takesMocks = false
 
     package init() {}
@@ -20,15 +20,15 @@ package struct AdServices: Sendable {
         return url
     }()
 
-    /// The most bytes of a token; Apple's have some hundred.
+    /// The greatest length of a token in bytes; Apple's tokens have some hundred bytes.
     static let tokenBytes = 16 << 10
 
-    /// Asks about a token.
+    /// Makes the call to Apple for a token.
     func call(_ token: String) -> OutboundCall {
         OutboundCall(.post(Array(token.utf8), contentType: "text/plain"), url)
     }
 
-    /// Reads what came of it.
+    /// Reads Apple's answer.
     static func attribution(
         _ result: OutboundClient.Result, _ parser: JSONParser
     ) throws(AttributionFault) -> Attribution {
@@ -51,7 +51,7 @@ package struct AdServices: Sendable {
         }
     }
 
-    /// What Apple says, as far as it is used.
+    /// The parts of Apple's answer that Onym uses.
     private struct Payload {
         private var isAttributed: Bool?
         private var organization: Int64?
@@ -79,9 +79,9 @@ package struct AdServices: Sendable {
             return isFixture ? .testInstall : .campaign(campaign)
         }
 
-        /// Whether one id stands for several things, as it never does in real life: for the campaign and the ad group, and
-        /// for the ad too where there is one. In the payload that Apple's page shows the organization has it, and the ad
-        /// has not.
+        /// Whether the answer is a test fixture: one id for the campaign and the ad group, and for the ad too, if the answer
+        /// has an ad. Real answers never repeat an id. In the example on Apple's page, the organization has the same id and
+        /// the ad has another.
         private var isFixture: Bool {
             guard let id = campaign.campaign, campaign.adGroup == id else { return false }
             return campaign.ad == nil || campaign.ad == id || organization == id
@@ -92,7 +92,7 @@ package struct AdServices: Sendable {
             return id
         }
 
-        /// A word that fits a property; what is none is not kept.
+        /// A word that fits a property; nil for a longer or empty word.
         private static func word(_ value: JSONValue) -> String? {
             guard let word = try? value.string(at: ""), (1...IdentityCalls.valueUnits).contains(word.utf16.count)
             else { return nil }

@@ -6,15 +6,16 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Files that go with events (spec/claim.md 1.7): announced, sent, and got again.
+/// The calls for files that go with events (spec/claim.md 1.7): a client announces and sends a file, and other callers
+/// download it.
 enum AttachmentCalls {
     static func routes(_ links: AttachmentLinks) -> [Endpoint] {
         [reserve(links), upload(links), list, download(links), get(links), delete]
     }
 
-    /// The largest file that clients send.
+    /// The size of the largest file that clients may send.
     static let byteLimit = 2 << 30
-    /// For as long as a reservation holds.
+    /// The seconds for which a reservation is valid.
     private static let uploadSeconds = Int(Attachment.reservationMilliseconds / 1000)
 
     // MARK: - Announcing
@@ -103,7 +104,7 @@ enum AttachmentCalls {
                             let event = ClaimEvent.recognition(
                                 attachment.description.clientEventID.utf8.span, app, in: project, snapshot.hash)
                             var first: NoteEventOfAttachments?
-                            // An event that came before it could not tell whose it is; one that comes later will.
+                            // An event from before the reservation does not know its attachment's person; a later event does.
                             if try snapshot.isNobodys(attachment), let person = try snapshot.person(ofRecentRow: event)
                             {
                                 first = NoteEventOfAttachments(event, of: person)
@@ -148,7 +149,7 @@ enum AttachmentCalls {
         json.moment(link.until)
     }
 
-    /// A no about an attachment: it has a code, and no `error`.
+    /// A refusal about an attachment: it has a code, and no `error`.
     static func fault(
         _ status: Status, _ code: String, _ message: String, _ more: (inout JSONWriter) -> Void = { _ in }
     ) -> Response {
@@ -206,7 +207,7 @@ enum AttachmentCalls {
                 let wanted = try events.clientIDs(filter.project, snapshot)
                 var users = UserNames(filter.project)
                 var rows = filter.resolved(snapshot)
-                // Whose an attachment is may have been told after it came.
+                // The person of an attachment can become known after the attachment has arrived.
                 let members = rows.members
                 rows.members = nil
                 let list = try FormList<(Attachment, String?)>(of: .attachment, rows, snapshot) {
@@ -229,7 +230,7 @@ enum AttachmentCalls {
             }
         })
 
-    /// Which events' attachments are asked for.
+    /// The events whose attachments a caller asks for.
     private struct EventFilter {
         private let clientID: String?
         private let event: String?
@@ -239,7 +240,7 @@ enum AttachmentCalls {
             (clientID, event, issue) = (query["event_client_id"], query["event_id"], query["issue_id"])
         }
 
-        /// The ids of those events, as their clients know them, in lower case; nil for all events.
+        /// The clients' own ids of these events, in lower case; nil for all events.
         func clientIDs(_ project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Set<String>? {
             var wanted: Set<String>?
             func narrow(_ ids: Set<String>) { wanted = wanted.map { $0.intersection(ids) } ?? ids }
@@ -248,7 +249,7 @@ enum AttachmentCalls {
                 let row = try ClaimID.number(.row, event).map(RowNumber.init).flatMap { number throws(StoreFault) in
                     try snapshot.row(number)
                 }
-                // An id may be another project's.
+                // An id can belong to another project.
                 let own = row.flatMap { snapshot.person($0.person, in: project) == nil ? nil : $0 }
                 let members = own.flatMap { EventMembers($0.row.body, JSONParser()) }
                 narrow(Set([members?["client_event_id"]?.lowercased()].compactMap { $0 }))
@@ -348,7 +349,7 @@ enum AttachmentCalls {
             })
     }
 
-    /// The type is whatever the client said, so a browser is told to save the file and not to look into it.
+    /// The client chose the file's type, so a browser must save the file and not show it.
     private static func head(_ attachment: Attachment) -> Response {
         let unreserved = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
         let name = attachment.description.filename.utf8.map { byte in
@@ -393,13 +394,13 @@ extension Refusal {
     func response(_ id: RequestID) -> Response { ClaimFault.response(to: .refused(self), id) }
 }
 
-/// What a client says of a file before it sends it.
+/// A client's description of a file, before the client sends the file.
 private struct AttachmentForm {
     private var texts: [String: String] = [:]
     private var byteCount: Int64?
     private var isDevelopment = false
 
-    /// What would run where somebody opens it.
+    /// The types of files that a computer runs when a person opens them.
     private static let programs: Set<String> = [
         "application/x-msdownload", "application/x-msdos-program", "application/x-executable", "application/x-elf",
         "application/x-dosexec", "application/x-mach-binary", "application/vnd.microsoft.portable-executable",

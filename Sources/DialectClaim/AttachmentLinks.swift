@@ -4,16 +4,16 @@ package import Domain
 import Gateway
 import HTTPServer
 
-/// What the server was told about attachments, and the addresses that it gives out for them.
+/// The server's settings for attachments, and the addresses that the server gives to clients.
 package struct AttachmentLinks: Sendable {
     package var quotas = AttachmentQuotas()
-    /// Where clients reach the server; nil takes the host that a call names.
+    /// The server's address for clients; nil uses the host of the call.
     package var publicURL: String?
-    /// The scheme of addresses that are made of a call's host.
+    /// The scheme of addresses that use the host of the call.
     package var scheme = "http"
     private let signing: HMAC
 
-    /// For how long a download may begin.
+    /// The time within which a download must begin.
     private static let downloadMilliseconds: Int64 = 60_000
 
     package init(signing: HMAC) { self.signing = signing }
@@ -26,13 +26,13 @@ package struct AttachmentLinks: Sendable {
         return "\(isSecure ? "https" : scheme)://\(request.field("host") ?? "localhost")"
     }
 
-    /// Where an attachment's bytes are to be sent.
+    /// The address to which a client sends an attachment.
     func upload(_ request: borrowing Request) -> @Sendable (AttachmentID) -> String {
         let base = base(request)
         return { "\(base)/v1/ingest/attachment/\(ClaimID.text(.attachment, $0.rawValue))" }
     }
 
-    /// Where an attachment's bytes can be got for a while, and for how long.
+    /// The address of an attachment for a download, and the time for which the address is valid.
     func download(_ request: borrowing Request, at now: Instant) -> @Sendable (AttachmentID) -> (String, Instant) {
         let base = base(request)
         return { id in
@@ -53,7 +53,7 @@ package struct AttachmentLinks: Sendable {
         signing.authenticate(Array("\(id):\(seconds)".utf8))
     }
 
-    /// The attachment that a token lets somebody get; nil where it is none of ours, or too old.
+    /// The attachment that a token gives access to; nil for an invalid or expired token.
     func attachment(_ token: String, at now: Instant) -> AttachmentID? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let seconds = Int64(parts[1]), let id = ClaimID.number(.attachment, parts[0]),

@@ -1,16 +1,16 @@
 import JSON
 
-/// Where a user came from, as far as an ad network can tell (spec/claim.md 1.5).
+/// The source of a user, as far as an ad network knows it (spec/claim.md 1.5).
 enum Attribution: Equatable, Sendable {
     case campaign(Campaign)
     /// No ad led to the app.
     case organic
-    /// What the network says of an app that nobody got from the store.
+    /// The network's answer for an app that does not come from the store.
     case testInstall
-    /// The network does not know yet.
+    /// The network has no answer yet.
     case pending
 
-    /// An ad that led to the app, as far as the network names its parts.
+    /// An ad that led to the app, with the parts that the network names.
     struct Campaign: Equatable, Sendable {
         var campaign: Int64?
         var adGroup: Int64?
@@ -20,7 +20,7 @@ enum Attribution: Equatable, Sendable {
         var creativeSet: Int64?
     }
 
-    /// What becomes known of the user, in the order in which it is answered.
+    /// The user's new properties, in the order of the answer.
     var properties: [(name: String, value: String)] {
         switch self {
         case .pending: []
@@ -61,7 +61,7 @@ enum Attribution: Equatable, Sendable {
         }
     }
 
-    /// What a development build asks for instead of a network's word.
+    /// The attribution that a development build chooses instead of the network's answer.
     init?(mock name: String) {
         switch name {
         case "attributed":
@@ -76,12 +76,12 @@ enum Attribution: Equatable, Sendable {
     }
 }
 
-/// Why there is no attribution.
+/// The reason why the server has no attribution.
 enum AttributionFault: Error, Equatable, Sendable {
-    /// The network says that the token is none.
+    /// The network says that the token is invalid.
     case rejected
-    /// The network said something else than it should, or nothing; the status is 0 then.
+    /// The network's answer is missing or unexpected; without an answer the status is 0.
     case upstream(status: Int, message: String)
-    /// This server has too much to do, or is about to stop.
+    /// This server is overloaded, or about to stop.
     case overloaded
 }

@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Has an ad network say where a user came from, and keeps it among the user's properties (spec/claim.md 1.5).
+/// The call that asks an ad network for the source of a user, and keeps the answer among the user's properties (spec/claim.md
+/// 1.5).
 enum AttributionCall {
     static func route(_ network: AdServices) -> Endpoint {
         Endpoint(
@@ -20,7 +21,7 @@ enum AttributionCall {
                 }))
     }
 
-    /// The one network that is known.
+    /// The only network that Onym knows.
     private static let source = "apple-search-ads"
 
     private static func first(
@@ -38,7 +39,7 @@ enum AttributionCall {
         }
         _ = try caller.app(tools)
         let (user, id) = (ClaimDialect.identity(userID, caller, tools), request.id)
-        // The network is asked for nobody who may not be spoken for.
+        // The server asks the network only if the caller may speak for the user.
         if let refusal = caller.refusal(naming: user) {
             throw ClaimFault(refusal.message, status: refusal.status)
         }
@@ -55,7 +56,7 @@ enum AttributionCall {
         }
     }
 
-    /// Keeps what is known now, and answers it.
+    /// Keeps the attribution as properties, and answers it.
     private static func keep(_ attribution: Attribution, _ user: Identity, _ network: AdServices) -> Step {
         let response = IdentityCalls.json { json in
             attribution.write(retryAfterSeconds: network.retryAfterSeconds, to: &json)

@@ -5,12 +5,12 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The Claim dialect (spec/claim.md): what clients of OwlMetry's API speak.
+/// The Claim dialect (spec/claim.md): the calls of OwlMetry's API.
 package enum ClaimDialect {
     /// - Parameters:
-    ///   - network: who is asked where users came from.
-    ///   - attachments: how attachments are kept, and got.
-    ///   - retentionDays: for how many days rows are kept that are not kept for ever.
+    ///   - network: the ad network that knows the source of users.
+    ///   - attachments: the settings for attachments.
+    ///   - retentionDays: the days for which the server keeps rows, for each kind of row with a limit.
     package static func surface(
         attribution network: AdServices = AdServices(), attachments: AttachmentLinks,
         retentionDays: [RowKind: Int] = [:]
@@ -38,7 +38,7 @@ package enum ClaimDialect {
             refuse: ClaimFault.response(to:_:))
     }
 
-    /// What the vendor's clients ask to know whether there is a server.
+    /// The call with which the vendor's clients check whether the server runs.
     private static let health = Endpoint(
         .get, "/health", scope: nil, limit: .none,
         operation: Operation(
@@ -51,7 +51,7 @@ package enum ClaimDialect {
             }
         })
 
-    /// Finds the key of a call. The scheme is taken to the letter, as the vendor takes it.
+    /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor.
     private static func authenticate(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
@@ -75,10 +75,10 @@ package enum ClaimDialect {
         return Caller(key: key, at: now)
     }
 
-    /// A broken body is told to anybody, with a key or without.
+    /// Refuses an invalid body before the key is checked.
     private static func checkBody(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
         guard isJSON(request) else { return }
-        // Nothing at all is no broken body: some calls need none.
+        // An empty body is not invalid: some calls need no body.
         if request.body.isEmpty, !request.hasField("content-type") { return }
         do throws(JSONFault) {
             try tools.json.read(request.body, mends: true) { _ throws(JSONFault) in }
@@ -92,37 +92,37 @@ package enum ClaimDialect {
         }
     }
 
-    /// Whether a body is JSON; plain text is taken, and is a string with nothing in it that any call asks for.
+    /// Whether a body is JSON. Plain text also counts, as a string in which no call finds its members.
     static func isJSON(_ request: borrowing Request) -> Bool {
         !(request.withField("content-type") { $0.count >= 10 && $0.extracting(0..<10).equalsIgnoringCase("text/plain") }
             ?? false)
     }
 
-    /// Whether there is a body, and it is JSON. Without one nothing is there that a call asks for.
+    /// Whether the call has a JSON body. Without a body, all members are missing.
     static func hasJSON(_ request: borrowing Request) -> Bool { !request.body.isEmpty && isJSON(request) }
 
-    /// The bodies of calls.
+    /// The limits of a call's body.
     static let body: BufferedBody = {
         var body = BufferedBody.optional
         body.mediaTypes = ["application/json", "text/plain"]
         return body
     }()
 
-    /// What anonymous ids begin with.
+    /// The prefix of anonymous ids.
     static let anonymousPrefix = "owl_anon_"
 
-    /// The identity that a user id stands for.
+    /// The identity of a user id.
     static func identity(_ userID: String?, _ caller: Caller, _ tools: LoopTools) -> Identity {
         guard let userID else { return Identity(.claimNobody, "-", in: caller.project, hash: tools.hash) }
         let isAnonymous = userID.hasPrefix(anonymousPrefix)
         return Identity(isAnonymous ? .claimAnonymousID : .claimUserID, userID, in: caller.project, hash: tools.hash)
     }
 
-    /// The most characters of a user id.
+    /// The greatest length of a user id in characters.
     static let userIDCharacters = 255
 }
 
-/// A no, as clients of this dialect read it: one text.
+/// A refusal in the form of this dialect: one text.
 struct ClaimFault: Error, Equatable {
     let message: String
     let status: Status
@@ -145,7 +145,7 @@ struct ClaimFault: Error, Equatable {
         return Response(status, contentType: ClaimFault.contentType, body: json.bytes)
     }
 
-    /// The sentence for a refusal; where the vendor has one of its own, that one.
+    /// The sentence for a refusal: the vendor's sentence, if the vendor has one.
     static func words(for refusal: Refusal) -> String {
         switch refusal {
         case .claimedByAnother: "anonymous_id is already claimed by another user"
@@ -159,7 +159,7 @@ struct ClaimFault: Error, Equatable {
         }
     }
 
-    /// What is refused in every dialect, as this one says it.
+    /// The answer to a problem of any dialect, in this dialect's form.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
         switch problem {
         case .forbidden(let scope):
@@ -198,7 +198,7 @@ struct ClaimFault: Error, Equatable {
         case .compressedBodyTooLarge:
             return ClaimFault("Compressed payload too large", status: .contentTooLarge).response
         case .unsupportedContentEncoding:
-            // The vendor looks at no other encoding, and so reads what it was made into.
+            // The vendor knows no other encoding, and so reads the encoded bytes as JSON.
             return invalidJSON
         case .bodyTooLarge, .message(.bodyTooLarge):
             return framework(
@@ -235,7 +235,7 @@ struct ClaimFault: Error, Equatable {
         .badRequest, "FST_ERR_CTP_INVALID_JSON_BODY", "Bad Request",
         "Body is not valid JSON but content-type is set to 'application/json'")
 
-    /// An error as the vendor's web framework writes it.
+    /// An error in the form of the vendor's web framework.
     static func framework(_ status: Status, _ code: String?, _ error: String, _ message: String) -> Response {
         var json = JSONWriter()
         json.object { json in

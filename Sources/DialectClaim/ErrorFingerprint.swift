@@ -2,11 +2,11 @@ import Crypto
 import Domain
 import JSON
 
-/// What errors have in common that are one issue (spec/claim.md 1.7): SHA-256 of `module:message|discriminator`, where the
-/// message has been rid of what differs from one time to the next.
+/// The common part of the errors of one issue (spec/claim.md 1.7): SHA-256 of `module:message|discriminator`. The message is
+/// normalized, so that it does not contain the parts that differ each time.
 ///
-/// The discriminator is what the event tells of the error's type: `_error_type`, `_error_domain` and `_error_code`, as far as
-/// they are there, with colons between them. Without any there is no bar either.
+/// The discriminator contains the event's facts about the error's type: `_error_type`, `_error_domain` and `_error_code`, if
+/// they exist, with colons between them. Without these facts the bar is missing too.
 struct ErrorFingerprint {
     let digest: Digest
 
@@ -23,7 +23,7 @@ struct ErrorFingerprint {
         }.joined()
     }
 
-    /// The id of the issue that an app's errors of this fingerprint are.
+    /// The id of the issue for an app's errors with this fingerprint.
     func issue(of app: App, isDevelopment: Bool) -> IssueID {
         let named = digest.bytes + Array("|\(app.id.rawValue)|\(isDevelopment)".utf8)
         return IssueID(rawValue: Int64(bitPattern: SHA256.digest(of: named).words.0 & (1 << 62 - 1)))
@@ -31,23 +31,23 @@ struct ErrorFingerprint {
 
     // MARK: - Messages
 
-    /// A message without what differs from one time to the next:
+    /// A message without the parts that differ each time:
     ///
-    ///     what                                                          becomes
+    ///     part                                                          becomes
     ///     a UUID                                                        <uuid>
-    ///     what stands between two quotation marks: " or ` or '          <text>
+    ///     text between two quotation marks: " or ` or '                 <text>
     ///     0x and hexadecimal digits; a word of eight such digits        <hex>
     ///     or more, with a digit and a letter among them
     ///     digits that are not the end of a word, with a point or        <number>
     ///     comma between them
     ///     white space                                                   one space, and none at the ends
     ///
-    /// A ' within a word is an apostrophe. A mark that is never closed stays.
+    /// A ' within a word is an apostrophe. A mark without a closing mark stays.
     static func normalized(_ message: String) -> String {
         let text = Array(message.utf8)
         var out: [UInt8] = []
         var place = 0
-        // Marks that nothing closes any more are not looked for again: that would take the square of the length.
+        // The search for a missing closing mark does not run twice: the time would grow with the square of the length.
         var unclosed: Set<UInt8> = []
         while place < text.count {
             let byte = text[place]
@@ -136,7 +136,7 @@ struct ErrorFingerprint {
 extension ClaimEvent {
     private static let titleCharacters = 500
 
-    /// What the event tells of an error, if it is one.
+    /// The event's error report, if the event is an error.
     func error(in project: ProjectID, _ hash: KeyedHash, _ app: App) -> ErrorReport? {
         guard let level = self[.level], "error" ~= level, let message = self[.message]?.copy(),
             let session = self[.sessionID]?.copy()

@@ -6,7 +6,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Reading events (spec/claim.md 1.7).
+/// The calls that read events (spec/claim.md 1.7): a list of events with filters, and one event.
 enum EventReads {
     static let routes = [
         Endpoint(
@@ -106,7 +106,7 @@ enum EventReads {
         }
     }
 
-    /// A cursor is a JSON array in Base64; one that is none is passed over, as the vendor does.
+    /// A cursor is a JSON array in Base64. An invalid cursor is ignored, as with the vendor.
     private static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
         var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
@@ -140,7 +140,7 @@ enum EventReads {
 
     // MARK: - An event
 
-    /// An event as it is read: by whom it is known now.
+    /// An event for readers, with the present name of its user.
     struct Event: Sendable {
         let stored: StoredRow
         let members: EventMembers
@@ -173,7 +173,7 @@ enum EventReads {
     }
 }
 
-/// What a kept event says.
+/// The members of a kept event.
 struct EventMembers: Sendable {
     private(set) var app: Int64 = 0
     private(set) var isDevelopment = false
@@ -211,7 +211,7 @@ struct EventMembers: Sendable {
     }
 }
 
-/// What people are called in this dialect: by the known user that they are, or else by the anonymous id.
+/// The names of people in this dialect: the known user of a person's group, or else the anonymous id.
 struct UserNames {
     private let project: ProjectID
     private var names: [PersonID: String?] = [:]

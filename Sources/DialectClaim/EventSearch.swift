@@ -3,26 +3,26 @@ import Gateway
 import HTTPMessage
 import JSON
 
-/// Looks for events, and keeps some or counts all. It looks at so many rows in one reading, so that others read between: what
-/// a project has may be more than fits into memory, or into a moment.
+/// Searches for events, and keeps or counts them. One reading looks at a limited number of rows, so that other readings run
+/// in between: a project can have more rows than fit into memory.
 struct EventSearch: Sendable {
     private let filter: EventReads.Filter
     private let project: ProjectID
-    /// How many events are kept; nil where they are only counted.
+    /// The greatest number of kept events; nil if the search only counts.
     private let limit: Int?
     private(set) var events: [EventReads.Event] = []
     private(set) var count = 0
-    /// The last row that was passed, behind which the next page begins.
+    /// The last row that the search passed; the next page begins after it.
     private(set) var place: RowsByTime.Place?
-    /// Whether there may be more behind it.
+    /// Whether more rows may follow.
     private(set) var hasMore = true
     private var lookedAt = 0
 
     private static let rowsAtOnce = 500
     private static let rowsInOneReading = 10_000
-    /// One page looks at no more rows than this; behind a page with fewer events than asked for there may be more.
+    /// The greatest number of rows that one page looks at. A page with fewer events than asked for can have a next page.
     private static let rowsForOnePage = 200_000
-    /// The events of a user who has no more than this are looked at alone.
+    /// A user with at most this many rows is searched alone, without the other users' rows.
     private static let rowsOfOneUser = 2000
 
     init(_ filter: EventReads.Filter, _ project: ProjectID, keeping limit: Int?) {
@@ -30,7 +30,7 @@ struct EventSearch: Sendable {
         place = filter.range.after
     }
 
-    /// What a call does that answers with what was found.
+    /// Makes the step of a call that answers with the search's result.
     func step(_ answer: @escaping @Sendable (EventSearch) -> Response) -> Step {
         .read { snapshot throws(StoreFault) in
             var search = self
@@ -38,7 +38,7 @@ struct EventSearch: Sendable {
         }
     }
 
-    /// Looks at some rows more; false when that is enough.
+    /// Looks at further rows; false when the search is complete.
     private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         let parser = JSONParser()
         var users = UserNames(project)
@@ -70,7 +70,7 @@ struct EventSearch: Sendable {
         return try snapshot.rows(of: .event, in: project, range)
     }
 
-    /// All that is left of a few people's rows, in their order; nil where they are many.
+    /// All remaining rows of a few people, in order; nil if the rows are many.
     private func rows(of people: Set<PersonID>, _ snapshot: any Snapshot) throws(StoreFault) -> [StoredRow]? {
         let counts = people.map { snapshot.person($0, in: project)?.counts[.event] ?? 0 }
         guard counts.reduce(0, +) <= EventSearch.rowsOfOneUser else { return nil }
@@ -90,7 +90,7 @@ struct EventSearch: Sendable {
         return left.sorted { range.isAscending ? key($0) < key($1) : key($0) > key($1) }
     }
 
-    /// What an event says, where it is one that is looked for.
+    /// The members of an event, if the search asks for this event.
     private func members(
         of row: StoredRow, _ parser: JSONParser, _ snapshot: any Snapshot
     ) throws(StoreFault) -> EventMembers? {
@@ -104,6 +104,6 @@ struct EventSearch: Sendable {
 }
 
 extension Snapshot {
-    /// Whoever a user is: those who hold the identity, and all who are one with them.
+    /// All people of a user: the holders of the identity, and all members of their groups.
     func everybody(who user: IdentityKey) -> Set<PersonID> { Set(holders(of: user).flatMap { group(of: $0).members }) }
 }

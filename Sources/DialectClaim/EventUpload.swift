@@ -6,23 +6,24 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The events of an upload, read one by one: what cannot be kept is told, and the rest is kept (spec/claim.md 1.6).
+/// The events of an upload. The upload reports each event that cannot be kept, and keeps the other events (spec/claim.md
+/// 1.6).
 struct EventUpload {
     private(set) var rejected: [(index: Int, message: String)] = []
-    /// What came for each user, in the order in which they are named first.
+    /// The events of each user, in the order in which the upload names the users.
     private var uploads: [UserUpload] = []
-    /// Where a user's are among them.
+    /// The place of each user in `uploads`.
     private var places: [IdentityKey: Int] = [:]
-    /// Where the last event's is: mostly the next one is of the same user.
+    /// The place of the last event's user: mostly the next event belongs to the same user.
     private var last: Int?
 
     private struct UserUpload {
         let user: Identity
         var rows: [Row] = []
-        /// What has been told of the user.
+        /// The members that an event has already set for the user.
         var told = MemberFlags()
         var sighting: AppUser.Sighting
-        /// What rows tell of errors, by their places.
+        /// The error reports of rows, by the place of the row.
         var errors: [Int: ErrorReport] = [:]
     }
 
@@ -36,7 +37,7 @@ struct EventUpload {
         uploads.map { Collect.Part(user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors) }
     }
 
-    /// Reads an upload; what is wrong with it as a whole is a fault.
+    /// Reads an upload; a mistake in the upload as a whole is a fault.
     static func read(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ kind: IngestCalls.Kind
     ) throws(ClaimFault) -> EventUpload {
@@ -73,7 +74,7 @@ struct EventUpload {
             }
         }
         return check(events.count, bundleID, caller, tools, kind).map { app in
-            // A back end's own place says nothing of its users.
+            // The place of a back end says nothing about its users.
             let country = app.platform == .backend ? nil : country
             var upload = EventUpload(caller, tools, kind, app, country: country)
             for (index, event) in events.enumerated() { upload.add(event, at: index) }
@@ -85,7 +86,7 @@ struct EventUpload {
         (self.caller, self.tools, self.kind, self.app, self.country) = (caller, tools, kind, app, country)
     }
 
-    /// What has to be right of the upload as a whole, in the vendor's order.
+    /// Checks the upload as a whole, in the vendor's order.
     private static func check(
         _ events: Int, _ bundleID: String?, _ caller: Caller, _ tools: LoopTools, _ kind: IngestCalls.Kind
     ) -> Result<App, ClaimFault> {
@@ -110,7 +111,7 @@ struct EventUpload {
         }
     }
 
-    /// Where the call comes from, if a proxy says so: two letters.
+    /// The country of the call, if a proxy names it in two letters.
     static func country(_ request: borrowing Request) -> String? {
         guard let field = request.field("cf-ipcountry") else { return nil }
         let code = field.filter { $0 != " " }.uppercased()
@@ -153,14 +154,14 @@ struct EventUpload {
         return place
     }
 
-    /// Whether a user's id, or that there is none, stands for a user.
+    /// Whether the user's id, or its absence, stands for a user.
     private static func names(_ userID: JSONText?, _ user: Identity) -> Bool {
         guard let userID else { return user.type == .claimNobody }
         return user.type != .claimNobody && userID.equals(user.value)
     }
 
     private func see(_ event: ClaimEvent, _ upload: inout UserUpload) {
-        // Of several events the first that tells of something is believed.
+        // The first event that sets a member counts.
         for (field, member) in ClaimEvent.userFields where !upload.told[member] {
             guard let text = event[member] else { continue }
             upload.told[member] = true
@@ -176,13 +177,13 @@ struct EventUpload {
     }
 }
 
-/// Why an event is not kept.
+/// The reason why an event is not kept.
 struct Unfit: Error {
     let message: String
     init(_ message: String) { self.message = message }
 }
 
-/// The texts of an event, each in its member's place.
+/// The texts of an event, by member.
 private struct MemberTexts {
     private var texts = InlineArray<16, JSONText?>(repeating: nil)
 
@@ -192,7 +193,7 @@ private struct MemberTexts {
     }
 }
 
-/// For each member yes or no.
+/// A flag for each member.
 private struct MemberFlags {
     private var bits: UInt16 = 0
 
@@ -205,9 +206,9 @@ private struct MemberFlags {
     }
 }
 
-/// An event that can be kept. Its texts are lent by the parser: it must not outlive the call that reads it.
+/// An event that the server can keep. The parser lends the texts, so the event must not outlive its parser call.
 struct ClaimEvent {
-    /// What is kept of an event, and how long it may be.
+    /// The kept members of an event, and their greatest lengths.
     enum Member: Int, CaseIterable {
         case clientEventID, sessionID, userID, level, sourceModule, message, screenName, environment, osVersion
         case appVersion, sdkName, sdkVersion, deviceModel, buildNumber, locale, preferredLanguage
@@ -221,7 +222,7 @@ struct ClaimEvent {
             return nil
         }
 
-        /// The members whose names have some length.
+        /// The members by the length of their names.
         private static let byLength = (0...18).map { length in
             allCases.filter { $0.name.utf8CodeUnitCount == length }
         }
@@ -273,7 +274,7 @@ struct ClaimEvent {
 
     subscript(member: Member) -> JSONText? { texts[member] }
 
-    /// What an attribute says: mostly it is kept as it came.
+    /// The value of an attribute; mostly the server keeps the client's bytes.
     private enum AttributeText {
         case asItCame(JSONText)
         case changed(String)
@@ -284,7 +285,7 @@ struct ClaimEvent {
     private static let stackUnits = 16_000
     private static let futureMilliseconds: Int64 = 5 * 60_000
     private static let pastMilliseconds: Int64 = 30 * 86_400_000
-    /// What can be written with four digits of a year, as answers and cursors have it: from the year 1 on.
+    /// The moments whose year has four digits, because answers and cursors write four digits: from the year 1 on.
     private static let moments: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
     init(_ value: JSONValue, _ app: App, _ now: Instant, mayBeOld: Bool) throws(Unfit) {
@@ -306,7 +307,7 @@ struct ClaimEvent {
                         return
                     }
                     let text = try value.text(at: "\(member.name)")
-                    // Mostly the bytes are few enough, and need not be read to be counted.
+                    // A text with few bytes needs no counting of its characters.
                     if text.byteCount > member.characters, text.copy().unicodeScalars.count > member.characters {
                         faults[member] = "must have at most \(member.characters) characters"
                     } else if !text.isEmpty {
@@ -346,7 +347,7 @@ struct ClaimEvent {
 
     private static let levels: [StaticString] = ["info", "debug", "warn", "error"]
 
-    /// What is wrong with an environment, if anything is.
+    /// The fault of an environment, if it has a fault.
     static func fault(environment: String, _ platform: App.Platform) -> String? {
         let allowed = environments(platform)
         if allowed.isEmpty || allowed.contains(environment) { return nil }
@@ -354,7 +355,7 @@ struct ClaimEvent {
         return "environment \"\(environment)\" is not allowed for \(platform.rawValue) apps (allowed: \(list))"
     }
 
-    /// The environments that a platform's apps run in; any, where there are none.
+    /// The environments of a platform's apps; empty if every environment is allowed.
     private static func environments(_ platform: App.Platform) -> [String] {
         switch platform {
         case .apple: appleEnvironments
@@ -397,7 +398,7 @@ struct ClaimEvent {
     }
 
     private mutating func readAttributes(_ value: JSONValue) throws(JSONFault) {
-        // Of several members with this name the last counts, as of any other.
+        // Of several members with this name the last counts, as for all members.
         attributes = []
         guard value.kind == .object else { return }
         attributes.reserveCapacity(8)
@@ -413,7 +414,7 @@ struct ClaimEvent {
         keepLastOfEachName()
     }
 
-    /// Of several attributes with one name the last stays.
+    /// Keeps only the last of several attributes with one name.
     private mutating func keepLastOfEachName() {
         if attributes.count <= ClaimEvent.fewAttributes {
             for index in attributes.indices.reversed() {
@@ -429,10 +430,10 @@ struct ClaimEvent {
         attributes.reverse()
     }
 
-    /// So few names are compared with each other faster than they are hashed.
+    /// Up to this number, comparing names is faster than hashing them.
     private static let fewAttributes = 16
 
-    /// Cuts a text to some UTF-16 units, but never through a character outside their first plane.
+    /// Cuts a text to a number of UTF-16 units, but never inside a surrogate pair.
     private static func cut(_ text: String, to units: Int) -> String {
         guard text.utf16.count > units else { return text }
         var end = text.utf16.index(text.utf16.startIndex, offsetBy: units)
@@ -468,7 +469,7 @@ struct ClaimEvent {
 
     // MARK: - What is kept
 
-    /// Adds the rows that the event comes to: itself, and what its message tells of.
+    /// Adds the event's rows: the event, and the row that its message describes.
     func add(to rows: inout [Row], in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) {
         let recognition = texts[.clientEventID].map { id in
             id.withBytes { ClaimEvent.recognition($0, app, in: project, hash) }
@@ -479,7 +480,7 @@ struct ClaimEvent {
         if let step = step(message, app) { rows.append(Row(.step, at: at, body: step)) }
     }
 
-    /// By what an event is recognized when it is sent again: its id is a UUID, in letters of either case.
+    /// The key that recognizes a repeated event: its id is a UUID, in small or capital letters.
     static func recognition(
         _ clientEventID: borrowing Span<UInt8>, _ app: App, in project: ProjectID, _ hash: KeyedHash
     ) -> RowHash {
@@ -527,10 +528,10 @@ struct ClaimEvent {
 
     private static let phases: Set<String> = ["start", "complete", "fail", "cancel", "record"]
 
-    /// `metric:<slug>:<phase>`; the last colon parts them.
+    /// `metric:<slug>:<phase>`; the last colon separates the parts.
     private func metric(_ message: JSONText, _ app: App) -> [UInt8]? {
         guard message.hasPrefix("metric:") else { return nil }
-        // In bytes: what stands with a colon as one character to the reader is still behind it.
+        // The code compares bytes: a colon can be part of a longer character, and its byte still separates.
         let bytes = message.withBytes { Array(copying: $0) }
         guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), colon > 7 else { return nil }
         let slug = bytes[7..<colon]
@@ -561,7 +562,7 @@ struct ClaimEvent {
         }
     }
 
-    /// `step:<name>`, or `track:<name>` as older clients have it.
+    /// `step:<name>`, or `track:<name>` in older clients.
     private func step(_ message: JSONText, _ app: App) -> [UInt8]? {
         let length = message.hasPrefix("step:") ? 5 : message.hasPrefix("track:") ? 6 : nil
         guard let length, message.byteCount > length else { return nil }
@@ -579,7 +580,7 @@ struct ClaimEvent {
         }
     }
 
-    /// What an event's message tells of, with what the event says of where it was.
+    /// The row that an event's message describes, with the event's facts about the place.
     private func derived(_ app: App, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
@@ -606,7 +607,7 @@ struct ClaimEvent {
 }
 
 extension JSONValue {
-    /// The value as the vendor's language puts it into a text.
+    /// The value as text, in the form of the vendor's language.
     fileprivate func scriptText(at place: String) throws(JSONFault) -> String {
         switch kind {
         case .null: return "null"

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What users have to say, and reading it (spec/claim.md 1.7).
+/// The calls for feedback (spec/claim.md 1.7): users send it, and the project's agents read and delete it.
 enum FeedbackCalls {
     static let routes = [
         send, list("/v1/feedback", "list_feedback", "Lists feedback, the newest first."),
@@ -97,7 +97,7 @@ enum FeedbackCalls {
         return SendFeedback(user: form.user(caller, tools), body: body, sighting: form.sighting())
     }
 
-    /// Something, an at sign, and something with a dot amid it; no spaces.
+    /// Characters, an at sign, and characters with a dot between them; no spaces.
     private static func isEmail(_ text: String) -> Bool {
         let parts = text.split(separator: "@", omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty, text.unicodeScalars.count <= emailCharacters,
@@ -212,7 +212,7 @@ enum FeedbackCalls {
 }
 
 extension JSONWriter {
-    /// Ends a list: where it goes on, if it does.
+    /// Ends a list, with the cursor of the next page if a page follows.
     mutating func end(of next: Instant?) {
         key("cursor")
         if let next { moment(next) } else { null() }
@@ -222,7 +222,7 @@ extension JSONWriter {
 }
 
 extension String {
-    /// Without the spaces at both ends.
+    /// The text without spaces at its ends.
     var trimmed: String {
         let start = self.drop(while: \.isWhitespace)
         let count = start.reversed().prefix(while: \.isWhitespace).count

@@ -5,14 +5,14 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What feedback and answers have in common: who sends them, and from where (spec/claim.md 1.7).
+/// The common parts of feedback and answers: the sender and the sender's device (spec/claim.md 1.7).
 struct FormBody {
     let app: App
     private let country: String?
     private var texts: [ClaimEvent.Member: String] = [:]
     private var isDevelopment: Bool?
     private var bundleID: String?
-    /// What is wrong with the members that stand in no particular order.
+    /// The fault of the members that have no fixed order.
     private var fault: String?
 
     private static let members: [ClaimEvent.Member] = [
@@ -20,7 +20,7 @@ struct FormBody {
         .locale, .preferredLanguage,
     ]
 
-    /// Reads a body. What is in no other form is given to the closure.
+    /// Reads a body. The closure gets the members that only one form has.
     init(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, unfit: String,
         _ other: (JSONText, JSONValue) throws(JSONFault) -> Void
@@ -63,7 +63,7 @@ struct FormBody {
 
     // MARK: - Checks
 
-    /// The app is the key's, as far as the body names one.
+    /// Checks that the body names the key's app, if it names an app.
     func checkBundle(isRequired: Bool, _ message: String) throws(ClaimFault) {
         guard let expected = app.bundleID, app.platform != .backend else { return }
         if bundleID == nil, !isRequired { return }
@@ -82,7 +82,7 @@ struct FormBody {
 
     // MARK: - What is kept
 
-    /// Who sends it; nobody in particular where that is not said.
+    /// The sender; an unnamed user if the body names no user.
     func user(_ caller: Caller, _ tools: LoopTools) -> Identity {
         ClaimDialect.identity(texts[.userID], caller, tools)
     }
@@ -96,7 +96,7 @@ struct FormBody {
         return sighting
     }
 
-    /// Where it comes from, with something more before it.
+    /// The kept JSON: further members first, and then the sender's place.
     func json(_ more: (inout JSONWriter) -> Void = { _ in }) -> [UInt8] {
         var json = JSONWriter(reserving: 512)
         json.object { json in
@@ -118,18 +118,18 @@ struct FormBody {
         return json.bytes
     }
 
-    /// What of it is read again.
+    /// The members that readers get again.
     static let columns = members.filter { $0 != .userID }.map { "\($0.name)" } + ["country_code"]
 }
 
-/// Lists of what came in by forms, the newest first. A cursor is the moment of the last one of a page, so a page that ends
-/// amid several of one moment has all of these.
+/// Lists entries of forms, the newest first. A cursor is the moment of a page's last entry. So a page never ends between two
+/// entries of one moment.
 struct FormList<Item> {
     private(set) var items: [Item] = []
-    /// Where the next page begins; nil at the end.
+    /// The start of the next page; nil at the end.
     private(set) var next: Instant?
 
-    /// One page looks at no more rows than this, but for those of one moment.
+    /// The greatest number of rows that one page looks at, apart from rows of one moment.
     private static var rowsLookedAt: Int { 200_000 }
     private static var rowsAtOnce: Int { 200 }
 
@@ -166,13 +166,13 @@ struct FormList<Item> {
     }
 }
 
-/// Which of what came in by forms is asked for.
+/// The entries that a caller asks for.
 struct FormFilter: Sendable {
     let project: ProjectID
     var range = RowsByTime()
     var limit = 50
     var user: IdentityKey?
-    /// Whoever the user is; asked for once.
+    /// The members of the user's group; looked up once.
     var members: Set<PersonID>?
     private var app: Int64?
     private(set) var isDevelopment: Bool?
@@ -192,7 +192,7 @@ struct FormFilter: Sendable {
         limit = query.limit
     }
 
-    /// The same, knowing who the user is.
+    /// The same filter with the members of the user's group.
     func resolved(_ snapshot: any Snapshot) -> FormFilter {
         var filter = self
         filter.members = user.map { snapshot.everybody(who: $0) }

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Counting how far users get in a funnel (spec/claim.md 1.7).
+/// The calls that count how many users reach each step of a funnel (spec/claim.md 1.7).
 enum FunnelReads {
     static let routes = [
         Endpoint(
@@ -29,7 +29,7 @@ enum FunnelReads {
                 ] + ClaimFault.answers),
             action: .query { request, caller, tools throws(Rejection) in
                 var scope = try ReadScope(request, caller, tools)
-                // The steps are gone through in the order in which they were taken.
+                // The count reads the steps in the order in which users took them.
                 scope.range.isAscending = true
                 let mode = request.query?["mode"] ?? "closed"
                 guard mode == "closed" || mode == "open" else {
@@ -53,11 +53,11 @@ enum FunnelReads {
         .init("conversion_from_start", .anyOf([.number(), .null]), required: true),
     ])
 
-    /// How far users have got, told of their steps one after the other.
+    /// The progress of users, which reads their steps one after the other.
     private struct Progress {
         private let events: [String]
         private let isClosed: Bool
-        /// In the closed mode: how many steps each user has taken in order.
+        /// In the closed mode: the number of steps that each user has taken in order.
         private var taken: [PersonID: Int] = [:]
         private(set) var users: [Set<PersonID>]
 
@@ -118,7 +118,7 @@ enum FunnelReads {
         }
     }
 
-    /// In the open mode more may have taken a step than the one before it; then the rate is above 1.
+    /// In the open mode a step can have more users than the step before it; then the rate is above 1.
     private static func writeRate(_ part: Int, of whole: Int, _ json: inout JSONWriter) {
         if whole == 0 { json.null() } else { json.double(Double(part) / Double(whole)) }
     }

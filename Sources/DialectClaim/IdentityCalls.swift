@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Claiming an anonymous id, and setting properties (spec/claim.md 1.3 and 1.4).
+/// The calls that claim an anonymous id for a known user, and set properties (spec/claim.md 1.3 and 1.4).
 enum IdentityCalls {
     static let routes = [claim, properties]
 
@@ -53,7 +53,7 @@ enum IdentityCalls {
     ) throws(ClaimFault) -> Claim {
         try caller.refuseAgents()
         let members = try Members(request, tools, ["anonymous_id", "user_id"])
-        // One that is longer than a user id can be claimed, too, though nothing comes in under it.
+        // An anonymous id that is longer than a user id can be claimed too, although no upload can name it.
         let anonymousID = try members.userID("anonymous_id", characters: anonymousIDCharacters)
         let userID = try members.userID("user_id")
         guard anonymousID.hasPrefix(ClaimDialect.anonymousPrefix) else {
@@ -128,7 +128,7 @@ enum IdentityCalls {
             user: ClaimDialect.identity(userID, caller, tools), values: properties.map { ($0.name, $0.value ?? "") })
     }
 
-    /// Writes properties in the order in which the vendor's database has them: the shorter names first.
+    /// Writes properties in the order of the vendor's database: shorter names first.
     static func write(_ properties: [String: String], _ json: inout JSONWriter) {
         for (name, value) in properties.sorted(by: { one, other in
             let (a, b) = (one.key.utf8.count, other.key.utf8.count)
@@ -146,7 +146,7 @@ enum IdentityCalls {
     }
 }
 
-/// The members of an object in their order: of several with one name the last stays.
+/// The members of an object in order: of several members with one name, the last stays.
 struct LastOfEachName<Value> {
     private var all: [(name: String, value: Value)?] = []
     private var places: [String: Int] = [:]
@@ -159,10 +159,10 @@ struct LastOfEachName<Value> {
     }
 }
 
-/// The members of a body that a call asks for. A body that is no object has none.
+/// The members of a body that a call reads. A body that is not an object has no members.
 struct Members {
     private var texts: [String: String] = [:]
-    /// The properties in their order; of values that are no strings, nil.
+    /// The properties in order; nil for a value that is not a string.
     private(set) var properties: [(name: String, value: String?)]?
 
     init(
@@ -193,10 +193,10 @@ struct Members {
         self.properties = properties
     }
 
-    /// A text; nil where it is not there, or something else is.
+    /// A text; nil if the member is missing or is not a text.
     subscript(name: String) -> String? { texts[name] }
 
-    /// A user id, which has to be there.
+    /// A user id, which must exist.
     func userID(_ name: String, characters: Int = ClaimDialect.userIDCharacters) throws(ClaimFault) -> String {
         guard let text = texts[name], !text.isEmpty else { throw ClaimFault("\(name) is required") }
         guard text.unicodeScalars.count <= characters else {
@@ -207,14 +207,14 @@ struct Members {
 }
 
 extension Caller {
-    /// An agent does not say who users are, whatever it may do to them: it is no app.
+    /// Refuses agents: an agent is not an app, so it may not say who a user is.
     func refuseAgents() throws(ClaimFault) {
         if key?.kind == .claimAgent {
             throw ClaimFault("Client or import key required for identity calls", status: .forbidden)
         }
     }
 
-    /// The app that the key belongs to.
+    /// The app of the key.
     func app(
         _ tools: LoopTools, unscoped: String = "Client key must be scoped to an app", gone: String = "App not found"
     ) throws(ClaimFault) -> App {

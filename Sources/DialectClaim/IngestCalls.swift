@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Uploads of events (spec/claim.md 1.6).
+/// The calls that upload events (spec/claim.md 1.6): the events of an app, and an import of older events.
 enum IngestCalls {
     static let routes = [
         route(
@@ -19,7 +19,7 @@ enum IngestCalls {
             """, .importing),
     ]
 
-    /// How the two uploads differ.
+    /// The two kinds of upload, with their differences.
     enum Kind: Sendable {
         case ingest, importing
 

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Reading the issues of a project (spec/claim.md 1.7).
+/// The calls that read a project's issues (spec/claim.md 1.7): errors with the same fingerprint are one issue.
 enum IssueReads {
     static let routes = [
         Endpoint(
@@ -113,10 +113,10 @@ enum IssueReads {
         let userID: String?
     }
 
-    /// What rows of occurrences come to.
+    /// The counts of occurrences in rows.
     private struct Tally {
         private(set) var isPartial = false
-        /// Of one issue, if only one is asked for: the last first.
+        /// The occurrences of one issue, the last first, if the caller asks for one issue.
         private(set) var occurrences: [Occurrence] = []
         private var counted: [IssueID: Counted] = [:]
         private var users: UserNames

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Counting what events measure, and reading the measurements (spec/claim.md 1.7).
+/// The calls that count and list the measurements of events (spec/claim.md 1.7).
 enum MetricReads {
     static let routes = [
         Endpoint(
@@ -106,7 +106,7 @@ enum MetricReads {
             json.key("duration_ms")
             guard !durations.isEmpty else { return json.null() }
             let sorted = durations.sorted()
-            // Each is below 10^15, so two hundred thousand of them may be more than an integer holds.
+            // Each value is below 10^15, so the sum of two hundred thousand values may not fit an integer.
             let sum = sorted.reduce(0.0) { $0 + Double($1) }
             json.object { json in
                 json.key("count")

@@ -4,9 +4,9 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The ids that this dialect's clients see: UUIDs, made from the numbers that the store has.
+/// The ids in this dialect's answers: UUIDs, made from the store's numbers.
 enum ClaimID {
-    /// What an id is of.
+    /// The kind of thing that an id names.
     enum Subject: UInt16 {
         case project = 1
         case app = 2
@@ -30,7 +30,7 @@ enum ClaimID {
         return zip(ends, ends.dropFirst()).map { String(digits.dropFirst($0).prefix($1 - $0)) }.joined(separator: "-")
     }
 
-    /// The number in an id of a subject; nil where it is no such id.
+    /// The number in an id of a subject; nil for another text.
     static func number(_ subject: Subject, _ text: String) -> Int64? {
         let digits = text.filter { $0 != "-" }
         guard text.utf8.count == 36, digits.utf8.count == 32, let low = UInt64(digits.suffix(16), radix: 16) else {
@@ -47,7 +47,7 @@ enum ClaimID {
 }
 
 extension JSONWriter {
-    /// Writes a moment as this dialect's answers have it: ISO 8601, in UTC.
+    /// Writes a moment in the form of this dialect: ISO 8601, in UTC.
     mutating func moment(_ moment: Instant) {
         plainString(ISO8601.format(millisecondsSince1970: moment.milliseconds))
     }
@@ -57,7 +57,7 @@ extension JSONWriter {
     }
 }
 
-/// What a list is asked for, in the query.
+/// The parameters of a list, from the query.
 struct ReadQuery {
     private let request: Query
 
@@ -68,10 +68,10 @@ struct ReadQuery {
 
     subscript(name: String) -> String? { request[name].flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// 1 to 200, and 50 where nothing is said; what lies outside is brought inside, as the vendor does.
+    /// 1 to 200, and 50 by default. A value outside this range becomes the nearest limit, as with the vendor.
     var limit: Int { min(200, max(1, self["limit"].flatMap(Int.init) ?? 50)) }
 
-    /// A moment: ISO 8601, or how long ago (`1h`, `7d`).
+    /// A moment: ISO 8601, or a distance from now (`1h`, `7d`).
     func moment(_ name: String, at now: Instant) throws(ClaimFault) -> Instant? {
         guard let text = self[name] else { return nil }
         if let milliseconds = ISO8601.parse(text.utf8.span) ?? ISO8601.parse((text + "Z").utf8.span) {
@@ -86,7 +86,7 @@ struct ReadQuery {
         throw ClaimFault("\(name) must be an ISO 8601 date, or how long ago, as in 1h or 7d")
     }
 
-    /// Whether rows of development builds are wanted; nil for both kinds.
+    /// Whether the caller wants rows of development builds; nil for both kinds.
     func isDevelopment() throws(ClaimFault) -> Bool? {
         switch self["data_mode"] {
         case nil, "production": false

@@ -1,8 +1,8 @@
 import Domain
 import JSON
 
-/// What holds for a project: for how long its rows are kept, and how much of attachments it may have. It is the server's to
-/// say, so a project has nothing of its own beside it.
+/// The terms of a project: the days for which the server keeps its rows, and the room for its attachments. The server sets
+/// them for all projects, so a project has no terms of its own.
 struct ProjectTerms: Sendable {
     let retentionDays: [RowKind: Int]
     let quotas: AttachmentQuotas
@@ -12,7 +12,7 @@ struct ProjectTerms: Sendable {
             json.key("retention_days_\(name)")
             json.null()
             json.key("effective_retention_days_\(name)")
-            // Nothing stands for ever.
+            // Null means for ever.
             if let days = retentionDays[kind] { json.integer(days) } else { json.null() }
         }
         for (name, bytes) in [("user", quotas.userBytes), ("project", quotas.projectBytes)] {

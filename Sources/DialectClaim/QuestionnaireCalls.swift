@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Questionnaires: whether a user is asked, what is answered, and reading that (spec/claim.md 1.7).
+/// The calls for questionnaires (spec/claim.md 1.7): an app asks whether to show a questionnaire, sends answers or a
+/// dismissal, and agents read the answers.
 enum QuestionnaireCalls {
     static let routes = [offer, answer, dismiss, responses]
 
@@ -43,7 +44,7 @@ enum QuestionnaireCalls {
                     return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
                 }
                 let person = user.flatMap { snapshot.holders(of: $0.key).first }
-                // What a known user has answered is shown by no anonymous id either.
+                // An anonymous id must not show the answers of a known user.
                 var refusal = user.flatMap { caller.refusal(asking: $0, snapshot) }
                 if refusal == nil, let person, caller.proof != nil {
                     refusal = try caller.refusal(asking: snapshot.group(of: person), snapshot)
@@ -282,7 +283,7 @@ enum QuestionnaireCalls {
             }
         })
 
-    /// A response that the fold hides is not listed.
+    /// A response that the fold hides is not in the list.
     private static func read(
         _ questionnaire: Questionnaire, _ filter: FormFilter, at now: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> FormList<Item> {
@@ -340,7 +341,7 @@ enum QuestionnaireCalls {
 }
 
 extension AnswerValue {
-    /// Reads an answer. An empty one is none.
+    /// Reads an answer. An empty answer counts as no answer.
     init(_ value: JSONValue, at path: String) throws(JSONFault) {
         switch value.kind {
         case .null: self = .nothing

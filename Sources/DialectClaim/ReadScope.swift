@@ -4,17 +4,17 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Which rows of a project a count is of: the apps, the builds and the time.
+/// The rows of a project that a count covers: the apps, the builds and the time.
 struct ReadScope: Sendable {
     var app: Int64?
     var isDevelopment: Bool?
     var range = RowsByTime()
     var limit: Int
-    /// How many of the answers were told before.
+    /// The number of answers on earlier pages.
     var offset: Int
     let project: ProjectID
 
-    /// A count looks at no more rows than this, and says whether there were more.
+    /// The greatest number of rows that a count looks at. The answer says whether more rows exist.
     private static let rowsLookedAt = 200_000
     private static let rowsAtOnce = 1000
 
@@ -39,7 +39,7 @@ struct ReadScope: Sendable {
         }
     }
 
-    /// Goes through the rows for as long as more are wanted, and answers whether there were too many to go through all.
+    /// Runs a body for the rows as long as the body wants rows, and answers whether the limit stopped the count.
     func forEach(
         _ kind: RowKind, _ snapshot: any Snapshot, while wantsMore: @autoclosure () -> Bool = true,
         _ body: (StoredRow, EventMembers) throws(StoreFault) -> Void

@@ -1,10 +1,10 @@
 import ByteText
 import CivilTime
 
-/// Dates as the vendor's language reads them: ISO 8601, with less than all of it as well, and as HTTP writes them. A time
-/// without a zone is UTC.
+/// Reads dates as the vendor's language does: complete and shortened ISO 8601, and the form of HTTP. A time without a zone is
+/// UTC.
 enum ScriptDate {
-    /// Milliseconds since 1970; nil where it is no date.
+    /// Milliseconds since 1970; nil for a text that is not a date.
     static func parse(_ text: String) -> Int64? {
         if let known = iso(text) { return known }
         let bytes = Array(text.utf8)
@@ -20,14 +20,14 @@ enum ScriptDate {
         ISO8601.parse(text.utf8.span) ?? ISO8601.parse((text + "Z").utf8.span)
     }
 
-    /// `2026-11-21T10:00`, with a zone or without.
+    /// `2026-11-21T10:00`, with or without a zone.
     private static func withoutSeconds(_ text: String) -> Int64? {
         guard let end = text.utf8.index(text.startIndex, offsetBy: 16, limitedBy: text.endIndex) else { return nil }
         return end == text.endIndex || text.utf8[end] != UInt8(ascii: ":")
             ? iso("\(text[..<end]):00\(text[end...])") : nil
     }
 
-    /// `2026-11-21T24:00:00Z`, which is the next day.
+    /// `2026-11-21T24:00:00Z`, the start of the next day.
     private static func atMidnight(_ text: String) -> Int64? {
         guard let match = text.wholeMatch(of: /(\d{4}-\d{2}-\d{2}[T ])24(:00(?::00(?:\.0+)?)?)(.*)/) else { return nil }
         let day = "\(match.1)00\(match.2)\(match.3)"

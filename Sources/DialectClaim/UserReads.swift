@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Reading the users of apps, and the apps, projects and keys there are (spec/claim.md 1.2 and 1.7).
+/// The calls that read the users of apps, and the project's apps and keys (spec/claim.md 1.2 and 1.7).
 enum UserReads {
     static func routes(_ terms: ProjectTerms) -> [Endpoint] {
         [
@@ -99,9 +99,9 @@ enum UserReads {
         return filter
     }
 
-    /// A user as it is read, with whoever it has claimed.
+    /// A user for readers, with the anonymous ids that the user has claimed.
     struct User {
-        /// The person whose id stands for the user, where it is one with it still.
+        /// The person whose id is the user's id, if that person is still in the group.
         let id: PersonID
         let userID: String
         let isAnonymous: Bool
@@ -141,7 +141,7 @@ enum UserReads {
         return true
     }
 
-    /// A user by one of its links; nil where the link is that of an anonymous id that a user has claimed.
+    /// A user, found by one link; nil if the link belongs to an anonymous id that a user has claimed.
     private static func user(
         _ link: (link: Int64, person: PersonID, type: IdentityType, value: String), _ snapshot: any Snapshot
     ) throws(StoreFault) -> User? {
@@ -149,7 +149,8 @@ enum UserReads {
         var claimedFrom: [String] = []
         if link.type == .claimAnonymousID {
             if group.count > 1, try snapshot.totals(of: group).identities[.claimUserID, default: 0] > 0 {
-                // A person that was made for an anonymous id may have got a user id by an administrator: then it is shown twice.
+                // An administrator may have given a user id to a person of an anonymous id: then the list shows the person
+                // twice.
                 let own = try snapshot.identities(of: link.person).contains { $0.type == .claimUserID }
                 if !own { return nil }
             }
@@ -296,7 +297,7 @@ enum UserReads {
         json.moment(project.madeAt)
     }
 
-    /// A project's name as the vendor's addresses have it.
+    /// A project's name in the form of the vendor's addresses.
     private static func slug(_ name: String) -> String {
         let words = name.lowercased().split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }
         return words.isEmpty ? "project" : words.joined(separator: "-")

@@ -7,7 +7,7 @@ import JSON
 /// The App Store: its signed transactions (JWS), checked against a root certificate (spec/entitlements.md, decision 11).
 package struct AppStore: StoreValidator {
     private let root: Certificate
-    /// The bundle id of apps that have none of their own.
+    /// The bundle id for apps without a bundle id of their own.
     private let bundleID: String?
 
     package init(root: Certificate, bundleID: String?) {
@@ -15,7 +15,8 @@ package struct AppStore: StoreValidator {
         self.bundleID = bundleID
     }
 
-    /// What Apple marks the certificates of its chain with: the one that signs receipts, and the one that signs that.
+    /// Apple's marks on the certificates of its chain: on the certificate that signs receipts, and on the certificate above
+    /// it.
     private static let marks = ["1.2.840.113635.100.6.11.1", "1.2.840.113635.100.6.2.1"]
     private static let bytesAtMost = 32 << 10
     private static let certificatesAtMost = 6
@@ -45,7 +46,7 @@ package struct AppStore: StoreValidator {
         return .done(.success(receipt))
     }
 
-    /// What was signed, by whom the root vouches for; nil where nobody did.
+    /// The signed payload, if the root certificate vouches for the signature; nil otherwise.
     private func payload(of text: String, _ place: StorePlace, _ tools: LoopTools) -> Payload? {
         guard text.utf8.count <= AppStore.bytesAtMost else { return nil }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -55,7 +56,7 @@ package struct AppStore: StoreValidator {
             let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) }),
             let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
         else { return nil }
-        // A chain that holds no longer has held when it was signed; nobody signs tomorrow.
+        // The chain has to be valid at the time of signing, also if it has expired since. A time in the future is refused.
         let signedAt = payload.signedAt ?? place.now
         guard signedAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds,
             let leaf = chain.first, chain.count >= AppStore.marks.count,
@@ -66,10 +67,10 @@ package struct AppStore: StoreValidator {
         return payload
     }
 
-    /// How far the store's clock may be ahead of ours.
+    /// The greatest time by which the store's clock may be ahead of the server's.
     private static let clockMilliseconds: Int64 = 300_000
 
-    /// The certificates that the header of a token carries.
+    /// The certificates in the header of a token.
     private static func chain(_ header: JSONValue) throws(JSONFault) -> [Certificate] {
         var chain: [Certificate] = []
         var algorithm = ""
@@ -90,7 +91,7 @@ package struct AppStore: StoreValidator {
         return chain
     }
 
-    /// What Apple says of a transaction, as far as it is used.
+    /// The parts of Apple's transaction that Onym uses.
     private struct Payload {
         var bundleID = ""
         var environment = ""

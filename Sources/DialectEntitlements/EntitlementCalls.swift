@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What users may use, and giving and taking it by hand (spec/entitlements.md 1.4).
+/// The calls that read a user's entitlements, and that grant and revoke entitlements manually (spec/entitlements.md 1.4).
 enum EntitlementCalls {
     static var routes: [Endpoint] {
         let catalogs = CatalogCache()
@@ -89,11 +89,11 @@ enum EntitlementCalls {
             return Entitlements.response(to: .refused(refusal))
         }
         let catalog = try catalogs.catalog(of: caller.project, snapshot)
-        // By the server's clock, at this moment: what has expired is never shown as if it had not.
+        // The server's clock decides at this moment: an expired entitlement is never shown as active.
         let reasons = try Access.reasons(for: principals, catalog, at: caller.now) { key throws(StoreFault) in
             try snapshot.document(key)
         }
-        // Whose else it is, is nothing to the apps: a project key is in everybody's hands.
+        // An app must not see the other owners of a purchase: everybody can read a project key in an app.
         var owners: [PersonID: String]? = caller.key?.kind == .entitlementsSecret ? [:] : nil
         if explains, var known = owners {
             for owner in reasons.flatMap({ $0.purchase?.owners ?? [] }) where known[owner] == nil {
@@ -194,7 +194,7 @@ enum EntitlementCalls {
             preconditionFailure("Access was granted, and something else was answered.")
         }
         return Entitlements.object { json in
-            // Whoever grants is told that it holds, also where that was long ago.
+            // The answer says that the entitlement is active, also if the grant was made long ago.
             write(grant.entitlement, true, grant.startedAt, grant.expiresAt, "manual", &json)
         }
     }
@@ -213,7 +213,7 @@ enum EntitlementCalls {
                     }
                 }
                 guard let id else { throw JSONFault(.wrong("is required"), at: "id") }
-                // A time that is none is in the past: it is refused after all that comes before that.
+                // An invalid time becomes a time in the past, so that the other refusals come first.
                 let expiresAt = expires.map { Instant(seconds: $0) ?? Instant(milliseconds: 0) }
                 return GrantAccess(id, to: user, expiresAt: expiresAt)
             }

@@ -5,12 +5,12 @@ package import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The Entitlements dialect (spec/entitlements.md): what clients of Qonversion's API speak. Its third generation is there to
-/// the letter.
+/// The Entitlements dialect (spec/entitlements.md): the calls of Qonversion's API. The third generation of that API is
+/// complete.
 package enum Entitlements {
     package static let name = "entitlements"
 
-    /// - Parameter stores: who vouches for purchases.
+    /// - Parameter stores: the stores that confirm purchases.
     package static func surface(stores: StoreValidators) -> WireDialect {
         WireDialect(
             name: name,
@@ -35,7 +35,7 @@ package enum Entitlements {
             refuse: { problem, _ in response(to: problem) })
     }
 
-    /// Whether a path is this dialect's, though no route is there.
+    /// Whether a path belongs to this dialect, also if no route has the path.
     package static func owns(path: String) -> Bool { path == "/v3" || path.hasPrefix("/v3/") }
 
     /// Finds the key of a call, and with it the world.
@@ -50,7 +50,7 @@ package enum Entitlements {
         return caller
     }
 
-    /// Who calls with a key, and in which world; nil where it is none of this dialect's.
+    /// The caller of a key, with its world; nil for a key of another dialect.
     static func caller(
         _ text: borrowing Span<UInt8>, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) -> Caller? {
@@ -63,7 +63,7 @@ package enum Entitlements {
 
     // MARK: - Names
 
-    /// The most bytes of an id.
+    /// The allowed lengths of an id in bytes.
     static let idBytes = 1...255
 
     /// The user that the path names.
@@ -85,7 +85,7 @@ package enum Entitlements {
         return Identity(type, text, in: caller.project, hash: tools.hash)
     }
 
-    /// Who looks: by the fields of our own SDK or the parameters that stand for them, else by the user alone
+    /// The view of the call: from the fields of Onym's own SDK, or from the parameters for them, or else from the user alone
     /// (spec/entitlements.md, decision 3).
     static func session(
         _ user: Identity, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
@@ -103,13 +103,13 @@ package enum Entitlements {
                     try self.identity(text, caller.world.userType, "device's user id", caller, tools)
                 },
                 identity: try identity.flatMap { text throws(Rejection) in
-                    // Nobody is signed in.
+                    // No user is logged in.
                     if text.isEmpty { return nil }
                     return try self.identity(text, caller.world.identityType, "identity", caller, tools)
                 }))
     }
 
-    /// What the parameters of the query say of who looks.
+    /// The query's parameters that describe the view of the call.
     static let sessionQuery: [Schema.Property] = [
         .init("device_user_id", .string("The install's own user, as Onym-Device-User says it.")),
         .init("identity_id", .string("Who is signed in, or nothing, as Onym-Identity says it.")),
@@ -144,7 +144,7 @@ package enum Entitlements {
     private static let unauthorized = error(
         .unauthorized, "request", "control_unauthorized", "Authorization error: project not found")
 
-    /// Why a user may not be read, who stands for somebody that the caller may not speak for; nil where the user may.
+    /// The refusal of reading a user whose identity the caller may not speak for; nil if the caller may.
     static func refusal(
         reading user: AccessUser, by caller: Caller, _ snapshot: any Snapshot
     ) -> Refusal? {
@@ -153,7 +153,7 @@ package enum Entitlements {
         return caller.refusal(asking: identity, snapshot)
     }
 
-    /// Refuses a call for what it says, unless it is about a user that is not there: that is said first.
+    /// Refuses a call for its content, unless its user does not exist: that refusal comes first.
     static func refuse(_ rejection: Rejection, to user: Identity) -> Step {
         .read { snapshot throws(StoreFault) in
             let isThere = try snapshot.accessUser(user) != nil
@@ -165,14 +165,14 @@ package enum Entitlements {
         Rejection(error(.badRequest, "request", "invalid_data", message))
     }
 
-    /// What is wrong with a body.
+    /// The refusal of an invalid body.
     static func invalid(_ fault: JSONFault) -> Rejection { invalid(fault.message) }
 
-    /// What is refused in every dialect, as this one says it.
+    /// The answer to a problem of any dialect, in this dialect's form.
     package static func response(to problem: Problem) -> Response {
         var response =
             switch problem {
-            // The vendor tells a key that is not enough like one that is none.
+            // The vendor gives the same answer to a key without the scope and to an unknown key.
             case .forbidden: unauthorized
             case .refused(let refusal) where refusal.tokenFault != nil:
                 error(problem.status, "request", "identity_token_required", problem.message)
@@ -204,7 +204,8 @@ package enum Entitlements {
         return error(refusal.status, type, code, words(for: refusal))
     }
 
-    /// The sentence for a refusal; where clients compare it, to the letter (spec/entitlements.md 1).
+    /// The sentence for a refusal. Clients compare some sentences, so these are exactly the vendor's (spec/entitlements.md
+    /// 1).
     static func words(for refusal: Refusal) -> String {
         switch refusal {
         case .userExists: "User with given uid already exists"
@@ -236,7 +237,7 @@ package enum Entitlements {
                 ]), required: true)
         ]))
 
-    /// How calls may be refused: as all are, and in some ways besides.
+    /// The possible refusals of calls: the common refusals, and further statuses.
     static func answers(_ statuses: [Status] = []) -> [Operation.Answer] {
         ([.badRequest, .unauthorized, .forbidden, .unprocessableContent, .tooManyRequests, .serviceUnavailable]
             + statuses).map {
@@ -246,10 +247,10 @@ package enum Entitlements {
 }
 
 extension Instant {
-    /// Whole seconds, as this dialect tells times.
+    /// The time in whole seconds, as this dialect writes times.
     var seconds: Int64 { milliseconds / 1000 }
 
-    /// A time in seconds; nil where it is far from any that is one.
+    /// A time in seconds; nil before 1970 and after the year 9999.
     init?(seconds: Int64) {
         guard (0...Instant.lastSecond).contains(seconds) else { return nil }
         self.init(milliseconds: seconds * 1000)

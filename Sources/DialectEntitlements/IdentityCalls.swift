@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Linking identities to users, and finding them (spec/entitlements.md 1.3).
+/// The calls that link an identity to a user, and find the user of an identity (spec/entitlements.md 1.3).
 enum IdentityCalls {
     static let routes = [
         Endpoint(
@@ -35,7 +35,7 @@ enum IdentityCalls {
             action: .glance { request, caller, tools throws(Rejection) in
                 let identity = try named(request, caller, tools)
                 return { snapshot throws(StoreFault) in
-                    // Whether it is there or not is told to nobody else either.
+                    // A caller without the right also must not see whether the identity exists.
                     if let refusal = caller.refusal(asking: identity, snapshot) {
                         return Entitlements.response(to: .refused(refusal))
                     }
@@ -83,7 +83,7 @@ enum IdentityCalls {
             identity, user: user, newUser: newUser(caller, tools), install: install)
     }
 
-    /// An id for a user that the server makes, as clients make theirs.
+    /// A new user's id, in the form of the clients' ids.
     static func newUser(_ caller: Caller, _ tools: LoopTools) -> Identity {
         let id = "QON_" + SecureRandom.text(32, from: "0123456789abcdef")
         return Identity(caller.world.userType, id, in: caller.project, hash: tools.hash)

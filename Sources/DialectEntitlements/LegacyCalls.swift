@@ -5,8 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The first two generations of the vendor's API, as far as apps in people's hands speak them (spec/entitlements.md 1.8). They
-/// see by the user alone.
+/// The first two generations of the vendor's API, as far as installed apps use them (spec/entitlements.md 1.8). Their view
+/// consists of the user alone.
 extension Entitlements {
     package static func legacySurface(stores: StoreValidators) -> WireDialect {
         WireDialect(
@@ -106,14 +106,14 @@ enum LegacyCalls {
         let user = try user(body, caller, tools)
         let make = MakeAccessUser(user, isForTrying: caller.world == .sandbox)
         return .decide(make) { result, tools in
-            // A user that is there already is what is wanted, too.
+            // A user that exists already is also a success.
             if case .failure(let refusal) = result, refusal != .userExists {
                 return .answer(answer(to: .refused(refusal)))
             }
             guard let claim = body.claims.first, claim.receipt != nil else { return report(user, caller, tools) }
             return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
-                // What a phone sends with each start transfers nothing, and is no reason not to start. What nobody vouches
-                // for is refused all the same, for the journal.
+                // A receipt that an app sends at each start transfers nothing, and a failed check does not stop the start. An
+                // invalid receipt is still refused by an act, so that the journal has it.
                 if case .failure(.unavailable) = receipt { return report(user, caller) }
                 let record = RecordPurchase(AccessSession(user), receipt.mapError(\.refusal))
                 return .decide(record) { _, _ in
@@ -191,7 +191,7 @@ enum LegacyCalls {
 
     // MARK: - Answers
 
-    /// The vendor's numbers for what is wrong.
+    /// The vendor's numbers of errors.
     private static let badTokenCode = 10003
     private static let unknownUser = 10004
     private static let fraud = 10008
@@ -239,7 +239,7 @@ enum LegacyCalls {
         return response
     }
 
-    /// What a user may use, and what is sold.
+    /// The user's entitlements, and the project's products.
     private static func report(_ user: Identity, _ caller: Caller, _ tools: LoopTools? = nil) -> Step {
         .read { snapshot throws(StoreFault) in .answer(try answer(user, caller, snapshot)) }
     }
@@ -286,7 +286,7 @@ enum LegacyCalls {
         json.key("renew_state")
         switch access.purchase {
         case let purchase? where access.isSubscription: json.integer(purchase.renewal.rawValue)
-        // It is not one that renews.
+        // The product does not renew.
         default: json.integer(-1)
         }
         json.key("source")
@@ -342,7 +342,7 @@ enum LegacyCalls {
         }
     }
 
-    /// The vendor's number for how long a product lasts; nil where it has none.
+    /// The vendor's number for a product's duration; nil for other durations.
     private static func duration(_ product: Catalog.Product) -> Int? {
         guard let seconds = product.durationSeconds else { return product.kind == .nonConsumable ? 5 : nil }
         switch seconds / 86_400 {
@@ -365,7 +365,7 @@ enum LegacyCalls {
         }
 }
 
-/// What a shipped SDK sends, as far as it is used.
+/// The parts of an old SDK's body that Onym uses.
 struct LegacyBody: Sendable {
     private(set) var userID: String?
     private(set) var anonymousID: String?
@@ -417,7 +417,7 @@ struct LegacyBody: Sendable {
 }
 
 extension StoreClaim {
-    /// What an SDK of an earlier generation says of a purchase: on Android there is a token.
+    /// Reads a purchase from an older SDK: on Android the purchase has a token.
     fileprivate init(legacy value: JSONValue) throws(JSONFault) {
         var isPlay = false
         try value.forEachMember(at: "a purchase") { key, _ throws(JSONFault) in

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What is known of users, for those who count and advertise (spec/entitlements.md 1.5).
+/// The calls that set and read a user's properties, which analytics and advertising use (spec/entitlements.md 1.5).
 enum PropertyCalls {
     static let routes = [
         Endpoint(
@@ -78,7 +78,7 @@ enum PropertyCalls {
         }
     }
 
-    /// A property that is none, and why.
+    /// An invalid property, and the reason.
     private typealias Fault = (key: String, reason: String)
 
     private static func answer(_ reply: AccessReply, _ faults: [Fault]) -> Response {
@@ -110,7 +110,7 @@ enum PropertyCalls {
     private static let valueBytes = 120
     private static let propertiesPerCall = 100
 
-    /// What properties of the vendor's own are called; others that begin like them are none.
+    /// The names of the vendor's own properties; another name with the same prefix is invalid.
     private static let reserved: Set<String> = [
         "_q_email", "_q_name", "_q_custom_user_id", "_q_advertising_id", "_q_kochava_device_id",
         "_q_appsflyer_user_id", "_q_adjust_adid", "_q_fb_attribution", "_q_firebase_instance_id", "_q_app_set_id",
@@ -132,7 +132,7 @@ enum PropertyCalls {
                         throw JSONFault(.wrong("must have at most \(propertiesPerCall) properties"), at: "the body")
                     }
                     var (key, value): (String?, String?)
-                    // One that is none does not keep the others from being set.
+                    // An invalid property does not stop the other properties.
                     if element.kind == .object {
                         try element.forEachMember(at: "a property") { name, member throws(JSONFault) in
                             guard member.kind == .string else { return }
@@ -158,7 +158,7 @@ enum PropertyCalls {
         return (properties, faults)
     }
 
-    /// Why a property is none; nil where it is one.
+    /// The reason why a property is invalid; nil for a valid property.
     private static func fault(_ key: String, _ value: String?) -> String? {
         let isKey =
             keyBytes.contains(key.utf8.count) && key.utf8.contains(where: isLetter)

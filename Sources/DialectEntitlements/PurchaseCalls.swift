@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Telling of purchases (spec/entitlements.md 1.6).
+/// The call that records a purchase: a store has to confirm the purchase first (spec/entitlements.md 1.6).
 enum PurchaseCalls {
     static func routes(_ stores: StoreValidators) -> [Endpoint] {
         [
@@ -51,7 +51,7 @@ enum PurchaseCalls {
         ]
     }
 
-    /// Goes on when it is known what a store vouches for.
+    /// Runs the check of a purchase, and continues when the store has answered.
     static func run(
         step check: StoreCheck, _ next: @escaping @Sendable (Result<Receipt, StoreProblem>) -> Step
     ) -> Step {
@@ -61,7 +61,7 @@ enum PurchaseCalls {
         }
     }
 
-    /// Who asks for somebody who is not there is told that first, whatever else is wrong.
+    /// The refusal of an unknown user comes before all other refusals.
     private static func record(
         _ receipt: Result<Receipt, Refusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
     ) -> Step {
@@ -81,13 +81,13 @@ enum PurchaseCalls {
     ])
 }
 
-/// What a call says of a purchase.
+/// The content of a call about a purchase.
 struct PurchaseBody: Sendable {
     private var price: String?
     private var currency: String?
     private var purchased: Int64 = 0
     private(set) var claim: StoreClaim?
-    /// What was said of the store, as it came, to be said again.
+    /// The store's data as the client sent it, for the answer.
     private var storeData: (name: String, json: [UInt8])?
     private var storeDataCount = 0
 
@@ -118,7 +118,7 @@ struct PurchaseBody: Sendable {
         "paddle_store_data": .paddle,
     ]
 
-    /// What is wrong with it, in the order in which clients are told.
+    /// The refusal of the content, in the order of the vendor's checks.
     var refusal: Refusal? {
         guard let price, PurchaseBody.isPrice(price) else { return .malformedPrice }
         guard let currency, Currency.isCode(currency.uppercased()) else { return .unknownCurrency }
@@ -132,7 +132,7 @@ struct PurchaseBody: Sendable {
             json.key("currency")
             json.string((currency ?? "").uppercased())
             json.key("purchased")
-            // The vendor takes whatever comes for milliseconds, and drops what is less than a second.
+            // The vendor reads every number as milliseconds, and drops the part below a second.
             json.integer(purchased / 1000 * 1000)
             if let storeData {
                 json.key(storeData.name)
@@ -143,7 +143,7 @@ struct PurchaseBody: Sendable {
         }
     }
 
-    /// A price as text; a number is one as well.
+    /// A price as text; a number is allowed too.
     private static func price(_ value: JSONValue) throws(JSONFault) -> String? {
         switch value.kind {
         case .string: return try value.string(at: "price")
@@ -159,7 +159,7 @@ struct PurchaseBody: Sendable {
             && parts.allSatisfy { !$0.isEmpty && $0.allSatisfy { (0x30...0x39).contains($0) } }
     }
 
-    /// A value without what is null, however deep: a client that finds one breaks.
+    /// A value without its null members at every depth, because null breaks the vendor's clients.
     private static func copy(_ value: JSONValue) throws(JSONFault) -> [UInt8] {
         var json = JSONWriter()
         try copy(value, to: &json)
@@ -188,7 +188,7 @@ struct PurchaseBody: Sendable {
 }
 
 extension StoreClaim {
-    /// Reads what a client says of a store.
+    /// Reads the store's data in a client's body.
     init(_ source: Purchase.Source, _ value: JSONValue) throws(JSONFault) {
         self.init(source)
         try value.forEachMember(at: "the store's data") { key, member throws(JSONFault) in
@@ -206,7 +206,7 @@ extension StoreClaim {
     }
 }
 
-/// The currencies there are (ISO 4217).
+/// The codes of currencies (ISO 4217).
 enum Currency {
     static func isCode(_ text: String) -> Bool { codes.contains(text) }
 

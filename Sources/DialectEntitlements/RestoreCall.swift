@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Restoring purchases, which the vendor's third generation has no call for (spec/entitlements.md, decision 5).
+/// The call that restores purchases, which the vendor's third generation does not have (spec/entitlements.md, decision 5).
 enum RestoreCall {
     static func route(_ stores: StoreValidators) -> Endpoint {
         Endpoint(
@@ -47,7 +47,7 @@ enum RestoreCall {
                 }))
     }
 
-    /// Has stores vouch for one claim after the other, and goes on when all is known.
+    /// Checks one claim after the other with the stores, and continues after the last.
     struct Checking: Sendable {
         let stores: StoreValidators
         let place: StorePlace
@@ -115,7 +115,7 @@ enum RestoreCall {
         }
         json.key("outcome")
         json.string("\(item.outcome.name)")
-        // Whose else it is, is nothing to the apps: a project key is in everybody's hands.
+        // An app must not see the other owners of a purchase: everybody can read a project key in an app.
         guard tellsOwners, item.outcome == .moved || item.outcome == .kept else { return }
         json.key(item.outcome == .moved ? "from" : "by")
         json.array { json in
@@ -139,12 +139,12 @@ enum RestoreCall {
     ])
 }
 
-/// What a call wants restored.
+/// The content of a call that restores purchases.
 struct RestoreBody: Sendable {
     private(set) var claims: [StoreClaim] = []
     private(set) var strategy: RestoreStrategy?
 
-    /// The most claims for which another server has to be asked.
+    /// The greatest number of claims that need a question to another server.
     private static let questions = 10
 
     init(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
@@ -184,7 +184,7 @@ struct RestoreBody: Sendable {
 
     private static func claim(_ element: JSONValue) throws(JSONFault) -> StoreClaim {
         if element.kind == .string {
-            // What is signed says itself which store it is of.
+            // Signed data names its store itself.
             var claim = StoreClaim(.appStore)
             claim.receipt = try element.string(at: "a transaction")
             return claim

@@ -3,18 +3,18 @@ package import Gateway
 import JSON
 import Outbound
 
-/// Somebody who can say whether a purchase was made: a store.
+/// A store that can confirm a purchase.
 protocol StoreValidator: Sendable {
-    /// Finds out what the store vouches for.
+    /// Checks a claim with the store.
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck
 }
 
-/// What a client says it has bought.
+/// A purchase that a client claims to have made.
 struct StoreClaim: Sendable {
     var source: Purchase.Source
-    /// What the store has signed, if it signs.
+    /// The store's signed data, for a store that signs.
     var receipt: String?
-    /// What the store knows the purchase by, as far as the client says.
+    /// The store's id of the purchase, if the client sends it.
     var transaction: String?
     var originalTransaction: String?
     var subscription: String?
@@ -23,7 +23,7 @@ struct StoreClaim: Sendable {
     init(_ source: Purchase.Source) { self.source = source }
 }
 
-/// Where a claim is made: what a store vouches for elsewhere is none of it.
+/// The project, the world and the app of a claim: a store's confirmation for another place does not count.
 struct StorePlace: Sendable {
     let project: ProjectID
     let world: AccessWorld
@@ -38,7 +38,7 @@ struct StorePlace: Sendable {
     }
 }
 
-/// How far it is found out what a store vouches for.
+/// The state of a check.
 enum StoreCheck: Sendable {
     case done(Result<Receipt, StoreProblem>)
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
@@ -46,10 +46,10 @@ enum StoreCheck: Sendable {
     static func bad(_ fault: ReceiptFault) -> StoreCheck { .done(.failure(.bad(fault))) }
 }
 
-/// Why a store has not vouched for a purchase.
+/// The reason why a store has not confirmed a purchase.
 enum StoreProblem: Error, Equatable {
     case bad(ReceiptFault)
-    /// It cannot be asked now.
+    /// The store does not answer now.
     case unavailable
 
     var refusal: Refusal {
@@ -60,11 +60,11 @@ enum StoreProblem: Error, Equatable {
     }
 }
 
-/// All that vouch for purchases. What no store stands behind was not bought.
+/// All stores that confirm purchases. A purchase without such a store does not count.
 package struct StoreValidators: StoreValidator {
-    /// Those that `onym receipt` makes.
+    /// The receipts of `onym receipt`.
     package var tests: TestReceipts
-    /// Whether they are taken in production too, for trying.
+    /// Whether the server also accepts test receipts in production, for trials.
     package var takesTestsInProduction = false
     package var appStore: AppStore?
     package var stripe: Stripe?
@@ -83,7 +83,7 @@ package struct StoreValidators: StoreValidator {
     }
 }
 
-/// Takes receipts that were made for trying.
+/// Accepts test receipts.
 struct TestStore: StoreValidator {
     let receipts: TestReceipts
     let takesProduction: Bool

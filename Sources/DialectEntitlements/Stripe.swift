@@ -4,7 +4,7 @@ import HTTPMessage
 import JSON
 package import Outbound
 
-/// Stripe: asked about a subscription by its id (spec/entitlements.md, decision 11).
+/// Stripe: the server asks it about a subscription by the subscription's id (spec/entitlements.md, decision 11).
 package struct Stripe: StoreValidator {
     private let base: String
     private let key: String
@@ -12,15 +12,15 @@ package struct Stripe: StoreValidator {
     package static let standardURL = "https://api.stripe.com/"
 
     /// - Parameters:
-    ///   - url: where Stripe is asked; tests ask a stand-in.
-    ///   - key: the secret key of the account there.
+    ///   - url: Stripe's address; tests use another address.
+    ///   - key: the secret key of the customer's account.
     package init(_ url: OutboundURL, key: String) {
         base = url.description.hasSuffix("/") ? url.description : url.description + "/"
         self.key = key
     }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
-        // Only what can be an id there becomes part of an address.
+        // Only a text that can be an id at Stripe becomes part of an address.
         guard let id = claim.subscription, (1...255).contains(id.utf8.count),
             id.utf8.allSatisfy({ Stripe.isWord($0) }), let url = OutboundURL("\(base)v1/subscriptions/\(id)")
         else { return .bad(.forged) }
@@ -45,7 +45,7 @@ package struct Stripe: StoreValidator {
         switch answer.status {
         case 200..<300: break
         case 404, 400: return .failure(.bad(.forged))
-        // Also what is wrong with our own key is no fault of whoever bought.
+        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
         default: return .failure(.unavailable)
         }
         guard let subscription = try? tools.json.read(answer.body, { root throws(JSONFault) in try Subscription(root) })
@@ -72,7 +72,7 @@ package struct Stripe: StoreValidator {
         return .success(receipt)
     }
 
-    /// What Stripe says of a subscription, as far as it is used.
+    /// The parts of Stripe's subscription that Onym uses.
     private struct Subscription {
         var id = ""
         var status = ""
@@ -81,7 +81,7 @@ package struct Stripe: StoreValidator {
         var customer: String?
         var start: Int64 = 0
         var end: Int64?
-        /// What it is of, by each name that it has there.
+        /// The products of the subscription, under each name at Stripe.
         var products: [String] = []
 
         init(_ root: JSONValue) throws(JSONFault) {
@@ -126,14 +126,14 @@ package struct Stripe: StoreValidator {
             try price.forEachMember(at: "a price") { key, value throws(JSONFault) in
                 switch key {
                 case "id": products.append(try value.string(at: "a price's id"))
-                // Where nobody says which, it is of a product rather than at a price.
+                // The product's id comes before the price's id.
                 case "product": if let id = try Subscription.id(of: value) { products.insert(id, at: 0) }
                 default: break
                 }
             }
         }
 
-        /// Something's id, where it stands alone or for the whole.
+        /// The id of an object, which Stripe writes alone or as a member of the object.
         private static func id(of value: JSONValue) throws(JSONFault) -> String? {
             if value.isNull { return nil }
             if value.kind == .string { return try value.string(at: "an id") }

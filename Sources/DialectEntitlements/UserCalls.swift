@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Making and reading users (spec/entitlements.md 1.2).
+/// The calls that create and read users (spec/entitlements.md 1.2).
 enum UserCalls {
     static let routes = [
         Endpoint(
@@ -45,7 +45,7 @@ enum UserCalls {
             }),
     ]
 
-    /// Whether a user is one for trying out, if the body says so.
+    /// Whether the body asks for a test user.
     private static func environment(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> Bool? {
         if request.body.isEmpty { return nil }
         do throws(JSONFault) {
@@ -89,7 +89,7 @@ enum UserCalls {
 }
 
 extension Snapshot {
-    /// The person that holds an identity of a type that one person alone can hold.
+    /// The person that holds an identity, for a type that only one person can hold.
     func holder(of identity: Identity) -> PersonID? { holders(of: identity.key).first }
 
     func accessUser(_ identity: Identity) throws(StoreFault) -> AccessUser? {

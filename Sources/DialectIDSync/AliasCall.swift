@@ -5,7 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The call by which what happened to one person in some time belongs to another as well (spec/idsync.md 1.6).
+/// The call that makes an alias: the rows of one person within a span of time then also belong to another person
+/// (spec/idsync.md 1.6).
 enum AliasCall {
     static let route = Endpoint(
         .post, "/v1/identity/:api_key/alias",
@@ -27,7 +28,7 @@ enum AliasCall {
             },
             encode: encode))
 
-    /// In this field a 202 says which alias was made, or why none was.
+    /// The field of a 202 that names the new alias, or says why no alias was made.
     static let field: StaticString = "X-Onym-Alias"
 
     private static func decode(
@@ -112,7 +113,7 @@ enum AliasCall {
         return Response(.accepted, fields: [.init("\(field)", value)])
     }
 
-    /// Errors of this call have no list around them.
+    /// The errors of this call are not in a list.
     static func fault(_ message: String) -> Response {
         var json = JSONWriter()
         json.object { json in
@@ -166,7 +167,7 @@ extension JSONValue {
         case .double: value = Int64(exactly: try number(at: path()).rounded())
         default: value = try integer(at: path())
         }
-        // The years that a date can be written with.
+        // The range of years that a written date can have.
         guard let value, (-62_167_219_200_000...253_402_300_799_999).contains(value) else {
             throw JSONFault(.wrong("must be milliseconds since 1970"), at: path())
         }

@@ -6,8 +6,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What clients ask for when they start (spec/idsync.md 1.1): their configuration, and a person's audiences, of which there
-/// are none. All of it is the same for everybody.
+/// The calls that clients make at their start (spec/idsync.md 1.1): for their configuration, and for a person's audiences.
+/// Onym has no audiences, so all clients get the same answers.
 enum ConfigCalls {
     static let routes = [
         document(
@@ -39,10 +39,10 @@ enum ConfigCalls {
 
     private static let aliasWindow = "How many days back an alias may reach."
 
-    /// For how long clients may go without asking again.
+    /// The seconds for which clients may keep an answer.
     static let maxAgeSeconds = 3600
 
-    /// For apps. One key is what clients of all years read, the other what has been recorded.
+    /// The configuration for apps. All versions of the clients read one of the two keys; recorded answers have the other.
     private static let native = StandingDocument { json in
         json.key("dt")
         json.string("ac")
@@ -56,13 +56,14 @@ enum ConfigCalls {
         json.array { _ in }
     }
 
-    /// For web pages. It goes before what a page says, so it says nothing of what a page can know better: names, tokens, hosts.
+    /// The configuration for web pages. It overrides a page's own settings, so it contains nothing that a page knows better:
+    /// names, tokens, hosts.
     private static let web = StandingDocument { json in
         json.key("aliasMaxWindow")
         json.integer(IDSync.aliasWindowDays)
         json.key("flags")
         json.object { json in
-            // Events come in batches, to /v3/JS; without it clients send each by itself, in an older form.
+            // The setting makes clients send batches to /v3/JS. Without it, clients send each event alone, in an older form.
             json.key("eventsV3")
             json.string("100")
         }
@@ -88,7 +89,7 @@ enum ConfigCalls {
     ) -> Endpoint {
         Endpoint(
             .get, path, otherPaths: [otherPath], ignoresCase: ignoresCase,
-            // What every key of the dialect may do: a client that cannot start is of no use.
+            // Every key of the dialect has this scope, because every client must be able to start.
             scope: .identityWrite, keyPlace: .path(isOpen: true),
             operation: Operation(
                 id: id, summary: summary,
@@ -103,7 +104,7 @@ enum ConfigCalls {
     }
 }
 
-/// A document that stays as it is for as long as the program does.
+/// A document that never changes while the program runs.
 private struct StandingDocument: Sendable {
     private let tag: EntityTag
     private let whole: Response

@@ -2,20 +2,20 @@ import ByteText
 import Domain
 import JSON
 
-/// An upload of events, in any of the forms that clients send (spec/idsync.md 1.1): the Events API's, which web clients use
-/// as well, the native clients', and the older web clients' single events. They say the same by other names; each name
-/// means one thing, so one reader takes them all.
+/// An upload of events, in any form that clients send (spec/idsync.md 1.1): the form of the Events API and of web clients,
+/// the form of native clients, and the single events of older web clients. The forms have the same content under different
+/// names. No name has two meanings, so one reader reads all forms.
 struct EventBatch: Sendable {
-    /// What the person is called, by what the upload says of the user.
+    /// The person's identities, from the upload's part about the user.
     private(set) var identities: [Identity] = []
-    /// What the device is called.
+    /// The device's identities.
     private(set) var devices: [Identity] = []
     private(set) var person: PersonID?
     private(set) var attributes: [Attributes.Write] = []
     private(set) var rows: [Row] = []
     private(set) var replayKey: ReplayKey?
 
-    /// An upload has at most as many events.
+    /// The greatest number of events in an upload.
     static let eventsPerBatch = 5000
 
     private let reader: IdentityReader
@@ -23,10 +23,10 @@ struct EventBatch: Sendable {
     private var hash: KeyedHash { reader.hash }
     private let path: String
     private var device: RowHash?
-    /// Whose the upload is, as a hash of whom it names.
+    /// The owner of the upload, as a hash of its identities.
     private var owner: UInt64 = 0
     private var context = JSONWriter()
-    /// When the upload was made, for events that do not say when they were.
+    /// The time of the upload, for events without a time.
     private var madeAt: Instant
 
     init(_ root: JSONValue, _ reader: IdentityReader, at now: Instant, path: String) throws(JSONFault) {
@@ -39,7 +39,7 @@ struct EventBatch: Sendable {
         }
         context.endObject()
         if events.isEmpty, EventBatch.isEvent(root) { events = [root] }
-        // Clients number what they send by themselves: two of them may use one number.
+        // Each client counts its own messages, so two clients can use one number.
         owner = EventBatch.owner(person, identities, devices)
         replayKey = replayKey?.of(owner)
         for (index, event) in events.enumerated() { try add(event, at: "\(path)events[\(index)]") }
@@ -122,7 +122,7 @@ struct EventBatch: Sendable {
     private mutating func readIdentities(_ value: JSONValue) throws(JSONFault) {
         var found = identities
         try value.forEachMember(at: "\(path)user_identities") { key, value throws(JSONFault) in
-            // A type that is none any more, and that back ends can still send: it says nothing, as its number does.
+            // An obsolete type, which back ends can still send: it has no meaning, and its number has no meaning either.
             if case "alias" = key { return }
             guard let type = IdentityType(events: key) else {
                 throw JSONFault(.wrong("is not an identity type"), at: "\(path)user_identities.\(key.shown)")
@@ -145,7 +145,7 @@ struct EventBatch: Sendable {
                 default: break
                 }
             }
-            // A number of a type that is none any more says nothing.
+            // The number of an obsolete type has no meaning.
             if let type, let identity = try text.flatMap({ value throws(JSONFault) in try identity(value, type) }) {
                 set(identity, in: &found)
             }
@@ -153,7 +153,7 @@ struct EventBatch: Sendable {
         identities = found
     }
 
-    /// A number is as good as a string here: so do back ends send their ids.
+    /// A number counts as a string here, because back ends send their ids as numbers.
     private func identity(_ value: JSONValue, _ type: IdentityType) throws(JSONFault) -> Identity? {
         let path = "\(path)user_identities.\(type.name)"
         switch value.kind {
@@ -196,7 +196,7 @@ struct EventBatch: Sendable {
         }
     }
 
-    /// The vendor's limits: what is beyond them is left out, and the rest of the upload is taken (spec/idsync.md 1.8).
+    /// The vendor's limits: the server drops values beyond them, and accepts the rest of the upload (spec/idsync.md 1.8).
     private static func isWithinLimits(_ value: JSONValue) -> Bool {
         switch value.kind {
         case .string: return ((try? value.string(at: "")) ?? "").unicodeScalars.count <= Attributes.valueCharacters
@@ -215,7 +215,7 @@ struct EventBatch: Sendable {
 
     // MARK: - Its events
 
-    /// Whether a body without events is one itself: the older web clients send each by itself.
+    /// Whether a body without a list of events is one event: older web clients send each event alone.
     private static func isEvent(_ root: JSONValue) -> Bool {
         var (hasName, hasType) = (false, false)
         try? root.forEachMember(at: "") { key, _ in
@@ -236,7 +236,7 @@ struct EventBatch: Sendable {
             switch key {
             case "ct", "timestamp_unixtime_ms":
                 at = try value.milliseconds(at: "\(path).timestamp_unixtime_ms").map(Instant.init) ?? at
-            // Of several ids that an event has, the one that its client made tells it apart best.
+            // Among several ids of an event, the id that the client made recognizes the event best.
             case "source_message_id": id = recognition(value, 0, &rank) ?? id
             case "id": id = recognition(value, 1, &rank) ?? id
             case "event_id": id = recognition(value, 2, &rank) ?? id
@@ -273,7 +273,7 @@ struct EventBatch: Sendable {
 }
 
 extension IdentityType {
-    /// The type that the Events API calls by a name: it spells some of them its own way (spec/idsync.md 2.1).
+    /// The type for a name of the Events API, which spells some names its own way (spec/idsync.md 2.1).
     init?(events key: JSONText) {
         switch key {
         case "customer_id": self = .customerID
@@ -290,7 +290,7 @@ extension IdentityType {
         }
     }
 
-    /// The type that native clients call by a number (spec/idsync.md 2.1); nil for a number that is none's.
+    /// The type for a number of native clients (spec/idsync.md 2.1); nil for a number without a type.
     init?(number: Int64) {
         switch number {
         case 0: self = .other
@@ -322,7 +322,7 @@ extension IdentityType {
         }
     }
 
-    /// The type of what the Events API tells of a device under a name.
+    /// The type for a name in the Events API's facts about a device.
     init?(deviceInfo key: JSONText) {
         switch key {
         case "ios_advertising_id", "ios_idfa", "aid": self = .iosIDFA

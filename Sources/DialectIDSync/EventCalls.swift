@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The uploads of events (spec/idsync.md 1.1): they land at the person that they name.
+/// The calls that upload events (spec/idsync.md 1.1): each event becomes a row of the person that the upload names.
 enum EventCalls {
     static let routes = [
         route(
@@ -20,12 +20,12 @@ enum EventCalls {
             EventCalls.several),
     ]
 
-    /// Where older web clients send each event by itself.
+    /// The paths of older web clients, which send each event alone.
     private static let olderWebPaths = ["/v1", "/v2"].flatMap { version in
         ["", "/webevents"].map { "\($0)\(version)/JS/:api_key/events" }
     }
 
-    /// A request has at most as many uploads (spec/idsync.md 1.8).
+    /// The greatest number of uploads in a request (spec/idsync.md 1.8).
     static let batchesPerRequest = 100
 
     private typealias Read = @Sendable (JSONValue, Caller, LoopTools) throws(JSONFault) -> [EventBatch]

@@ -3,15 +3,15 @@ package import Gateway
 import HTTPMessage
 import HTTPServer
 
-/// The IDSync dialect (spec/idsync.md): what clients of mParticle's identity API speak.
+/// The IDSync dialect (spec/idsync.md): the calls of mParticle's identity API.
 package enum IDSync {
-    /// What clients that were given a host of their own write before a call instead of `/v1` (spec/idsync.md 1.1).
+    /// The prefixes of paths that replace `/v1` in clients with a host of their own (spec/idsync.md 1.1).
     static let identityPrefixes = ["/identity/v1", "/identity", ""]
 
     /// How many days back an alias may reach (spec/idsync.md 1.8).
     static let aliasWindowDays = 90
 
-    /// - Parameter dateWindowMinutes: how far the date of a signature may be from now; 0 takes any.
+    /// - Parameter dateWindowMinutes: the greatest distance of a signature's date from now; 0 accepts every date.
     package static func surface(secrets: IDSyncSecrets, dateWindowMinutes: Int) -> WireDialect {
         let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
         return WireDialect(

@@ -5,11 +5,11 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 
-/// Finds out which key a call is made with, by one of three ways (spec/idsync.md 1.2). Whoever fails gets a 401 without
-/// a body, and no word on why.
+/// Finds the key of a call, in one of three ways (spec/idsync.md 1.2). A call without a valid key gets a 401 without a body,
+/// and without a reason.
 struct IDSyncAuthentication: Sendable {
     let secrets: IDSyncSecrets
-    /// How far the date of a signature may be from now, in minutes; 0 takes any date (decision 10).
+    /// The greatest distance of a signature's date from now, in minutes; 0 accepts every date (decision 10).
     let dateWindowMinutes: Int
 
     func caller(
@@ -36,12 +36,12 @@ struct IDSyncAuthentication: Sendable {
             let key = request.withField("x-mp-key") { self.key($0, directory, tools) } ?? nil
             return key.flatMap { isSigned(request, route, by: $0.1, now) ? $0.0 : nil }
         }
-        // For keys that a web page carries.
+        // The way of web pages, which contain the key alone.
         let key = request.withField("x-mp-key") { tools.key($0, in: directory) } ?? nil
         return key?.kind == .idsyncWeb ? key : nil
     }
 
-    /// The path names the key. Whatever else the call says of it has to be right, and of that key.
+    /// The path names the key. All other parts of the call that concern the key have to be valid for the same key.
     private func byPath(
         of request: borrowing Request, _ route: Endpoint, isOpen: Bool, _ directory: Directory, _ now: Instant,
         _ tools: LoopTools
@@ -74,7 +74,7 @@ struct IDSyncAuthentication: Sendable {
         return key
     }
 
-    /// Whether the signature is the one that a secret makes, over a date that counts.
+    /// Whether the signature is made with a key's secret, over an accepted date.
     private func isSigned(
         _ request: borrowing Request, _ route: Endpoint, by secret: IDSyncSecrets.Secret, _ now: Instant
     ) -> Bool {
@@ -86,7 +86,7 @@ struct IDSyncAuthentication: Sendable {
             let read = SignedDate(String(decoding: date, as: UTF8.self))
             guard read?.isWithin(minutes: dateWindowMinutes, of: now) == true else { return false }
         }
-        // Clients sign the path of the default URL, whatever prefix they call; Android signs the query with it.
+        // Clients sign the path of the default URL, also with another prefix; Android signs the query too.
         let path = canonicalPath(of: request, route)
         let paths = [path] + (request.rawQuery.map { ["\(path)?\($0)"] } ?? [])
         return paths.contains { path in
@@ -95,7 +95,7 @@ struct IDSyncAuthentication: Sendable {
         }
     }
 
-    /// The route's path with its parameters filled in.
+    /// The route's path with the values of its parameters.
     private func canonicalPath(of request: borrowing Request, _ route: Endpoint) -> String {
         var parameters = request.parameters[...]
         return route.path.split(separator: "/", omittingEmptySubsequences: false)
@@ -111,10 +111,9 @@ struct IDSyncAuthentication: Sendable {
     }
 }
 
-/// What a signature is made over (spec/idsync.md 1.2): the method, the date and the path, and then the body as it is
-/// before it is compressed.
+/// The bytes that a signature covers (spec/idsync.md 1.2): the method, the date and the path, and then the uncompressed body.
 package enum IDSyncSignature {
-    /// All but the body. The date is taken as it was sent: clients write it in four different ways.
+    /// The signed bytes without the body. The date stays as the client sent it, because clients write it in four ways.
     package static func head(_ method: String, date: [UInt8], path: String) -> [UInt8] {
         Array("\(method)\n".utf8) + date + Array("\n\(path)".utf8)
     }

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// An error as clients of IDSync read it (spec/idsync.md 1.7).
+/// An error in the form of IDSync (spec/idsync.md 1.7).
 struct IDSyncFault: Error, Equatable {
     enum Code: String {
         case badRequest = "BAD_REQUEST"
@@ -27,7 +27,7 @@ struct IDSyncFault: Error, Equatable {
         self.status = status
     }
 
-    /// Says what is wrong with a body.
+    /// Makes the error for an invalid body.
     init(_ fault: JSONFault) {
         if case .wrong = fault.problem {
             self.init(.validation, fault.message)
@@ -36,7 +36,7 @@ struct IDSyncFault: Error, Equatable {
         }
     }
 
-    /// The envelope in both casings: the newer web client reads the capitals, all others read the small letters.
+    /// The answer in both spellings: the newer web client reads capital letters, all other clients read small letters.
     func response(_ id: RequestID) -> Response {
         var json = JSONWriter()
         json.object { json in
@@ -61,7 +61,8 @@ struct IDSyncFault: Error, Equatable {
         return Response(status, contentType: IDSyncFault.contentType, body: json.bytes)
     }
 
-    /// What is refused in every dialect, as this one says it. 401 and 403 have no body here, but where a token is wanted.
+    /// The answer to a problem of any dialect, in IDSync's form. A 401 and a 403 have no body, unless the call needs an
+    /// identity token.
     static func response(to problem: Problem, _ id: RequestID) -> Response {
         if case .refused(let refusal) = problem, refusal.tokenFault != nil {
             return IDSyncFault(.identityTokenRequired, problem.message, status: problem.status).response(id)
@@ -84,7 +85,7 @@ struct IDSyncFault: Error, Equatable {
         return response
     }
 
-    /// The vendor's word for a limit: of an app's speed, or of a sudden rise.
+    /// The vendor's name of a limit: the speed of an app, or a sudden rise.
     private static func exceeded(_ scope: RateLimitScope) -> Response.Field {
         switch scope {
         case .key: .init("X-mp-rate-limit-exceeded", "app")
@@ -110,7 +111,7 @@ extension IDSyncFault {
             .init("RequestId", .string(), required: true),
         ]))
 
-    /// How each of the calls may be refused.
+    /// The possible refusals of each call.
     static let answers: [Operation.Answer] = [
         .init(.badRequest, "The body is not what it has to be, or against the strategy.", schema: schema),
         .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),

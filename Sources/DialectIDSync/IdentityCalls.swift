@@ -4,8 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that tell who somebody is: identify, login, logout and search (spec/idsync.md 1.3 and 1.4). All four have one
-/// request and one answer.
+/// The calls that find the person of a client's identities: identify, login, logout and search (spec/idsync.md 1.3 and 1.4).
+/// All four calls have the same request and answer.
 enum IdentityCalls {
     static let routes = [
         route(
@@ -42,7 +42,7 @@ enum IdentityCalls {
     ) -> Endpoint where A.Answer == Identified {
         Endpoint(
             .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
-            // Search too: it tells less than identify does, and pages search with the key that they carry.
+            // This is also the scope of search: search answers less than identify, and web pages search with their keys.
             scope: .identityWrite,
             operation: operation(name, summary, description),
             action: .call(
@@ -50,7 +50,7 @@ enum IdentityCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     let inspection = Inspection(request)
                     if let inspection, inspection.contains(.explains), !caller.scopes.contains(.identityRead) {
-                        // Whoever is named in an explanation was not asked: a page's key is not told.
+                        // An explanation names other identities of people, so a key in a web page does not get it.
                         throw Rejection(Response(.forbidden))
                     }
                     do throws(IDSyncFault) {
@@ -59,7 +59,7 @@ enum IdentityCalls {
                                 .validation, "read_only, return_matches and explain must be true or false.")
                         }
                         let read = try decode(request, caller, tools)
-                        // Whoever only looks repeats nothing.
+                        // A call that only reads needs no protection against repetition.
                         let replayKey = inspection.contains(.readOnly) ? nil : read.frame.replayKey
                         let identities = read.identities
                         return PreparedCall(act(read, inspection), replayKey: replayKey) { identified, _ in
@@ -171,7 +171,7 @@ enum IdentityCalls {
         }
     }
 
-    /// For how long clients may keep an answer, as the vendor says it.
+    /// The time for which clients may keep an answer, in the vendor's field.
     private static let maxAge = [Response.Field("X-MP-Max-Age", "86400")]
 }
 
@@ -215,7 +215,7 @@ extension IdentityCalls {
 }
 
 extension Inspection {
-    /// Reads what the query asks for beside the answer (spec/idsync.md 1.1 and decision 12); nil where it is no such thing.
+    /// Reads the query's further questions (spec/idsync.md 1.1 and decision 12); nil for invalid values.
     fileprivate init?(_ request: borrowing Request) {
         self = []
         guard request.rawQuery != nil else { return }

@@ -2,7 +2,7 @@ import Domain
 import Gateway
 import JSON
 
-/// Reads identities as a project wants them written.
+/// Reads identities in the form of the project's strategy.
 struct IdentityReader: Sendable {
     let project: ProjectID
     let hash: KeyedHash
@@ -14,7 +14,7 @@ struct IdentityReader: Sendable {
         lowercasesEmail = tools.directory.strategy(of: project).lowercasesEmail
     }
 
-    /// Reads an identity's value. Null and the empty string stand for none (decision 6).
+    /// Reads an identity's value. Null and the empty string mean no identity (decision 6).
     func identity(
         _ value: JSONValue, _ type: IdentityType, at path: @autoclosure () -> String
     ) throws(JSONFault) -> Identity? {
@@ -24,7 +24,7 @@ struct IdentityReader: Sendable {
         }
         guard Identity.valueBytes.contains(text.byteCount) else { throw tooLong() }
         let value = written(text.copy(), type)
-        // Some small letters have more bytes than the capitals that they stand for.
+        // Some small letters have more bytes than their capital letters.
         guard Identity.valueBytes.contains(value.utf8.count) else { throw tooLong() }
         return Identity(type, value, in: project, hash: hash)
     }

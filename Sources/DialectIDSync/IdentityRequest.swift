@@ -2,9 +2,9 @@ import ByteText
 import Domain
 import JSON
 
-/// The body that identify, login, logout and search share (spec/idsync.md 1.3).
+/// The common body of identify, login, logout and search (spec/idsync.md 1.3).
 struct IdentityRequest: Sendable {
-    /// What the caller is called: one value of each type, none of them empty.
+    /// The caller's identities: at most one value of each type, and no empty value.
     let identities: [Identity]
     let previous: PersonID?
     let frame: RequestFrame
@@ -19,7 +19,7 @@ struct IdentityRequest: Sendable {
             case "previous_mpid":
                 previous = try value.person(at: "previous_mpid")
             default:
-                // What clients send beyond this (UWP: source_request_id) means nothing here.
+                // Other members of clients' bodies have no meaning here (UWP: source_request_id).
                 break
             }
         }
@@ -30,7 +30,7 @@ struct IdentityRequest: Sendable {
         self.previous = previous
     }
 
-    /// Reads the identities. Null and the empty string stand for none (decision 6).
+    /// Reads the identities. Null and the empty string mean no identity (decision 6).
     private static func identities(
         _ value: JSONValue, _ reader: IdentityReader
     ) throws(JSONFault) -> [Identity] {
@@ -40,7 +40,7 @@ struct IdentityRequest: Sendable {
             guard let type = IdentityType(idsync: key) else {
                 throw JSONFault(.wrong("is not an identity type"), at: "known_identities.\(key.shown)")
             }
-            // Of members with one key the last counts, also when it takes a value back.
+            // Of several members with one key the last counts, also if it removes a value.
             if let earlier = identities.firstIndex(where: { $0.type == type }) { identities.remove(at: earlier) }
             let identity = try reader.identity(value, type, at: "known_identities.\(type.name)")
             if let identity { identities.append(identity) }
@@ -50,7 +50,7 @@ struct IdentityRequest: Sendable {
 }
 
 extension IdentityType {
-    /// The type that IDSync calls by a name. One client spells one of them its own way.
+    /// The type for a name of IDSync. One client spells one name its own way.
     init?(idsync key: JSONText) {
         switch key {
         case "facebook_custom_audience_id": self = .facebookCustomAudienceID

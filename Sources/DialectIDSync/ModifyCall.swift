@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The call that changes what a person is called (spec/idsync.md 1.5).
+/// The call that changes a person's identities (spec/idsync.md 1.5).
 enum ModifyCall {
     static let route = Endpoint(
         .post, "/v1/:mpid/modify", otherPaths: IDSync.identityPrefixes.map { "\($0)/:mpid/modify" },
@@ -20,7 +20,7 @@ enum ModifyCall {
             },
             encode: encode))
 
-    /// A call changes at most as many identities.
+    /// The greatest number of changes in a call.
     static let changesPerCall = 100
 
     private static func decode(

@@ -2,15 +2,15 @@ import ByteText
 import Domain
 import JSON
 
-/// What every body of the identity calls has around what it asks for (spec/idsync.md 1.3).
+/// The common outer members of all bodies of the identity calls (spec/idsync.md 1.3).
 struct RequestFrame: Sendable {
-    /// What the request is recognized by when it is made again.
+    /// The key that recognizes a repeated request.
     let replayKey: ReplayKey?
 
-    /// The requests of IDSync have an id of their own; a longer one is refused.
+    /// The greatest length of a request's own id in bytes; a longer id is refused.
     static let requestIDBytes = 255
 
-    /// Reads a body; members that are none of the frame's go to the caller.
+    /// Reads a body; the caller gets the members that do not belong to the frame.
     init(
         _ root: JSONValue, _ project: ProjectID, _ hash: KeyedHash,
         other: (JSONText, JSONValue) throws(JSONFault) -> Void
@@ -64,7 +64,7 @@ struct RequestFrame: Sendable {
 }
 
 extension JSONValue {
-    /// Reads an MPID: a string of digits, or a number, exact to 64 bits. Null, the empty string and 0 stand for none.
+    /// Reads an MPID: a string of digits, or a number, exact to 64 bits. Null, the empty string and 0 mean no person.
     func person(at path: String) throws(JSONFault) -> PersonID? {
         let id: Int64?
         switch kind {
@@ -81,7 +81,7 @@ extension JSONValue {
 }
 
 extension Int64 {
-    /// Reads digits, with a minus before them or not.
+    /// Reads digits, with or without a minus before them.
     init?(decimal text: String) {
         guard !text.hasPrefix("+"), let value = Int64(text) else { return nil }
         self = value

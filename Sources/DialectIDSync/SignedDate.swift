@@ -1,19 +1,19 @@
 import CivilTime
 package import Domain
 
-/// The date that a signature is made over, as four kinds of clients write it (spec/idsync.md 1.2):
+/// The date of a signature, as four kinds of clients write it (spec/idsync.md 1.2):
 ///
 ///     20170712T224127Z      Wed, 12 Jul 2017 22:41:27 GMT
 ///     2017-07-12T22:41:27Z  Wed, 12 Jul 2017 22:41:27 CET, … GMT+02:00, … +0200
 ///
-/// What stands in it besides, a wrong weekday or fractions of a second, is passed over.
+/// The reader ignores a wrong weekday and fractions of a second.
 package struct SignedDate: Equatable {
-    /// What the client's clock and calendar show, in seconds since 1970 as if in UTC.
+    /// The reading of the client's clock and calendar, in seconds since 1970 as if in UTC.
     package let reading: Int
-    /// By how many seconds the client's zone is ahead of UTC; nil for a name that may mean any zone.
+    /// The seconds by which the client's zone is ahead of UTC; nil for a name that may mean any zone.
     package let offset: Int?
 
-    /// No zone is further from UTC.
+    /// The widest distance of a zone from UTC.
     private static let widestOffset = 14 * 3600
 
     package init?(_ text: String) {
@@ -29,7 +29,7 @@ package struct SignedDate: Equatable {
         offset = SignedDate.offset(parts.zone)
     }
 
-    /// Whether the moment that it means is as near as that; of a zone that is not known, whether it may be.
+    /// Whether the moment is within this distance from now; for an unknown zone, whether some zone makes that possible.
     package func isWithin(minutes: Int, of now: Instant) -> Bool {
         let now = Int(now.milliseconds / 1000)
         let offsets = offset.map { $0...$0 } ?? -SignedDate.widestOffset...SignedDate.widestOffset
@@ -49,7 +49,7 @@ package struct SignedDate: Equatable {
         return (date, rest[..<end], rest[end...])
     }
 
-    /// `12 Jul 2017 22:41:27 GMT`, with the weekday before it or without.
+    /// `12 Jul 2017 22:41:27 GMT`, with or without the weekday before it.
     private static func written(_ words: [Substring]) -> (date: CivilDate, clock: Substring, zone: Substring)? {
         let words = words.first?.first?.isNumber == true ? words[...] : words.dropFirst()
         let fields = Array(words)
@@ -57,7 +57,7 @@ package struct SignedDate: Equatable {
             let month = months.firstIndex(of: fields[1].prefix(3).lowercased()),
             let date = CivilDate(year: year, month: month + 1, day: day)
         else { return nil }
-        // A zone of more than one word is one whose name says nothing.
+        // A zone of several words has a name without a meaning for the reader.
         return (date, fields[3], fields.count == 5 ? fields[4] : "")
     }
 
@@ -65,7 +65,7 @@ package struct SignedDate: Equatable {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// `22:41:27`, `224127`, either with fractions behind it.
+    /// `22:41:27` or `224127`, with or without fractions.
     private static func clock(_ text: Substring, on date: CivilDate) -> CivilTime? {
         let whole = text.prefix { $0 != "." }.filter { $0 != ":" }
         guard whole.utf8.count == 6, let number = number(whole[...]) else { return nil }
@@ -89,7 +89,7 @@ package struct SignedDate: Equatable {
         return sign == "-" ? -seconds : seconds
     }
 
-    /// At most eight digits, and nothing else.
+    /// At most eight digits, and no other character.
     private static func number(_ text: Substring) -> Int? {
         guard (1...8).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             return nil

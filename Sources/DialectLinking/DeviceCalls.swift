@@ -6,7 +6,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What installs call (spec/linking.md 1.5): a protocol of ours, in the vendor's words.
+/// The calls of installs (spec/linking.md 1.5): a device becomes an install with a user, gets its tokens, and reads or resets
+/// its user. The protocol is Onym's own, with the vendor's words.
 enum DeviceCalls {
     static func routes(_ tools: Linking.Tools) -> [Endpoint] {
         [
@@ -17,7 +18,7 @@ enum DeviceCalls {
 
     // MARK: - Who is about to be an install
 
-    /// The app that a call without a token is for.
+    /// The app of a call without a token.
     static func app(
         _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ loop: LoopTools,
         _ tools: Linking.Tools
@@ -53,7 +54,7 @@ enum DeviceCalls {
         return code
     }
 
-    /// The thumbprint of the key that a call proves to have; one that it names it has to have.
+    /// The thumbprint of the key that a call proves to hold. A key that the body names needs such a proof.
     private static func thumbprint(
         _ request: borrowing Request, _ key: JSONWebKey?, _ caller: Caller, _ loop: LoopTools,
         _ tools: Linking.Tools
@@ -90,7 +91,7 @@ enum DeviceCalls {
             let thumbprint = try thumbprint(request, body.key, caller, loop, tools)
             let command = MakeInstall(app: app.id, device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now
-            // Whose call it is nobody can tell yet: each makes an install of its own.
+            // Two such calls cannot be recognized as one, because no install exists yet: each call makes an install.
             return PreparedCall(command, isRemembered: false) { reply, _ in
                 guard case .installMade(let session, let status) = reply.plain else { wrongReply() }
                 return Envelope.json(.created) { json in
@@ -129,7 +130,7 @@ enum DeviceCalls {
                 installKey: loop.hash.hash(tag: InstallKey.tag, name),
                 device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now
-            // By code and install key a repetition is known anyway, and by nothing else.
+            // The code and the install key recognize a repeated call; nothing else does.
             return PreparedCall(command, isRemembered: false) { reply, _ in
                 guard case .redeemed(let session, let status, let isRestored) = reply.plain else {
                     wrongReply()
@@ -250,7 +251,7 @@ enum DeviceCalls {
         description: "For an external id that has no user yet. One that has one is restored by a reset and a new user.",
         request: [.init("authentication_code", .string(), required: true)], .ok, userAnswer
     ) { request, caller, loop throws(LinkingError) in
-        // Whoever is linked is told that, whatever the code: so one that is none is found out after that.
+        // A linked install gets the same refusal for every code, so the code is checked later.
         let text = try LinkingBody(request, loop, ["authentication_code"]).text("authentication_code")
         let code = AuthenticationCode(unchecked: text)
         let command = LinkLate(try install(caller), digest: code.digest, seal: code.seal, hash: loop.hash)
@@ -316,12 +317,12 @@ enum DeviceCalls {
     }
 }
 
-/// What a client calls an install until it has been answered.
+/// The client's own id of an install, which the client uses until the server has answered.
 enum InstallKey {
-    /// Unlike the tag of anything else that is hashed with the same key.
+    /// A tag that no other use of this hash key has.
     static let tag: UInt64 = 0xFFFF_FFFF_FFFF_FFFD
 
-    /// A UUID in the one form that counts; nil where it is none.
+    /// A UUID in its one canonical form; nil for another text.
     static func canonical(_ text: String) -> String? {
         let parts = text.lowercased().split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == [8, 4, 4, 4, 12],

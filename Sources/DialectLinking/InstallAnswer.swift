@@ -3,7 +3,7 @@ import Gateway
 import HTTPMessage
 import JSON
 
-/// What installs are told about themselves.
+/// The answers about an install.
 enum InstallAnswer {
     static let session: [Schema.Property] = [
         .init("install_id", .string("24 hexadecimal digits."), required: true),

@@ -4,19 +4,19 @@ import Gateway
 import HTTPServer
 import JSON
 
-/// The body of a call, read: what it names twice is taken the second time, and what nobody asks for is passed over.
+/// The body of a call. Of two members with one name the second counts, and unknown members are ignored.
 struct LinkingBody {
     private(set) var texts: [String: String] = [:]
     private(set) var flags: [String: Bool] = [:]
     private(set) var device = Install.Device()
     private(set) var key: JSONWebKey?
 
-    /// The longest text of a device, in bytes.
+    /// The longest text about a device, in bytes.
     static let textBytes = 128
-    /// The longest of any other.
+    /// The longest other text, in bytes.
     static let valueBytes = 4096
 
-    /// - Parameter names: the texts that the call asks for.
+    /// - Parameter names: the names of the texts that the call reads.
     init(_ request: borrowing Request, _ tools: LoopTools, _ names: [String]) throws(LinkingError) {
         do throws(JSONFault) {
             try tools.json.read(request.body) { root throws(JSONFault) in
@@ -90,7 +90,7 @@ struct LinkingBody {
     /// The longest external id, in bytes.
     static let externalIDBytes = 1024
 
-    /// What a back end calls its user.
+    /// The back end's own id of its user.
     func externalID(_ caller: Caller, _ tools: LoopTools) throws(LinkingError) -> Identity {
         let text = try text("external_id")
         guard text.utf8.count <= LinkingBody.externalIDBytes else {

@@ -6,9 +6,10 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The Linking dialect (spec/linking.md): what back ends of Sentiance's user linking speak, and a device protocol of ours.
+/// The Linking dialect (spec/linking.md): the calls of back ends for Sentiance's user linking, and Onym's own calls for
+/// devices.
 package enum Linking {
-    /// What the dialect works with.
+    /// The tools of the dialect.
     package struct Tools: Sendable {
         package let tokens: LinkingTokens
         package let proofs: ProofChecker
@@ -44,7 +45,7 @@ package enum Linking {
         _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant,
         _ loop: LoopTools, _ tools: Tools
     ) throws(LinkingError) -> Caller {
-        // What has no scope is for those who have no token yet.
+        // A call without a scope is for a device that has no token yet.
         guard route.scope != nil else {
             let app = try DeviceCalls.app(request, route, directory, loop, tools)
             return Caller(of: app.project, at: now)
@@ -72,7 +73,7 @@ package enum Linking {
         let install = LinkingCaller(
             claims.install, app: claims.app, family: claims.family, thumbprint: thumbprint, in: app.project,
             hash: loop.hash)
-        // An install may delete its own user, and nothing else of what a back end may do.
+        // An install may delete its own user, and has no other scope of a back end.
         return Caller(install, of: app.project, scopes: [.install, .userDelete], at: now)
     }
 

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// A no, as clients of this dialect read it (spec/linking.md 1.4).
+/// A refusal in the form of this dialect (spec/linking.md 1.4).
 struct LinkingError: Error {
     let status: Status
     let code: String
@@ -25,7 +25,7 @@ struct LinkingError: Error {
         LinkingError(.unauthorized, "UNAUTHORIZED", message)
     }
 
-    /// `ref` is the request's id in the form that the vendor's has.
+    /// `ref` is the request's id in the vendor's form.
     func response(_ id: RequestID) -> Response {
         var json = JSONWriter()
         json.object { json in
@@ -43,7 +43,8 @@ struct LinkingError: Error {
         return response
     }
 
-    /// The same as a problem (RFC 9457), for whoever asks for that: the members of the envelope come along.
+    /// The same refusal as a problem (RFC 9457), for callers that ask for it: it also contains the members of the vendor's
+    /// form.
     static func problem(_ response: Response) -> Response {
         let (head, tail) = (Array("{\"message\":".utf8), Array(",\"errorCode\":".utf8))
         let body = response.body
@@ -79,11 +80,11 @@ struct LinkingError: Error {
     }
 }
 
-/// What all answers of the dialect have in common.
+/// The common parts of the dialect's answers.
 enum Envelope {
     static let contentType: Response.ContentType = "application/json; charset=utf-8"
 
-    /// What is refused in every dialect, as this one says it.
+    /// The answer to a problem of any dialect, in this dialect's form.
     static func refuse(_ problem: Problem, _ id: RequestID) -> Response {
         var response: Response
         switch problem {

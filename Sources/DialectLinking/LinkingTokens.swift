@@ -7,11 +7,11 @@ import Threads
 
 /// Makes and reads the tokens of installs.
 ///
-/// Access tokens are JWTs that everybody can check by the published keys (RFC 9068); refresh tokens are for us alone. Both
-/// are made from the server's master key, so none is kept: whoever has a copy of the store can make none.
+/// Access tokens are JWTs that everybody can check with the published keys (RFC 9068). Only this server reads refresh tokens.
+/// The server's master key makes both kinds, and the store keeps neither: a copy of the store is useless for making tokens.
 ///
-/// Keys follow each other by the calendar. The next one is published one turn ahead, and the last one for one turn more, so
-/// that nobody meets a key that they could not have fetched.
+/// The calendar changes the keys. A key is published one turn before its use, and stays published for one turn after it, so
+/// that every reader of a token can have fetched the key.
 package final class LinkingTokens: Sendable {
     private struct SigningKey: Sendable {
         let id: String
@@ -20,7 +20,7 @@ package final class LinkingTokens: Sendable {
 
     private let master: HMAC
     private let rotationMilliseconds: Int64
-    /// By their turns; there are never more than a few.
+    /// The keys by turn; the table has only a few entries.
     private let keys = Monitor<[Int64: SigningKey]>([:])
 
     package static let rotationDays = 30
@@ -47,7 +47,7 @@ package final class LinkingTokens: Sendable {
 
     private func turn(_ now: Instant) -> Int64 { now.milliseconds / rotationMilliseconds }
 
-    /// The keys that hold at a moment: the last one, the one that signs, and the next.
+    /// The valid keys at a moment: the last key, the signing key, and the next key.
     private func keys(at now: Instant) -> [SigningKey] { (-1...1).map { key(turn(now) + $0) } }
 
     /// The document of `/.well-known/jwks.json`.
@@ -77,7 +77,7 @@ package final class LinkingTokens: Sendable {
 
     // MARK: - Access tokens
 
-    /// What an access token says.
+    /// The content of an access token.
     package struct Claims: Equatable, Sendable {
         package let install: InstallID
         package let app: AppID
@@ -130,7 +130,7 @@ package final class LinkingTokens: Sendable {
         return signed + "." + Base64.encodeForAddresses(key.key.sign(Array(signed.utf8)))
     }
 
-    /// Reads an access token; nil where it is none of ours, or its time is over.
+    /// Reads an access token; nil for a token of another server, and for an expired token.
     package func claims(_ token: String, at now: Instant, _ parser: JSONParser) -> Claims? {
         guard let parts = SignedToken(token) else { return nil }
         var (algorithm, type, keyID): (String?, String?, String?)
@@ -169,7 +169,7 @@ package final class LinkingTokens: Sendable {
         return Claims(install: install, app: AppID(rawValue: app), family: family, thumbprint: thumbprint)
     }
 
-    /// Goes through the members of an object; false where there is none that can be read.
+    /// Reads the members of an object; false for text that is not an object.
     private static func read(
         _ json: [UInt8], _ parser: JSONParser, _ body: (JSONText, JSONValue) throws(JSONFault) -> Void
     ) -> Bool {
@@ -183,7 +183,7 @@ package final class LinkingTokens: Sendable {
 
     // MARK: - Refresh tokens
 
-    /// What a refresh token says.
+    /// The content of a refresh token.
     package struct Refresh: Equatable, Sendable {
         package let install: InstallID
         package let app: AppID
@@ -191,7 +191,7 @@ package final class LinkingTokens: Sendable {
         package let generation: UInt64
     }
 
-    /// 32 bytes: install, app, family, generation, 8 each | 32 bytes: what only we can make of these.
+    /// 32 bytes: install, app, family, generation, 8 each | 32 bytes: the proof that this server made the token.
     package func refreshToken(_ session: Session) -> String {
         let numbers = [
             UInt64(bitPattern: session.install.rawValue), UInt64(bitPattern: session.app.rawValue),
@@ -213,7 +213,7 @@ package final class LinkingTokens: Sendable {
             family: Int64(bitPattern: numbers[2]), generation: numbers[3])
     }
 
-    /// What hides which app a code is for, and shows that we made the code.
+    /// The mask that hides a code's app, and proves that this server made the code.
     func codeMask(_ random: [UInt8]) -> UInt64 {
         master.authenticate(Array("linking code mask\0".utf8), random).words.0
     }

@@ -7,9 +7,10 @@ import HTTPServer
 import JSON
 import Threads
 
-/// Checks that whoever calls has the key that it says it has (DPoP, RFC 9449).
+/// Checks that a caller holds the key that the call names (DPoP, RFC 9449).
 package final class ProofChecker: Sendable {
-    /// Proofs that were seen, in two generations: when the younger is old enough, the older is forgotten.
+    /// The proofs that the server has seen, in two generations: when the younger generation is old enough, the server forgets
+    /// the older generation.
     private struct Seen: Sendable {
         var young: Set<Hash128> = []
         var old: Set<Hash128> = []
@@ -17,21 +18,21 @@ package final class ProofChecker: Sendable {
     }
 
     private let seen = Monitor(Seen())
-    /// Proofs from before it began may have been seen by the process before this one.
+    /// The earlier process may have seen proofs from before this start.
     private let beganAt: Int64
 
-    /// How far a proof's time may be from ours.
+    /// The greatest distance of a proof's time from the server's time.
     package static let windowSeconds: Int64 = 60
-    /// Proofs of one generation; beyond that calls have to wait.
+    /// The greatest number of proofs in one generation; beyond it, calls have to wait.
     static let proofsAtMost = 262_144
 
     package init(now: Instant) { beganAt = now.milliseconds / 1000 }
 
     static let invalid = "INVALID_DPOP_PROOF"
 
-    /// Checks the proof that comes with a request, if one does; answers the thumbprint of its key.
+    /// Checks the proof of a request, if the request has a proof; answers the thumbprint of its key.
     ///
-    /// - Parameter token: the access token that the request is made with, which the proof then names.
+    /// - Parameter token: the access token of the request; the proof then has to name the token.
     func thumbprint(
         _ request: borrowing Request, _ method: Method, token: String? = nil, at now: Instant, _ tools: LoopTools
     ) throws(LinkingError) -> String? {
@@ -67,7 +68,7 @@ package final class ProofChecker: Sendable {
         } catch {
             throw fault("The DPoP proof cannot be read: \(error.message)")
         }
-        // RFC 7515 4.1.11: who does not know an extension that matters refuses; we know none.
+        // RFC 7515 4.1.11: a critical extension that the reader does not know is an error. This reader knows no extension.
         guard !isCritical else { throw fault("The DPoP proof asks for an extension by crit; leave crit out.") }
         guard type == "dpop+jwt", let key, algorithm == key.algorithm else {
             throw fault("The DPoP proof must be a dpop+jwt, signed as its jwk says, by ES256 or EdDSA.")
@@ -95,12 +96,12 @@ package final class ProofChecker: Sendable {
         return thumbprint
     }
 
-    /// Takes a proof that was not seen before.
+    /// Records a proof, and refuses a proof that the server has seen before.
     private func note(_ proof: Hash128, at seconds: Int64) throws(LinkingError) {
         enum Outcome { case new, repeated, full }
         let outcome: Outcome = seen.withLock { seen in
             if seconds >= seen.turnAt {
-                // A proof from ahead of us is good for two windows.
+                // A proof with a time in the future stays valid for two windows.
                 seen = Seen(young: [], old: seen.young, turnAt: seconds + 2 * ProofChecker.windowSeconds + 1)
             }
             if seen.young.contains(proof) || seen.old.contains(proof) { return .repeated }
@@ -119,7 +120,8 @@ package final class ProofChecker: Sendable {
         }
     }
 
-    /// Whether an address is that of a request. What is in front of us may speak HTTPS where we do not.
+    /// Whether an address is the address of a request. A proxy before the server may speak HTTPS where the server speaks
+    /// HTTP.
     private func isAddress(_ address: String, of request: borrowing Request) -> Bool {
         guard let scheme = ["https://", "http://"].first(where: address.hasPrefix) else { return false }
         let rest = address.dropFirst(scheme.utf8.count)
@@ -129,6 +131,6 @@ package final class ProofChecker: Sendable {
         return path == request.rawPath && rest[..<slash].lowercased() == host
     }
 
-    /// Unlike the tag of anything else that is hashed with the same key.
+    /// A tag that no other use of this hash key has.
     private static let tag: UInt64 = 0xFFFF_FFFF_FFFF_FFFE
 }

@@ -7,7 +7,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What back ends call (spec/linking.md 1.3, 1.4 and 1.7).
+/// The calls of back ends (spec/linking.md 1.3, 1.4 and 1.7): they get codes for their users, link installs to their users,
+/// and delete users.
 enum ServerCalls {
     static func routes(_ tools: Linking.Tools) -> [Endpoint] { [code(tools.tokens), link, delete] }
 
@@ -138,7 +139,7 @@ enum ServerCalls {
             decode: { request, caller, tools throws(Rejection) in
                 do throws(LinkingError) {
                     let external = try LinkingBody(request, tools, ["external_id"]).externalID(caller, tools)
-                    // No install has the id 0: what is no id finds none.
+                    // No install has the id 0: an invalid id finds no install.
                     let install = InstallID(text: request.parameters[0]) ?? InstallID(rawValue: 0)
                     let command = LinkInstall(
                         install, app: try caller.app(), to: external, in: caller.project, hash: tools.hash)
@@ -181,7 +182,7 @@ enum ServerCalls {
 }
 
 extension Caller {
-    /// The app that the key belongs to.
+    /// The app of the key.
     func app() throws(LinkingError) -> AppID {
         guard let app = key?.app else { throw .unauthorized("The API key belongs to no app.") }
         return app
@@ -196,10 +197,10 @@ extension JSONWriter {
 
 /// An authentication code: 64 bytes that nobody can guess, in hexadecimal digits.
 ///
-///     56 bytes: random | 8 bytes: the app, under a mask that only we can make from the random ones
+///     56 bytes: random | 8 bytes: the app, under a mask that only this server can make from the random bytes
 ///
-/// So that whoever brings it need not say which app it is for. What somebody made up is of no app, and is turned away
-/// before anything is kept of it.
+/// So an install that brings a code need not name the app. An invented code belongs to no app, and the server refuses it
+/// before it keeps anything.
 struct AuthenticationCode {
     let bytes: [UInt8]
 
@@ -211,7 +212,7 @@ struct AuthenticationCode {
         bytes = random + (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
     }
 
-    /// Reads a code; what has not its length or its digits is none.
+    /// Reads a code; nil for a text of another length or with other characters.
     init?(_ text: String) {
         guard text.utf8.count == 128, let bytes = Hexadecimal.decode(Array(text.lowercased().utf8).span) else {
             return nil
@@ -221,20 +222,20 @@ struct AuthenticationCode {
 
     var text: String { Hexadecimal.encode(bytes) }
 
-    /// What somebody brings as a code, whatever it is: what is none has a digest that no code has.
+    /// Makes a code of any text. An invalid text gets a digest that no real code has.
     init(unchecked text: String) { bytes = AuthenticationCode(text)?.bytes ?? Array(text.utf8) }
 
-    /// The app that it is for.
+    /// The app of the code.
     func app(_ tokens: LinkingTokens) -> AppID {
         let number = bytes[AuthenticationCode.randomBytes...].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         let random = Array(bytes[..<AuthenticationCode.randomBytes])
         return AppID(rawValue: Int64(bitPattern: number ^ tokens.codeMask(random)))
     }
 
-    /// All that is kept of it.
+    /// The digest, which is the only part of the code that the store keeps.
     var digest: KeyHash { SHA256.digest(of: bytes).keyHash }
 
-    /// What hides in the store whose it is.
+    /// The seal that hides the code's user in the store.
     var seal: CodeSeal {
         let words = HMAC(key: bytes).authenticate(Array("linking code seal".utf8)).words
         return CodeSeal(key: Hash128(high: words.1, low: words.0))

@@ -6,9 +6,9 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What installs have gathered (spec/linking.md, decision 5).
+/// The call with which installs send the events that they have gathered (spec/linking.md, decision 5).
 enum SubmitCall {
-    /// Events of one call.
+    /// The greatest number of events in a call.
     static let eventsAtMost = 500
     /// The longest id or type of an event, in bytes.
     static let nameBytes = 128

@@ -2,14 +2,14 @@ import Domain
 import Gateway
 import JSON
 
-/// Who may be active, as the document of a strategy has it: three members that are changed together, because a limit of
-/// another policy means nothing.
+/// The rule for active installs, as the document of a strategy has it: three members that change together, because the limit
+/// of one policy has no meaning for another policy.
 struct ActivationDocument {
     private var name: String?
     private var limit: Int?
     private var devices: [DeviceClass]?
 
-    /// Reads a member; false where it is none of the three.
+    /// Reads a member; false if the member is not part of the rule.
     mutating func read(_ name: String, _ value: JSONValue) throws(JSONFault) -> Bool {
         switch name {
         case "activation":
@@ -39,7 +39,7 @@ struct ActivationDocument {
         return true
     }
 
-    /// The policy, when all members are read; nil where nothing was said.
+    /// The policy, after all members are read; nil if no member was there.
     func policy() throws(JSONFault) -> ActivationPolicy? {
         guard let name else {
             if limit != nil || devices != nil {
@@ -49,7 +49,7 @@ struct ActivationDocument {
         }
         let isMany = name == "n_active"
         if isMany, limit == nil { throw JSONFault(.wrong("has to come with n_active"), at: "active_limit") }
-        // More than one may be there first, too: that is how the document shows it.
+        // The document also shows `first_wins` with a limit above 1, so this check concerns `last_wins` alone.
         if name == "last_wins", let limit, limit != 1 {
             throw JSONFault(.wrong("must be 1, unless n_active"), at: "active_limit")
         }

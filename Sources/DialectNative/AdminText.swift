@@ -5,11 +5,11 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What calls about projects, apps and keys have in common.
+/// The common parts of the calls about projects, apps and keys.
 enum AdminText {
     static let nameBytes = 1...255
 
-    /// Reads a body's members; each is told by its name, those that no call has are refused.
+    /// Reads the members of a body, by name. Unknown members are refused.
     static func read(
         _ request: borrowing Request, _ tools: LoopTools,
         _ member: (JSONText, JSONValue) throws(JSONFault) -> Bool
@@ -54,7 +54,7 @@ enum AdminText {
         Rejection(Native.problem(.badRequest, code: Native.validationError, detail, id))
     }
 
-    /// The id that a path names; one that is no number is of nobody.
+    /// The id in a path; a text that is not a number is the id of nothing.
     static func id(_ request: borrowing Request, _ noun: Administer.Noun) throws(Rejection) -> Int64 {
         guard let id = Int64(decimal: request.parameters[0]) else {
             throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))
@@ -62,7 +62,7 @@ enum AdminText {
         return id
     }
 
-    /// A page of things that have numbers, in their order.
+    /// A page of things with numbers, in order.
     static func page<Thing>(
         _ name: StaticString, _ things: [Thing], _ list: ListQuery, number: (Thing) -> Int64,
         _ write: (Thing, inout JSONWriter) -> Void
@@ -88,7 +88,7 @@ enum AdminText {
 
     static let optionalText = Schema.anyOf([.string(), .null])
 
-    /// Revoking something, by `DELETE` or by `POST …/revoke`.
+    /// The routes that revoke a thing: `DELETE`, and `POST …/revoke`.
     static func revocations(
         _ path: String, _ noun: Administer.Noun, _ summary: String,
         _ subject: @escaping @Sendable (Int64, Caller) -> Administer.Subject?

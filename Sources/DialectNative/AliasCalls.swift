@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Aliases as they are, and taking them back (spec/native.md, Administration).
+/// The calls that show an alias and undo it (spec/native.md, Administration).
 enum AliasCalls {
     static let routes = [
         Endpoint(
@@ -80,7 +80,7 @@ enum AliasCalls {
 }
 
 extension Int64 {
-    /// Reads digits, with a minus before them or not.
+    /// Reads digits, with or without a minus before them.
     init?(decimal text: some StringProtocol) {
         guard !text.hasPrefix("+"), let value = Int64(text) else { return nil }
         self = value

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Apps of a project (spec/native.md, Administration).
+/// The calls that list, create and revoke the apps of a project (spec/native.md, Administration).
 enum AppCalls {
     private static let webOriginsAtMost = 20
     private static let webOriginBytes = 1...255
@@ -101,7 +101,7 @@ enum AppCalls {
                 }))
     }
 
-    /// `https://shop.example.com`, as browsers send it: a scheme, a host, perhaps a port, and nothing else.
+    /// `https://shop.example.com`, as browsers send it: a scheme, a host, possibly a port, and nothing else.
     private static func origin(_ value: JSONValue, at path: String) throws(JSONFault) -> String {
         let text = try value.string(at: path).lowercased()
         let host = ["https://", "http://"].first { text.hasPrefix($0) }.map { text.dropFirst($0.count) } ?? ""

@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What a project sells: its entitlements, and which products give them (spec/native.md, Administration).
+/// The calls that define a project's entitlements and products, and set how the Entitlements dialect answers (spec/native.md,
+/// Administration).
 enum CatalogCalls {
     static let routes = [
         list("/onym/v1/entitlements", "entitlements", "entitlement_list", "Lists what access there is.", entitlement) {
@@ -180,7 +181,7 @@ enum CatalogCalls {
             var name: String?
             try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                 switch key {
-                // They mean nothing, and are there so that what was answered can be sent back as it is.
+                // These members have no meaning. They are allowed so that a caller can send an answer back unchanged.
                 case "id": _ = try value.string(at: "id")
                 case "name": name = try text(value, "name")
                 default: throw JSONFault(.wrong("is not a field of an entitlement"), at: key.shown)

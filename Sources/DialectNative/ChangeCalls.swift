@@ -4,9 +4,9 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Following along (spec/native.md, Changes).
+/// The call that reads the feed of changes, and can wait for further changes (spec/native.md, Changes).
 package enum ChangeCalls {
-    /// A change as webhooks are told of it (standardwebhooks.com): what kind, when, and as the feed has it.
+    /// A change in the form of webhooks (standardwebhooks.com): the kind, the time, and the change as the feed has it.
     package static func payload(_ call: RecordedCall, _ event: ChangeEvent, _ snapshot: any Snapshot) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
@@ -60,7 +60,7 @@ package enum ChangeCalls {
             })
     ]
 
-    /// What is asked for.
+    /// The content of a question.
     private struct Wanted: Sendable {
         var after = JournalSequence.zero
         var limit = 50

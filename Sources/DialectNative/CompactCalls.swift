@@ -4,12 +4,13 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Giving room back (spec/native.md, Administration).
+/// The calls that start a compaction, which returns unused room in the store's files, and show its progress (spec/native.md,
+/// Administration).
 package enum CompactCalls {
-    /// How far it has come.
+    /// The progress of a compaction.
     package struct Status: Sendable {
         package let isRunning: Bool
-        /// Somebody who reads is in the way.
+        /// A reader stops the compaction from continuing.
         package let isHeld: Bool
         package let pages: Int
         package let doneAt: Instant?

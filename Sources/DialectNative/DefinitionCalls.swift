@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that define the funnels and metrics of a project, which the Claim dialect counts.
+/// The calls that define a project's funnels and metrics; the Claim dialect counts them.
 enum DefinitionCalls {
     static let routes = [
         list("/onym/v1/funnels", "funnels_list", "Lists the funnels.", "funnels", funnel) { definitions, json in

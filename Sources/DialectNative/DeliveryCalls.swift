@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What webhooks have not been told yet (spec/native.md, Changes).
+/// The calls that list the waiting and parked deliveries of webhooks, and try a parked delivery again (spec/native.md,
+/// Changes).
 enum DeliveryCalls {
     static let routes = [list, replay]
 

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Erasing people (spec/native.md, People).
+/// The call that erases a person's group (spec/native.md, People).
 enum EraseCalls {
     static let routes = [
         Endpoint(
@@ -69,7 +69,7 @@ enum EraseCalls {
                 })),
     ]
 
-    /// What would be erased.
+    /// Shows what an erasure would remove.
     private static func preview(_ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID) -> Response {
         let members = profile.members.map(\.id)
         var kept: [Erased.Kept] = []
@@ -135,7 +135,7 @@ enum EraseCalls {
 }
 
 extension Request {
-    /// Whether the caller only wants to know what would be: `?dry_run=true`.
+    /// Whether the call is a dry run: `?dry_run=true`.
     borrowing func isDryRun() throws(Rejection) -> Bool {
         let request = self.id
         return try isDryRun(else: { Native.problem(.badRequest, code: Native.validationError, $0, request) })

@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Why two identifiers are one person, or are not; and all that holds a person together (spec/native.md, People).
+/// The calls that explain why two identifiers are one person or are not, and that show all facts of a group (spec/native.md,
+/// People).
 enum ExplainCalls {
     static let routes = [
         Endpoint(
@@ -224,7 +225,7 @@ extension Relation.Tie {
 }
 
 extension Relation.End {
-    /// As callers write it.
+    /// The name in the callers' form.
     fileprivate var text: String {
         switch self {
         case .identity(let type, let value): "\(type.name):\(value)"

@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// All that is held of a person, to be given to it (spec/native.md, People).
+/// The call that exports all facts about a person, to give them to the person (spec/native.md, People).
 enum ExportCalls {
     static let routes = [
         Endpoint(
@@ -51,9 +51,9 @@ enum ExportCalls {
     ]
 }
 
-/// The lines of an export, as far as one answer has them.
+/// The lines of an export in one answer.
 private struct Export {
-    /// Where an answer ended: at which member, in which of its parts, and before which row or call.
+    /// The end of an answer: the member, the part of the member, and the last row or call.
     struct Cursor {
         var member: Int
         var part: Int
@@ -88,7 +88,7 @@ private struct Export {
 
     private static let bytes = 8 << 20
     private static let readAtOnce = 200
-    // The parts of a member: what it is, its rows by kind, and the calls that touched it.
+    // The parts of a member: its facts, its rows by kind, and the calls that touched it.
     private static let kinds = RowKind.allCases
 
     init(_ profile: Profile, from cursor: Cursor?) {
@@ -161,7 +161,7 @@ private struct Export {
                 json.moment(identity.since)
             }
         }
-        // Its own: what the whole shows may be another member's.
+        // The member's own properties: the group's properties may come from another member.
         for (dialect, kind) in Holdings.propertyKinds {
             let document = try snapshot.document(DocumentKey(kind, of: person))
             guard let attributes = document.flatMap(Attributes.init(packed:)) else { continue }

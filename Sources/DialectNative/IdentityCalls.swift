@@ -4,7 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Giving people identities and taking them away by hand; devices that many have used; equal user ids (spec/native.md).
+/// The calls with which an administrator attaches, detaches and releases identities, and joins people with equal user ids
+/// (spec/native.md).
 enum IdentityCalls {
     static let routes = [
         Endpoint(
@@ -119,7 +120,7 @@ enum IdentityCalls {
                 })),
     ]
 
-    /// Finds the person, and gives or takes the identity.
+    /// Finds the person, and attaches or detaches the identity.
     private static func change<A: Act>(
         _ name: PersonName, _ id: RequestID, _ identity: Identity, held: Bool,
         _ act: @escaping @Sendable (PersonID) -> A

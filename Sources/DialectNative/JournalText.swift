@@ -4,9 +4,9 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// How calls of the journal are shown.
+/// The form of the journal's calls in answers.
 enum JournalText {
-    /// A page of the calls that touched a person or anybody who is one with it, the last first.
+    /// A page of the calls that touched a person or another member of its group, the last first.
     static func answer(
         _ person: PersonID, _ list: ListQuery, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Response {

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Keys that calls are made with (spec/native.md, Administration).
+/// The calls that list, create and revoke keys (spec/native.md, Administration).
 enum KeyCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list(sources), make(sources.mint)]
@@ -76,7 +76,7 @@ enum KeyCalls {
                         }
                         return Native.json(.created) { json in
                             write(key, id: id, madeAt: done.at, lastUsed: nil, &json)
-                            // The answer to a repeated call would tell of a key that was never made.
+                            // The answer to a repeated call would show a key that does not exist.
                             guard done.hash == made.hash else { return }
                             json.key("key")
                             json.string(made.text)

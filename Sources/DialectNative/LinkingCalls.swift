@@ -5,7 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// How a project links, and the operator's switch for its installs (spec/native.md, Administration).
+/// The calls that show and change a project's settings of linking, and that disable or enable an install (spec/native.md,
+/// Administration).
 enum LinkingCalls {
     static let routes = [
         Endpoint(
@@ -184,14 +185,14 @@ enum LinkingCalls {
 }
 
 extension Directory {
-    /// The apps of a project that speak the Linking dialect, the first one first.
+    /// The project's apps of the Linking dialect, the oldest first.
     func linkingApps(of project: ProjectID) -> [App] {
         apps.values.filter { $0.project == project && $0.dialect == .linking }
             .sorted { $0.id.rawValue < $1.id.rawValue }
     }
 }
 
-/// Reads a change of a project's settings.
+/// Reads a change of a project's settings of linking.
 private struct LinkingSettingsReader {
     private let apps: [App]
 

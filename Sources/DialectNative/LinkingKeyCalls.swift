@@ -6,7 +6,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Keys for back ends that link (spec/linking.md 1.2).
+/// The calls that make apps for linking, and list, create and revoke the keys of their back ends (spec/linking.md 1.2).
 enum LinkingKeyCalls {
     static let routes = [
         Endpoint(
@@ -187,7 +187,7 @@ enum LinkingKeyCalls {
             expiresAt: caller.now.advanced(byMilliseconds: days * 86_400_000))
     }
 
-    /// Both spellings that the vendor has had: `user.link` and `USER_LINK`.
+    /// Both spellings of the vendor: `user.link` and `USER_LINK`.
     private static func scope(named name: String) -> Scope? {
         let lower = name.contains("_") && name == name.uppercased() ? name.lowercased().replacing("_", with: ".") : name
         return [.userLink, .userRead, .userDelete].first { $0.rawValue == lower }

@@ -2,11 +2,11 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 
-/// Which part of a list is asked for: `?limit=…&cursor=…` (spec/native.md).
+/// The part of a list that a caller asks for: `?limit=…&cursor=…` (spec/native.md).
 struct ListQuery {
-    /// How many there shall be at most.
+    /// The greatest number of entries.
     let limit: Int
-    /// The number that the part before ended with; nil at the beginning.
+    /// The number of the last entry before this part; nil at the start.
     let cursor: Int?
 
     private static let limits = 1...200

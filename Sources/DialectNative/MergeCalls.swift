@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Merging people, and taking it back (spec/native.md, People).
+/// The calls that merge two people, and undo a merge (spec/native.md, People).
 enum MergeCalls {
     static let routes = [
         Endpoint(
@@ -31,7 +31,7 @@ enum MergeCalls {
                             id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
                         if let refusal = try refusal(wanted, in: project, snapshot) {
                             let problem = Native.problem(.refused(refusal), id)
-                            // It may have been this very call that made them one: the writer knows.
+                            // An earlier try of this same call may have made the merge: the writer decides.
                             guard isRepeatable, !isDry else { return .answer(problem) }
                             let made = snapshot.group(of: wanted.from).merges.first { known in
                                 known.from == merge.from && known.into == merge.into && known.rule == merge.rule
@@ -76,7 +76,7 @@ enum MergeCalls {
                     return .read { snapshot throws(StoreFault) in
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
                             let merge = merge(undo.merge, madeBy: call),
-                            // It may have been this very call that took it back: the writer knows.
+                            // An earlier try of this same call may have undone the merge: the writer decides.
                             snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
                         else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
                         let preview = try MergePreview(merge, in: project, snapshot)
@@ -96,7 +96,7 @@ enum MergeCalls {
                 })),
     ]
 
-    /// As many calls as an answer lists that depend on a merge.
+    /// The greatest number of dependent calls that an answer lists.
     private static let dependentAtMost = 1000
     private static let reasonCharacters = 1000
 
@@ -107,7 +107,7 @@ enum MergeCalls {
 
     // MARK: - What is asked
 
-    /// Why two people cannot be made one; nil where they can.
+    /// The refusal of a merge of two people; nil if the merge is possible.
     private static func refusal(
         _ wanted: MergePeople, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Refusal? {
@@ -146,7 +146,7 @@ enum MergeCalls {
         return MergePeople(from: PersonID(rawValue: from), into: PersonID(rawValue: into), reason: reason)
     }
 
-    /// Reads `{"reason":"…"}`, where there is a body at all.
+    /// Reads `{"reason":"…"}`, if the call has a body.
     static func reason(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> String? {
         if request.body.isEmpty { return nil }
         var reason: String?
@@ -242,6 +242,6 @@ enum MergeCalls {
 }
 
 extension Request {
-    /// Whether the call may be made again under a key, and then has the answer of the first time.
+    /// Whether the call has a key under which a repeated call gets the first answer.
     fileprivate var isRepeatable: Bool { borrowing get { hasField("idempotency-key") } }
 }

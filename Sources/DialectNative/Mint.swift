@@ -1,11 +1,11 @@
 package import Domain
 
-/// What makes keys and secrets, which the server then knows by their hashes alone, or derives from its master key.
+/// Makes keys and secrets. The server keeps only their hashes, or derives them from its master key.
 package struct Mint: Sendable {
-    /// A key, as it is shown once.
+    /// A key, in the form that a person sees once.
     package struct Key: Sendable {
         package let text: String
-        /// What goes with it, where something does.
+        /// The key's secret, if the key has a secret.
         package let secret: String?
         package let hash: KeyHash
 
@@ -16,10 +16,10 @@ package struct Mint: Sendable {
         }
     }
 
-    /// A project with its apps and keys, and what is shown of them, once.
+    /// A project with its apps and keys, and the credentials that a person sees once.
     package struct Project: Sendable {
         package let setUp: SetUp
-        /// The document of `onym init --json`, for the id that the project has been given.
+        /// The document of `onym init --json`, for the project's new id.
         package let credentials: @Sendable (ProjectID) -> [UInt8]
 
         package init(setUp: SetUp, credentials: @escaping @Sendable (ProjectID) -> [UInt8]) {
@@ -29,12 +29,12 @@ package struct Mint: Sendable {
     }
 
     package let key: @Sendable (AccessKey.Kind) -> Key
-    /// The public id and the secret of an app; nil for a dialect whose apps have none.
+    /// The public id and the secret of an app; nil for a dialect whose apps have neither.
     package let app: @Sendable (Dialect) -> Key?
     package let project: @Sendable (String, Instant) -> Project
-    /// What a webhook's calls are signed with, as it is shown to people.
+    /// The secret that signs a webhook's calls, in the form that people see.
     package let webhookSecret: @Sendable (Int64) -> String
-    /// What a customer signs tokens for known users with, as it is shown to people.
+    /// The secret with which a customer signs tokens for known users, in the form that people see.
     package let identitySecret: @Sendable (Int64) -> String
 
     package init(

@@ -5,13 +5,13 @@ package import HTTPMessage
 package import HTTPServer
 package import JSON
 
-/// Our own surface (spec/native.md), as far as there is one: how the server is, what it speaks, and by which rules.
+/// Onym's own calls (spec/native.md): administration, people, the feed, and the state of the server.
 package enum Native {
-    /// What the surface asks of the server that it belongs to.
+    /// The functions through which the dialect asks its server.
     package struct Sources: Sendable {
-        /// Why the server is not ready; nil where it is.
+        /// The reason why the server is not ready; nil if it is ready.
         package let unreadiness: @Sendable () -> String?
-        /// By how much the clock is behind the journal; 0 where it is not.
+        /// The seconds by which the clock is behind the journal; 0 if it is not behind.
         package let clockBehindSeconds: @Sendable () -> Int64
         package let metrics: @Sendable () -> [UInt8]
         package let metricsContentType: String
@@ -19,10 +19,10 @@ package enum Native {
         package let compact: @Sendable () -> Void
         package let compaction: @Sendable () -> CompactCalls.Status
         package let rehearsals: @Sendable () -> DryRuns?
-        /// What receipts for trying are signed with.
+        /// The keys that sign test receipts.
         package let receipts: TestReceipts
         package let mint: Mint
-        /// When a key was last used since the server started.
+        /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
         package let counts: @Sendable () -> StoreCounts
 
@@ -49,15 +49,15 @@ package enum Native {
         }
     }
 
-    /// By which door calls come in.
+    /// The entrance of a call.
     package enum Door: Sendable {
-        /// From the network: whoever calls has to have a key.
+        /// The network: a caller needs a key.
         case network
-        /// By a socket that only whoever runs the server can open; that is proof enough.
+        /// A socket that only the operator of the server can open; no further proof is necessary.
         case control
     }
 
-    /// - Parameter more: routes besides its own, of a test.
+    /// - Parameter more: further routes, for tests.
     package static func surface(_ sources: Sources, door: Door = .network, more: [Endpoint] = []) -> WireDialect {
         WireDialect(
             name: "onym",
@@ -134,8 +134,8 @@ package enum Native {
         ]
     }
 
-    /// Whether a caller may know how much the whole server holds: whoever runs it may, who comes without a key, and whoever
-    /// administers the only project.
+    /// Whether a caller may know the size of the whole server: the operator, who needs no key, and the administrator of the
+    /// only project.
     static func mayKnowServer(_ caller: Caller?, _ directory: Directory) -> Bool {
         caller?.key == nil || directory.projects.count == 1
     }
@@ -192,7 +192,7 @@ package enum Native {
         return Caller(key: key, at: now)
     }
 
-    /// Whoever runs the server, in the only project or in the one that `Onym-Project` names.
+    /// The operator of the server, in the only project, or in the project that `Onym-Project` names.
     private static func serverOperator(
         _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant
     ) throws(Rejection) -> Caller {
@@ -203,7 +203,7 @@ package enum Native {
             }
             return Caller(operatorOf: project.id, at: now)
         }
-        // Calls about projects, and about the server, need none; the first one stands for all.
+        // Calls about all projects and about the server need no named project; the first project stands for all.
         let isMeant = projects.count == 1 || ProjectCalls.concernAllProjects(route.path)
         guard isMeant, let project = projects.first else {
             let names = projects.map { "\($0.id.rawValue) (\($0.name))" }.joined(separator: ", ")
@@ -217,7 +217,7 @@ package enum Native {
 
     package static let problemType = "application/problem+json"
 
-    /// The code of a problem with what was asked for; its detail names the field.
+    /// The code of a problem with a call's content; its detail names the field.
     static let validationError = "validation_error"
 
     static let problemSchema = Schema.named(
@@ -229,21 +229,21 @@ package enum Native {
                 .init("code", .string(), required: true), .init("request_id", .string(), required: true),
             ]))
 
-    /// What is refused in every dialect, as a problem (RFC 9457).
+    /// The answer to a problem of any dialect (RFC 9457).
     package static func problem(_ problem: Problem, _ id: RequestID) -> Response {
         var response = self.problem(problem.status, code: problem.code, problem.message, id)
         if let field = problem.retryAfter { response.fields.append(field) }
         return response
     }
 
-    /// How calls of this surface may be refused: as all are, and in some ways besides.
+    /// The possible refusals of calls: the common refusals, and further statuses.
     package static func problems(_ statuses: [Status]) -> [Operation.Answer] {
         (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
         }
     }
 
-    /// What is wrong with a body.
+    /// The answer to an invalid body.
     package static func problem(_ fault: JSONFault, _ id: RequestID) -> Response {
         if case .wrong = fault.problem {
             problem(.badRequest, code: validationError, "\(fault.message).", id)

@@ -2,7 +2,7 @@ import CivilTime
 import Domain
 import JSON
 
-/// What the answers of this surface write in more than one place.
+/// Parts of answers that several calls of this dialect write.
 extension JSONWriter {
     /// Writes a moment: ISO 8601, in UTC.
     mutating func moment(_ moment: Instant) {
@@ -31,12 +31,12 @@ extension JSONWriter {
         }
     }
 
-    /// Writes the value of a property: those of IDSync are JSON, those of other dialects are text.
+    /// Writes the value of a property: IDSync's values are JSON, other dialects' values are text.
     mutating func property(_ value: [UInt8], of dialect: Dialect) {
         if dialect == .idsync { raw(value) } else { string(String(decoding: value, as: UTF8.self)) }
     }
 
-    /// Writes how many rows there are of each kind, without the kinds that there are none of.
+    /// Writes the number of rows of each kind that exists.
     mutating func counts(_ counts: [RowKind: Int]) {
         object { json in
             for kind in RowKind.allCases {
@@ -49,7 +49,7 @@ extension JSONWriter {
 }
 
 extension Purchase.Source {
-    /// The source's name on this surface.
+    /// The source's name in this dialect.
     var name: String {
         switch self {
         case .appStore: "appstore"

@@ -6,7 +6,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Looking at people (spec/native.md, People).
+/// The calls that find and show people: the profile, the timeline and the journal (spec/native.md, People).
 enum PeopleCalls {
     static let routes = [
         Endpoint(
@@ -110,7 +110,7 @@ enum PeopleCalls {
         journal,
     ]
 
-    /// The journal of a person and of all who are one with it.
+    /// The journal of a person and of all members of its group.
     private static let journal = Endpoint(
         .get, "/onym/v1/people/:id/journal", scope: .admin,
         operation: Operation(
@@ -139,11 +139,11 @@ enum PeopleCalls {
             }
         })
 
-    /// As many members as a page has.
+    /// The number of members on a page.
     private static let membersPerPage = 200
     private static let firstPage = Profile.Page(after: nil, limit: membersPerPage)
 
-    /// As many people as one answer has.
+    /// The greatest number of people in an answer.
     private static let peopleAtMost = 200
 
     // MARK: - A person

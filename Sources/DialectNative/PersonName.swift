@@ -3,7 +3,7 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 
-/// How a caller names a person: by its id, or by an identity that it alone holds.
+/// The name of a person in a call: the person's id, or an identity that only this person holds.
 enum PersonName: Sendable {
     case id(PersonID)
     case identity(IdentityType, values: [String], [IdentityKey])
@@ -26,12 +26,12 @@ enum PersonName: Sendable {
         }
     }
 
-    /// How ids begin that say themselves what they are.
+    /// The prefixes of ids whose type follows from the prefix.
     private static let telling: [(prefix: String, types: [IdentityType])] = [
         ("QON_", AccessWorld.allCases.map(\.userType)), ("owl_anon_", [.claimAnonymousID]),
     ]
 
-    /// The value as it is written, and then as the project keeps it.
+    /// The value as the caller writes it, and then in the project's form.
     static func values(_ type: IdentityType, _ value: String, _ caller: Caller, _ tools: LoopTools) -> [String] {
         let lowercases = type == .email && tools.directory.strategy(of: caller.project).lowercasesEmail
         return lowercases && value.lowercased() != value ? [value, value.lowercased()] : [value]
@@ -43,7 +43,7 @@ enum PersonName: Sendable {
         values.map { IdentityKey(type, $0.utf8.span, in: caller.project, hash: tools.hash) }
     }
 
-    /// The people that hold the first of some identities that anybody holds.
+    /// The holders of the first identity in a list that has a holder.
     static func holders(_ keys: [IdentityKey], _ snapshot: any Snapshot) -> [PersonID] {
         for key in keys {
             let holders = snapshot.holders(of: key)
@@ -52,7 +52,7 @@ enum PersonName: Sendable {
         return []
     }
 
-    /// Why a name names no one person.
+    /// The reason why a name does not name exactly one person.
     enum Problem: Error {
         case nobody
         case several([PersonID])
@@ -70,7 +70,7 @@ enum PersonName: Sendable {
         }
     }
 
-    /// The end of an explanation that it is, with all that it stands for.
+    /// The name's part of an explanation, with all its people.
     func explained(_ text: String, in project: ProjectID, _ snapshot: any Snapshot) -> Explained {
         switch self {
         case .nobody: Explained(.person(PersonID(rawValue: 0)), people: [])

@@ -4,9 +4,9 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Projects, and how much there is (spec/native.md, Administration).
+/// The calls that list, create and revoke projects, and count the rows of the server (spec/native.md, Administration).
 enum ProjectCalls {
-    /// Whether whoever runs the server need not say which project is meant.
+    /// Whether the operator of the server may leave out the project in a call with this path.
     static func concernAllProjects(_ path: String) -> Bool {
         path.hasPrefix("/onym/v1/projects") || path == "/onym/v1/stats" || path == "/onym/v1/compact"
             || !path.hasPrefix("/onym/")
@@ -18,7 +18,7 @@ enum ProjectCalls {
                 "/onym/v1/projects", .project,
                 "Has no key and no app of a project be taken any more. What was stored stays."
             ) { id, caller in
-                // A key speaks for its own project only.
+                // A key is valid for its own project only.
                 let project = ProjectID(rawValue: Int32(truncatingIfNeeded: id))
                 guard Int64(project.rawValue) == id, caller.key == nil || project == caller.project else { return nil }
                 return .revokeProject(project)

@@ -1,7 +1,7 @@
 import ByteText
 import Crypto
 
-/// A public key as it is handed around in text: PEM (RFC 7468) of a SubjectPublicKeyInfo (RFC 5280 4.1).
+/// A public key in text: PEM (RFC 7468) of a SubjectPublicKeyInfo (RFC 5280 4.1).
 ///
 ///     Ed25519  30 2A 30 05 06 03 2B 65 70 03 21 00 | 32 bytes
 ///     P-256    30 59 30 13 06 07 2A 86 48 CE 3D 02 01 06 08 2A 86 48 CE 3D 03 01 07 03 42 00 04 | x | y
@@ -15,7 +15,7 @@ enum PublicKeyText {
         0x42, 0, 4,
     ]
 
-    /// Reads a key; nil where the text is none, or one of another kind.
+    /// Reads a key; nil for an invalid text, or for another kind of key.
     static func read(_ pem: String) -> PublicKey? {
         let lines = pem.split(whereSeparator: \.isNewline).map { $0.filter { $0 != " " && $0 != "\t" } }
             .filter { !$0.isEmpty }

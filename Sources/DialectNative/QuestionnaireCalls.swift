@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Making questionnaires, and taking them back (spec/native.md, Administration).
+/// The calls that list, define and deactivate questionnaires (spec/native.md, Administration).
 enum QuestionnaireCalls {
     static let routes = [
         Endpoint(

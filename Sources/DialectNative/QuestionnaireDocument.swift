@@ -10,7 +10,7 @@ enum QuestionnaireDocument {
 
     private static let textCharacters = 1000
 
-    /// Reads what a questionnaire shall be. What is no part of one is a fault.
+    /// Reads a questionnaire. Unknown members are a fault.
     static func read(_ root: JSONValue) throws(JSONFault) -> Questionnaire.Text {
         var name: String?
         var description: String?
@@ -18,7 +18,7 @@ enum QuestionnaireDocument {
         var questions: [Question]?
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
-            // They mean nothing, and are there so that what was answered can be sent back as it is.
+            // These members have no meaning. They are allowed so that a caller can send an answer back unchanged.
             case "id", "slug", "made_at", "changed_at": _ = try value.string(at: key.shown)
             case "name": name = try text(value, at: "name")
             case "description": description = value.isNull ? nil : try text(value, at: "description")
@@ -63,7 +63,7 @@ enum QuestionnaireDocument {
         return questions
     }
 
-    /// A question, with what is only shown.
+    /// A question, with its texts for readers.
     private struct Question {
         let question: Questionnaire.Question
         let title: String
@@ -177,7 +177,7 @@ enum QuestionnaireDocument {
         }
     }
 
-    /// The questions as clients read them.
+    /// Writes the questions in the form for clients.
     private static func write(_ questions: [Question]) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in

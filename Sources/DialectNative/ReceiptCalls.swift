@@ -5,7 +5,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Making receipts for trying purchases (spec/native.md, The command line).
+/// The call that makes receipts for test purchases (spec/native.md, The command line).
 enum ReceiptCalls {
     static func routes(_ receipts: TestReceipts) -> [Endpoint] {
         [

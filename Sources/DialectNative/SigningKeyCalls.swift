@@ -5,7 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The keys that customers sign tokens for known users with (docs/native.md, Signed identities).
+/// The calls that list, add and retire the keys with which customers sign tokens for known users (docs/native.md, Signed
+/// identities).
 enum SigningKeyCalls {
     static func routes(_ mint: Mint) -> [Endpoint] {
         [
@@ -177,7 +178,7 @@ enum SigningKeyCalls {
 }
 
 extension SigningKey {
-    /// The public key; nil of one that signs by HMAC.
+    /// The public key; nil for an HMAC key.
     fileprivate var jsonWebKey: JSONWebKey? {
         switch algorithm {
         case .hs256: nil

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that show and change by which rules a project finds people.
+/// The calls that show and change a project's strategy, list its versions, and return to an earlier version.
 enum StrategyCalls {
     static let routes = [
         Endpoint(
@@ -78,7 +78,7 @@ enum StrategyCalls {
             json.key("version")
             json.integer(version.number)
             json.key("at")
-            // The first holds since there is a project.
+            // The first version holds since the project exists.
             if let moment = version.at ?? project?.madeAt {
                 json.moment(moment)
             } else {
@@ -139,8 +139,8 @@ enum StrategyCalls {
 }
 
 extension Snapshot {
-    /// What a project's rules are and were: versions from before installs were among them say what the settings of linking
-    /// said.
+    /// A project's strategy and its earlier versions. Versions from before the rule for installs get that rule from the
+    /// settings of linking.
     fileprivate func whole(_ history: StrategyHistory, of project: ProjectID) throws(StoreFault) -> StrategyHistory {
         history.activating(LinkingSettings(document: try document(LinkingSettings.key(of: project))).formerPolicy)
     }

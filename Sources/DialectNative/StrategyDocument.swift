@@ -4,13 +4,13 @@ import JSON
 
 /// A strategy as a JSON document (spec/native.md).
 enum StrategyDocument {
-    /// Reads what a strategy shall be. Any part may be missing; what is no part is a fault.
+    /// Reads a strategy's changes. Any member may be missing; an unknown member is a fault.
     static func read(_ root: JSONValue) throws(JSONFault) -> StrategyEdit {
         var edit = StrategyEdit()
         var activation = ActivationDocument()
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
-            // It means nothing, and is there so that what was answered can be sent back as it is.
+            // The version has no meaning here. It is allowed so that a caller can send an answer back unchanged.
             case "version": _ = try value.integer(at: "version")
             case "preset": edit.preset = try name(value, at: "preset", presets)
             case "hierarchy": edit.hierarchy = try types(value, at: "hierarchy")
@@ -80,7 +80,7 @@ enum StrategyDocument {
         return edit
     }
 
-    /// Writes the whole document; without a version where the rules are none that hold or held.
+    /// Writes the whole document; without a version for a strategy that never held.
     static func write(_ strategy: Strategy, version: Int?, _ json: inout JSONWriter) {
         json.object { json in
             if let version {
@@ -174,11 +174,11 @@ enum StrategyDocument {
         return name
     }
 
-    /// The dialects with keys that clients carry.
+    /// The dialects whose clients carry keys.
     private static let signedDialects: [Dialect] = [.idsync, .claim, .entitlements]
     private static let signings: [(String, Guards.Signing)] = [("off", .off), ("log", .log), ("require", .require)]
 
-    /// One word for all dialects, or one for each.
+    /// Reads one word for all dialects, or one word for each dialect.
     private static func signing(_ json: JSONValue, at path: String) throws(JSONFault) -> [Dialect: Guards.Signing] {
         var signing: [Dialect: Guards.Signing] = [:]
         if case .string = json.kind {
@@ -236,7 +236,7 @@ enum StrategyDocument {
 
     // MARK: - What the API's description says
 
-    /// The shape of the document, whole or in part.
+    /// The shape of the document: complete, or with optional members.
     static func schema(isWhole: Bool) -> Schema {
         let types = Schema.array(.string(oneOf: IdentityType.idsync.map { "\($0.name)" }))
         let fields: [(String, Schema)] =

@@ -5,7 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// What restores have moved, and moving it back (spec/native.md, Administration; spec/entitlements.md, decision 5).
+/// The call that undoes the transfer of a restored purchase (spec/native.md, Administration;
+/// spec/entitlements.md, decision 5).
 enum TransferCalls {
     static let routes = [
         Endpoint(

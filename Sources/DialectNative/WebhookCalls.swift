@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// Addresses that are told what happens (spec/native.md, Changes).
+/// The calls that list, create and remove webhooks: addresses to which the server sends the feed (spec/native.md, Changes).
 enum WebhookCalls {
     private static let kindsAtMost = 100
 

@@ -2,9 +2,9 @@ import CUV
 import Glibc
 import Threads
 
-/// One thread's loop over sockets and timers: libuv's, of which no pointer leaves this target.
+/// One thread's loop over sockets and timers: libuv's. No pointer of libuv leaves this target.
 ///
-/// Everything of a loop happens on the thread that calls ``run()``; only ``post(_:)`` may be called from others.
+/// All work of a loop happens on the thread that calls ``run()``. Other threads may only call ``post(_:)``.
 @safe
 package final class EventLoop: @unchecked Sendable {
     // Unchecked: the mailbox has a lock, the rest belongs to the loop's thread.
@@ -16,11 +16,11 @@ package final class EventLoop: @unchecked Sendable {
     private let mailbox = Monitor<Mailbox>(Mailbox())
     private var stopping = false
 
-    /// Runs after each round of reads, so that what many connections asked for can be handed on together.
+    /// Runs after each round of reads, so that the requests of many connections can be passed on together.
     package var onRoundEnd: () -> Void = {}
     /// Runs at the interval given to ``tick(everyMilliseconds:)``.
     package var onTick: () -> Void = {}
-    /// Where reads land before the connection that they are for has seen them.
+    /// The buffer of reads, before the connection gets the bytes.
     let readBuffer: UnsafeMutableRawBufferPointer
 
     private struct Mailbox: Sendable {
@@ -28,7 +28,7 @@ package final class EventLoop: @unchecked Sendable {
         var isClosed = false
     }
 
-    /// The bytes that one read takes at most.
+    /// The greatest number of bytes of one read.
     package static let readBytes = 64 * 1024
 
     package init() throws(SystemFault) {
@@ -64,7 +64,7 @@ package final class EventLoop: @unchecked Sendable {
         unsafe readBuffer.deallocate()
     }
 
-    /// Runs until ``stop()``. Whoever opened a listener or a stream closes it before.
+    /// Runs until ``stop()``. The owners of listeners and streams close them earlier.
     package func run() {
         while !stopping {
             unsafe uv_run(handle, UV_RUN_ONCE)
@@ -82,14 +82,14 @@ package final class EventLoop: @unchecked Sendable {
         precondition(code == 0, "A loop ended while a stream or a listener was open.")
     }
 
-    /// Ends ``run()`` after the current round. On the loop's thread only.
+    /// Ends ``run()`` after the current round. Call it on the loop's thread.
     package func stop() {
         stopping = true
     }
 
-    /// Has the loop's thread run some work soon; from any thread. Work posted in a burst costs one wake-up.
+    /// Runs work on the loop's thread soon; any thread may call it. Several posts in a burst cost one wake-up.
     ///
-    /// Answers false when the loop has ended: then the work is not run.
+    /// Answers false after the end of the loop: then the work does not run.
     @discardableResult
     package func post(_ work: @escaping @Sendable () -> Void) -> Bool {
         mailbox.withLock { mailbox in
@@ -100,7 +100,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Starts ``onTick``. On the loop's thread only.
+    /// Starts ``onTick``. Call it on the loop's thread.
     package func tick(everyMilliseconds interval: UInt64) {
         unsafe uv_timer_start(
             timer,
@@ -110,7 +110,7 @@ package final class EventLoop: @unchecked Sendable {
             }, interval, interval)
     }
 
-    /// Milliseconds of a clock that nobody sets, as of the beginning of this round.
+    /// The time at the start of this round, in milliseconds, of a clock that nobody can set.
     package var now: UInt64 { unsafe uv_now(handle) }
 
     private func emptyMailbox() {
@@ -123,11 +123,11 @@ package final class EventLoop: @unchecked Sendable {
     }
 }
 
-/// A call to the system that failed.
+/// A failed call to the system.
 package struct SystemFault: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What was tried.
+    /// The action that failed.
     package let action: String
-    /// The error number, positive.
+    /// The error number, which is positive.
     package let code: CInt
 
     package init(action: String, code: CInt) {

@@ -1,11 +1,11 @@
 import CUV
 import Glibc
 
-/// A socket that connections come in on, shared by the loops of a server: the kernel spreads connections over them.
+/// An address for incoming connections, shared by the loops of a server: the kernel spreads connections over the loops.
 package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
     package let host: String
     package let port: UInt16
-    /// The file that connections come in by instead; then there is one socket, and neither host nor port.
+    /// The socket file, instead of a host and a port; then the server has one socket.
     private let file: SocketFile?
 
     package init(host: String, port: UInt16) {
@@ -20,7 +20,7 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
         self.file = file
     }
 
-    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`; nil where it is none of these.
+    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`; nil for other texts.
     package init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
             return nil
@@ -51,10 +51,10 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
         return parsed ? storage : nil
     }
 
-    /// Binds one socket per loop. Port 0 takes a free one; the answer says which.
+    /// Binds one socket per loop. Port 0 takes a free port, which the answer contains.
     ///
-    /// The sockets share the port among themselves only: a port that another process listens on is a fault, although
-    /// the kernel would let two servers of one user share it, too.
+    /// Only these sockets share the port. A port of another process is a fault, although the kernel would let two servers of
+    /// one user share a port.
     package func bind(sockets count: Int) throws(SystemFault) -> (address: ListeningAddress, sockets: [CInt]) {
         if let file {
             precondition(count == 1, "A socket in a file belongs to one loop.")
@@ -93,7 +93,7 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
             throw SystemFault(action: "listen on \(self)", code: code)
         }
         let port = unsafe withUnsafePointer(to: &storage) { storage in
-            // The port is at the same place in both families.
+            // Both families have the port at the same place.
             unsafe storage.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
                 unsafe UInt16(bigEndian: $0.pointee.sin_port)
             }
@@ -102,9 +102,9 @@ package struct ListeningAddress: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Takes the connections of one listening socket onto a loop.
+/// Accepts the connections of one listening socket on a loop.
 ///
-/// The socket may be one of IP or one in a file: libuv's handle for TCP takes any stream socket that is there already.
+/// The socket may be an IP socket or a socket in a file: libuv's handle for TCP takes any existing stream socket.
 @safe
 package final class Listener {
     private let handle: UnsafeMutablePointer<uv_tcp_t>
@@ -112,10 +112,10 @@ package final class Listener {
     private let onConnection: (Stream) -> Void
     private var isClosing = false
 
-    /// Connections that may wait to be taken.
+    /// The greatest number of connections that wait for acceptance.
     package static let backlog: CInt = 1024
 
-    /// Begins to listen on a bound socket, which the listener owns from now on.
+    /// Listens on a bound socket. The listener owns the socket from now on.
     package init(
         loop: EventLoop, socket: CInt, onConnection: @escaping (Stream) -> Void
     ) throws(SystemFault) {
@@ -147,7 +147,7 @@ package final class Listener {
         }
     }
 
-    /// Takes no more connections.
+    /// Accepts no more connections.
     package func close() {
         guard !isClosing else { return }
         isClosing = true

@@ -1,7 +1,7 @@
 import CUV
 import Glibc
 
-/// A Unix-domain socket: a file that processes on this machine connect by, and that nobody but its owner can open.
+/// A Unix-domain socket: processes of this machine connect to a file that only its owner can open.
 package struct SocketFile: Equatable, Sendable {
     package let folder: String
     package let name: String
@@ -15,17 +15,17 @@ package struct SocketFile: Equatable, Sendable {
     /// The mode of the file.
     private static let mode: mode_t = 0o600
 
-    /// Makes the file with a socket that is bound to it. A socket that somebody left there is removed: whoever calls
-    /// this is the only one who may be serving.
+    /// Makes the file with a socket bound to it. A socket that an earlier process left is removed: the caller must be the
+    /// only server.
     func bind() throws(SystemFault) -> CInt {
         remove()
         return try unsafe socket("listen on") { descriptor, address, length in
-            // The mode is set before the socket listens, so nobody can have connected by then.
+            // The mode is set before the socket listens, so no process can have connected earlier.
             unsafe Glibc.bind(descriptor, address, length) == 0 && chmod(path, SocketFile.mode) == 0
         }
     }
 
-    /// Connects to whoever listens.
+    /// Connects to the listening process.
     package func connect() throws(SystemFault) -> CInt {
         try unsafe socket("connect to") { descriptor, address, length in
             unsafe Glibc.connect(descriptor, address, length) == 0
@@ -38,7 +38,7 @@ package struct SocketFile: Equatable, Sendable {
         if unsafe lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK { unsafe unlink(path) }
     }
 
-    /// Makes a socket and has something done with it and the file's address.
+    /// Makes a socket, and runs a body with the socket and the file's address.
     private func socket(
         _ action: String, _ body: (CInt, UnsafePointer<sockaddr>, socklen_t) -> Bool
     ) throws(SystemFault) -> CInt {
@@ -51,11 +51,11 @@ package struct SocketFile: Equatable, Sendable {
         throw SystemFault(action: "\(action) \(path)", code: code)
     }
 
-    /// Lends the path as an address, which has 107 bytes. A longer path is reached through its open folder.
+    /// Lends the path as an address, which has room for 107 bytes. A longer path is reached through its open folder.
     private func withAddress(_ body: (UnsafePointer<sockaddr>, socklen_t) -> CInt) -> CInt {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        // The path ends in a zero byte, which is there already.
+        // The path ends in a zero byte, which exists already.
         let room = MemoryLayout.size(ofValue: address.sun_path) - 1
         var bytes = Array(path.utf8)
         var opened: CInt = -1

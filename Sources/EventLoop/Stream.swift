@@ -1,19 +1,19 @@
 import CUV
 import Glibc
 
-/// What a stream tells its owner, always on the loop's thread.
+/// The owner of a stream, which gets the stream's events, always on the loop's thread.
 package protocol StreamOwner: AnyObject {
-    /// Bytes have come in; they are lent for the length of the call.
+    /// Gets incoming bytes; they are lent for the time of the call.
     func received(_ bytes: borrowing Span<UInt8>)
-    /// The peer sends no more. Writing may still work.
+    /// Gets the end of the peer's sending. Writing may still work.
     func ended()
-    /// All that was written has gone out to the system, after some of it had to wait.
+    /// Gets the news that the system has all written bytes, after some bytes had to wait.
     func drained()
-    /// The stream is gone; this is the last call.
+    /// Gets the end of the stream; this is the last call.
     func closed()
 }
 
-/// A TCP connection on a loop. It lives until ``close()``, whoever else holds it.
+/// A TCP connection on a loop. It lives until ``close()``, independent of other references.
 @safe
 package final class Stream {
     private let handle: UnsafeMutablePointer<uv_tcp_t>
@@ -28,7 +28,7 @@ package final class Stream {
     /// The peer's address without its port, for counting.
     package private(set) var peer = PeerAddress()
 
-    /// Bytes that were written and have not gone out to the system.
+    /// The number of written bytes that the system does not have yet.
     package var queuedBytes: Int {
         guard write != nil, !isClosing else { return 0 }
         return unsafe handle.pointee.write_queue_size + backlog.count
@@ -50,7 +50,7 @@ package final class Stream {
         unsafe Unmanaged<Stream>.fromOpaque(handle.pointee.data).takeUnretainedValue()
     }
 
-    /// Takes the next waiting connection of a listener.
+    /// Accepts the next waiting connection of a listener.
     func accept(from listener: UnsafeMutablePointer<uv_stream_t>) -> Bool {
         let accepted = unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
             unsafe uv_accept(listener, stream)
@@ -61,13 +61,13 @@ package final class Stream {
         return true
     }
 
-    /// Begins to read.
+    /// Starts to read.
     package func start(owner: any StreamOwner) {
         self.owner = owner
         resume()
     }
 
-    /// Reads on after ``pause()``.
+    /// Continues to read after ``pause()``.
     package func resume() {
         guard !isClosing else { return }
         unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
@@ -75,7 +75,7 @@ package final class Stream {
         }
     }
 
-    /// Leaves incoming bytes with the system, so that the peer's window fills up and it waits.
+    /// Leaves incoming bytes with the system, so that the peer's window becomes full and the peer waits.
     package func pause() {
         guard !isClosing else { return }
         unsafe handle.withMemoryRebound(to: uv_stream_t.self, capacity: 1) { stream in
@@ -83,7 +83,7 @@ package final class Stream {
         }
     }
 
-    /// Sends bytes, at once as far as the system takes them, the rest as soon as it does.
+    /// Sends bytes: at once as far as the system takes them, and the rest as soon as possible.
     package func send(_ bytes: [UInt8]) {
         guard !isClosing, !bytes.isEmpty else { return }
         guard write == nil else {
@@ -107,11 +107,11 @@ package final class Stream {
         }
     }
 
-    /// Sends no more, and tells the peer so once all that was written has gone out; then closes, or reads on.
+    /// Sends no more, and informs the peer after all written bytes have gone out; then closes, or reads on.
     package func finishSending(thenClose: Bool) {
         guard !isClosing else { return }
         closesWhenSent = thenClose
-        // The system is told only when it has all: after that it takes nothing.
+        // The system gets this call last, because it accepts no bytes afterwards.
         if write == nil { finishSending() } else { finishesWhenSent = true }
     }
 
@@ -133,7 +133,7 @@ package final class Stream {
         }
     }
 
-    /// Closes the connection; what has not gone out is lost.
+    /// Closes the connection; unsent bytes are lost.
     package func close() {
         guard !isClosing else { return }
         isClosing = true
@@ -165,7 +165,7 @@ package final class Stream {
             unsafe stream.owner?.received(
                 Span(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes)))
         } else if count < 0, count != Int(UV_EOF.rawValue) {
-            // The connection broke: nothing that is written reaches the peer.
+            // The connection is broken: no written byte can reach the peer.
             stream.close()
         } else if count < 0 {
             stream.pause()
@@ -212,7 +212,7 @@ package final class Stream {
     }
 }
 
-/// A write that the system could not take at once, with the bytes that have to stay where they are until it has.
+/// A write that the system could not take at once, with bytes that must stay at their place until the system has them.
 @safe
 private final class Write {
     let request: UnsafeMutablePointer<uv_write_t>
@@ -235,7 +235,7 @@ private final class Write {
     }
 }
 
-/// An IP address; IPv4 is written as IPv6 writes it.
+/// An IP address; an IPv4 address has its IPv6 form.
 package struct PeerAddress: Hashable, Sendable {
     private var high: UInt64 = 0
     private var low: UInt64 = 0

@@ -2,7 +2,7 @@ package import Domain
 package import JSON
 
 extension ActivationPolicy {
-    /// Writes it into an object, as the strategy and the answers to installs have it.
+    /// Writes the policy into an object, in the form that the strategy's document and the answers to installs share.
     package func write(_ json: inout JSONWriter) {
         json.key("activation")
         json.string(name)

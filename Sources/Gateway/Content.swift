@@ -5,15 +5,16 @@ package import Domain
 package import HTTPMessage
 import HTTPServer
 
-/// A body that a call wants to send, to be kept as it is.
+/// A request to keep the body of a call as a file.
 package struct ContentUpload: Sendable {
-    /// Looks whether it is wanted, before a byte of it is kept.
+    /// Checks whether the server wants the body, before the server keeps a byte of it.
     package let check: @Sendable (any Snapshot) throws(StoreFault) -> Verdict
-    /// The call to make when so many bytes with such a digest are kept.
+    /// Makes the call for the kept file, from its size and its digest.
     package let call: @Sendable (_ byteCount: Int, Digest) -> PreparedCall
 
     package enum Verdict: Sendable {
-        /// It is wanted, up to some bytes; what is longer is counted and not kept. Something else may have to change first.
+        /// The server wants the body up to a number of bytes; further bytes are counted and not kept. An act may have to come
+        /// first.
         case take(atMost: Int, first: (any Act)? = nil)
         case answer(Response)
     }
@@ -27,17 +28,17 @@ package struct ContentUpload: Sendable {
     }
 }
 
-/// What a call that wants kept bytes is answered with.
+/// The answer of a call that reads a kept file.
 package enum ContentAnswer: Sendable {
     case response(Response)
-    /// The content with a digest, after a head; if it is gone, something else.
+    /// The file with a digest, after a head; another answer if the file does not exist any more.
     case content(Digest, head: Response, orElse: Response)
 }
 
-/// Takes a body into a file, a piece at a time: the loop gathers, a reader's thread writes, and while it does no more is read
-/// from the client than fits a piece.
+/// Writes a body into a file, piece by piece. The loop gathers a piece and a reader's thread writes it. Meanwhile the loop
+/// reads at most one more piece from the client.
 final class ContentSink: BodySink, @unchecked Sendable {
-    // Unchecked: only the loop's thread touches it.
+    // Unchecked: only the loop's thread uses it.
     private let folder: ContentFolder
     private let readers: @Sendable (@escaping @Sendable () -> Void) -> Bool
     private let exchange: Exchange
@@ -48,23 +49,23 @@ final class ContentSink: BodySink, @unchecked Sendable {
     private var limit = 0
     private var first: (any Act)?
     private var incoming: IncomingContent?
-    /// What is settled before all has come.
+    /// An outcome that is fixed before the whole body has arrived.
     private var outcome: Outcome?
     private var isBusy = false
     private var isComplete = false
     private var isAbandoned = false
 
-    /// What has come of a body.
+    /// The outcome of an upload.
     enum Outcome: Sendable {
         case response(Response)
-        /// So many bytes came; they are kept and held, unless they are more than was said.
+        /// This number of bytes arrived. The file is kept and held, unless the body was longer than announced.
         case kept(byteCount: Int, Digest, first: (any Act)?)
         case fault
     }
 
     private static let pieceBytes = 256 << 10
 
-    /// - Parameter finished: takes what has come of it, on the loop's thread, once, unless the body is not completed.
+    /// - Parameter finished: gets the outcome once, on the loop's thread, unless the client does not complete the body.
     init(
         _ folder: ContentFolder, _ exchange: Exchange,
         readers: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool,
@@ -76,7 +77,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
         self.finished = finished
     }
 
-    /// Answers without the body, which is read and dropped.
+    /// Sets the answer; the rest of the body is read and dropped.
     func refuse(_ response: Response) { outcome = .response(response) }
 
     private enum Beginning: Sendable {
@@ -84,7 +85,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
         case wanted(IncomingContent, atMost: Int, first: (any Act)?)
     }
 
-    /// Has somebody look whether the body is wanted.
+    /// Asks a reader's thread whether the server wants the body.
     func begin(_ check: @escaping @Sendable () throws(StoreFault) -> ContentUpload.Verdict) {
         work { [folder] () -> Beginning in
             do {
@@ -125,7 +126,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
         incoming = nil
     }
 
-    /// Does what is next, when nothing is under way.
+    /// Starts the next piece of work, unless a piece of work runs.
     private func goOn() {
         if isAbandoned { return }
         guard isComplete else {
@@ -156,13 +157,13 @@ final class ContentSink: BodySink, @unchecked Sendable {
         }
     }
 
-    /// Later, because the answer's turn may not have come yet.
+    /// Settles the outcome later, because the answer's turn may not have come yet.
     private func settle(_ outcome: Outcome) {
         incoming = nil
         exchange.post { [finished] in finished(outcome) }
     }
 
-    /// Does something on a thread that may wait, and goes on with what came of it: nothing, if all of these are busy.
+    /// Runs work on a thread that may wait, and continues with the result: nil if all these threads are busy.
     private func work<Result: Sendable>(
         _ body: @escaping @Sendable () -> Result, then: @escaping @Sendable (Result?) -> Void
     ) {
@@ -179,7 +180,7 @@ final class ContentSink: BodySink, @unchecked Sendable {
     }
 }
 
-/// Sends a content, a piece at a time.
+/// Sends a file, piece by piece.
 final class ContentSource: Sendable {
     private let content: KeptContent
     private let exchange: Exchange
@@ -200,7 +201,7 @@ final class ContentSource: Sendable {
         let isTaken = readers { [self] in
             let piece = (try? content.read(atMost: ContentSource.pieceBytes)) ?? []
             exchange.post { [self] in
-                // A file that has become shorter cannot be sent as long as was said.
+                // The answer has announced a length: a file that has become shorter cannot complete the answer.
                 if piece.isEmpty { exchange.fail() } else { exchange.send(piece) }
             }
         }

@@ -3,8 +3,8 @@ import Crypto
 import Domain
 import Threads
 
-/// Removes the contents that nothing has any more, on a thread of its own: it looks at all files that there are, so nobody
-/// who waits for an answer should wait for it.
+/// Removes the files that no fact names any more. The sweep reads the names of all files, so it has a thread of its own, and
+/// no call waits for it.
 final class ContentSweep: Sendable {
     private struct State {
         var isDue = false
@@ -21,7 +21,7 @@ final class ContentSweep: Sendable {
         self.contents = contents
     }
 
-    /// Begins, or begins anew when the one that is under way is over.
+    /// Starts a sweep, or another sweep after the running sweep.
     func request() {
         state.change { $0.isDue = true }
         thread.withLock { thread in
@@ -29,15 +29,15 @@ final class ContentSweep: Sendable {
         }
     }
 
-    /// Ends before the next file. What is left is found at the next start.
+    /// Stops the sweep before the next file. The next start of the server finds the rest.
     func stop() {
         state.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()
     }
 
-    /// Removes a content if nothing has it.
+    /// Removes a file if no fact names it.
     func remove(_ digest: Digest) {
-        // One that cannot be looked up stays, until the next time.
+        // After a failed look-up the file stays until the next sweep.
         try? contents.remove(digest) { () throws(StoreFault) in
             try store.read { snapshot throws(StoreFault) in try ContentUse.isUnused(digest.bytes, snapshot) }
         }

@@ -2,10 +2,10 @@ package import HTTPMessage
 package import HTTPServer
 
 extension Request {
-    /// Whether the caller only wants to know what would be: `?dry_run=true`. Whoever misspells it is refused, and does not do
-    /// what they wanted to look at.
+    /// Whether the call is a dry run: `?dry_run=true`. A misspelled parameter is refused, so that a call that was meant as a
+    /// dry run never changes anything.
     ///
-    /// - Parameter refusal: what is wrong, in the dialect's words.
+    /// - Parameter refusal: makes the dialect's refusal from a message.
     package borrowing func isDryRun(else refusal: (String) -> Response) throws(Rejection) -> Bool {
         guard let query else { throw Rejection(refusal("The query is malformed.")) }
         switch query["dry_run"] {

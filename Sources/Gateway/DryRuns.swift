@@ -1,15 +1,15 @@
 package import Domain
 import Threads
 
-/// Rehearses the journal under other rules, one project's at a time, on a thread that nobody waits for: the writer goes on,
-/// and what is committed is read as anybody reads it.
+/// Repeats the journal's calls under another strategy, for one project at a time, to show what the strategy would change. A
+/// dry run has a thread of its own and reads committed facts only, so the writer goes on.
 package final class DryRuns: Sendable {
     package struct ID: Hashable, Sendable {
         package let rawValue: Int64
         package init(rawValue: Int64) { self.rawValue = rawValue }
     }
 
-    /// How far one has come, and what came of it.
+    /// The progress and the result of a dry run.
     package struct Status: Sendable {
         package enum State: Sendable {
             case running
@@ -22,7 +22,7 @@ package final class DryRuns: Sendable {
         package let project: ProjectID
         package internal(set) var strategy: Strategy
         package let begunAt: Instant
-        /// The last call of the journal when it was begun; later ones are not looked at.
+        /// The last call of the journal at the start of the dry run. The dry run ignores later calls.
         package let end: JournalSequence
         package internal(set) var place = JournalSequence.zero
         package internal(set) var endedAt: Instant?
@@ -37,9 +37,9 @@ package final class DryRuns: Sendable {
         var last: Int64 = 0
     }
 
-    /// As many are remembered; of more the oldest is forgotten.
+    /// The greatest number of remembered dry runs; the oldest is forgotten first.
     private static let remembered = 16
-    /// As many calls are read at a time.
+    /// The number of calls in one reading.
     private static let page = 512
 
     private let store: any Store
@@ -51,7 +51,7 @@ package final class DryRuns: Sendable {
         self.clock = clock
     }
 
-    /// Begins a rehearsal; nil while another one is running.
+    /// Starts a dry run; nil while another dry run of the server runs.
     package func begin(_ strategy: Strategy, for project: ProjectID) -> Status? {
         let directory = store.directory
         let end = store.counts.lastSequence
@@ -70,19 +70,19 @@ package final class DryRuns: Sendable {
         return status
     }
 
-    /// The one with an id, if it is the project's.
+    /// The status of a dry run of this project.
     package func status(_ id: ID, of project: ProjectID) -> Status? {
         known.withLock { $0.all.first { $0.id == id && $0.project == project } }
     }
 
-    /// Ends the one with an id, if it is the project's and runs.
+    /// Stops a dry run of this project, if it runs.
     package func stop(_ id: ID, of project: ProjectID) {
         change(id) { status in
             if status.project == project, case .running = status.state { status.state = .stopped }
         }
     }
 
-    /// Ends whatever runs, and returns when it has.
+    /// Stops the running dry run, and waits for its end.
     package func stop() {
         let thread = known.change { known in
             known.isStopping = true
@@ -98,7 +98,7 @@ package final class DryRuns: Sendable {
         }
     }
 
-    /// Whether one that runs shall go on from some place.
+    /// Whether a dry run may continue from a place of the journal.
     private func goesOn(_ id: ID, _ place: JournalSequence) -> Bool {
         known.change { known in
             guard !known.isStopping, let index = known.all.firstIndex(where: { $0.id == id }),

@@ -7,7 +7,7 @@ package import HTTPServer
 package import Outbound
 import Synchronization
 
-/// Takes a request through a dialect and the engine, and back: bytes, decode, decide, encode, bytes.
+/// Carries a request through a dialect and the engine, and carries the answer back: bytes, decode, decide, encode, bytes.
 package final class Gateway: Sendable {
     private let engine: Engine
     private let surfaces: [WireDialect]
@@ -23,21 +23,22 @@ package final class Gateway: Sendable {
     private let readTimes: ReadTimes
     private let monotonic: @Sendable () -> UInt64
 
-    /// The most characters of an Idempotency-Key.
+    /// The greatest length of an Idempotency-Key in characters.
     package static let idempotencyKeyCharacters = 255
-    /// What keys of the sandbox are told apart by; no request has as many commands.
+    /// A number that makes keys of the sandbox differ from keys of production. It is larger than the number of commands of
+    /// any request.
     private static let sandboxPlace = 1 << 20
-    /// For how long a client should wait while the store cannot be written.
+    /// The seconds that a client should wait while the store cannot be written.
     package static let retryAfterSeconds = 1
 
-    /// What a loop works with, and what it has found out in this round.
+    /// The tools of one loop, and the loop's jobs and limits in this round.
     private final class LoopContext: @unchecked Sendable {
-        // Unchecked: only its loop's thread touches it.
+        // Unchecked: only the loop's own thread uses it.
         let lane: Int
         let tools: LoopTools
-        /// The jobs that this round's requests have for the writer.
+        /// The jobs for the writer from this round's requests.
         var jobs: [Job] = []
-        /// What keys have used of their limits, of those that have called here.
+        /// The use of limits, for each key that has called on this loop.
         var buckets: [KeyID: RateLimiter.KeyBucket] = [:]
 
         init(lane: Int, tools: LoopTools) {
@@ -54,10 +55,10 @@ package final class Gateway: Sendable {
     }
 
     /// - Parameters:
-    ///   - outbound: asks other servers; nil where no surface does.
-    ///   - contents: keeps the bodies that are kept as they are; nil where no surface has such.
-    ///   - identityTokens: reads what clients show of whom they may speak for; nil where no surface has clients.
-    ///   - lanes: the lanes of the engine that belong to the loops, in their order.
+    ///   - outbound: asks other servers; nil if no dialect asks any.
+    ///   - contents: keeps bodies as files; nil if no dialect keeps files.
+    ///   - identityTokens: reads the tokens that say for which people a client may speak; nil if no dialect has clients.
+    ///   - lanes: the engine's queues of the loops, in the order of the loops.
     package init(
         surfaces: [WireDialect], engine: Engine, store: any Store, readers: Readers, outbound: OutboundClient? = nil,
         contents: ContentFolder? = nil, identityTokens: IdentityTokens? = nil, lanes: Range<Int>, limits: RateLimits,
@@ -82,7 +83,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// The routes as the HTTP server takes them.
+    /// The routes in the HTTP server's form.
     package var groups: [RouteGroup] {
         surfaces.map { surface in
             let usage = UsageFields(surface.usageField)
@@ -94,7 +95,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Hands what this round's requests want decided to the writer, all of it together. On the loop's thread.
+    /// Passes all jobs of this round's requests to the writer together. It runs on the loop's thread.
     package func endRound(loop: Int) {
         let jobs = desks[loop].endRound()
         if jobs.isEmpty { return }
@@ -143,7 +144,7 @@ package final class Gateway: Sendable {
                     upload(request, exchange, route, surface, decode)
                 }
             ) { request, _ in
-                // Only a call without a body comes here, and nobody has looked at it.
+                // Only a call without a body gets here, so no other check has seen the call.
                 .answer(surface.refuse(.http(.lengthRequired), request.id))
             }
         case .download(let decode):
@@ -170,7 +171,7 @@ package final class Gateway: Sendable {
         case .steps(let body, let decode):
             return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
                 let caller = try caller(of: request, route, surface, desk)
-                // This limit is before anything that the call says.
+                // The limit of claims counts before the server reads any other part of the call.
                 let isCounted = route.limit == .claim
                 if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
                 let first = try decode(request, caller, desk.tools)
@@ -188,7 +189,7 @@ package final class Gateway: Sendable {
         case .call(let body, let decode):
             return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
                 let caller = try caller(of: request, route, surface, desk)
-                // The limit of claims is before anything that the body says.
+                // The limit of claims counts before the server reads the body.
                 let isCounted = route.limit == .claim
                 if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
                 let call = try decode(request, caller, desk.tools)
@@ -200,7 +201,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// A route whose calls may be turned away at any point.
+    /// Makes a route whose calls can be refused at any point.
     private func served(
         _ route: Endpoint,
         _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
@@ -208,13 +209,13 @@ package final class Gateway: Sendable {
         served(route, .none, handle)
     }
 
-    /// The same for calls with a body, which the dialect may look at first.
+    /// Makes the same for calls with a body, which the dialect can check first.
     private func served(
         _ route: Endpoint, _ body: BufferedBody, of surface: WireDialect,
         _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
     ) -> Route {
         served(route, .buffered(body)) { request, exchange, desk throws(Rejection) in
-            // A GET has no body, whatever its Content-Type says.
+            // A GET has no body, whatever its Content-Type is.
             if route.method != .get { try surface.checkBody?(request, desk.tools) }
             return try handle(request, exchange, desk)
         }
@@ -245,12 +246,12 @@ package final class Gateway: Sendable {
         if let proof = caller.proof, proof.mode == .log {
             var call = Call(project: caller.project, key: caller.key?.id)
             call.requestID = request.id.text
-            // A question may be looked up more than once, and is one call.
+            // A question can be read several times, but counts as one call.
             let isNoted = Atomic(false)
             caller.note = { [engine, call, lane = desk.lane] fault, person in
                 guard !isNoted.exchange(true, ordering: .relaxed) else { return }
                 let note = NoteUnproven(fault, about: person, by: proof.dialect)
-                // Where there is no room for it, it is the least that is missed.
+                // With a full queue the note is lost: of all jobs, it is the least important.
                 _ = engine.submit([Job(call: call, act: note)], lane: lane)
             }
         }
@@ -265,7 +266,8 @@ package final class Gateway: Sendable {
         return caller
     }
 
-    /// Counts a call, and refuses it where too many went before it. Answers how much of the key's limit is used, in percent.
+    /// Counts a call, and refuses the call if its key or an identity was named too often. Answers the used part of the key's
+    /// limit in percent.
     private func count(
         _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: Endpoint, _ desk: LoopContext,
         _ surface: WireDialect
@@ -286,7 +288,7 @@ package final class Gateway: Sendable {
                 case .none: return nil
                 }
             }
-            // An install has no key of its own; it is known by its name.
+            // An install has no key of its own, so its name counts.
             if let install = caller.install { try limiter.count([install.name], at: now) }
             try limiter.count(identities, at: now)
             return used
@@ -296,7 +298,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// When a key was last used since the server started.
+    /// The last use of a key since the server started.
     package func lastUse(of key: KeyID) -> Instant? { limiter.bucket(of: key).lastUse }
 
     private func bucket(of key: KeyID, _ desk: LoopContext) -> RateLimiter.KeyBucket {
@@ -306,9 +308,9 @@ package final class Gateway: Sendable {
         return bucket
     }
 
-    /// Tells callers how much of their limit is used, in the field that the dialect has for it.
+    /// Writes the used part of a caller's limit, in the dialect's field.
     private struct UsageFields: Sendable {
-        /// By percentage, so that none is put together twice; empty where the dialect has no such field.
+        /// The fields by percentage, so that each field is made once; empty for dialects without the field.
         private let fields: [Response.Field]
 
         init(_ name: String?) { fields = name.map { name in (0...100).map { .init(name, String($0)) } } ?? [] }
@@ -319,7 +321,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// How much of a key's limit a call has used, for its answer.
+    /// The part of a key's limit that a call has used, for the call's answer.
     private struct UsageNote: Sendable {
         private let fields: UsageFields
         private let used: Int?
@@ -359,7 +361,7 @@ package final class Gateway: Sendable {
         return .later
     }
 
-    /// Has the writer decide a call, and answers.
+    /// Queues a call for the writer, and answers after the commit.
     private func queue(
         _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: WireDialect, _ desk: LoopContext,
         _ answer: @escaping @Sendable (Response) -> Void
@@ -379,7 +381,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Hands several acts to the writer, and answers when all of them are done.
+    /// Queues several acts for the writer, and answers after the last of them.
     private func handle(
         _ decoded: [(act: any Act, ReplayKey?)], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
         _ desk: LoopContext, _ surface: WireDialect,
@@ -387,7 +389,7 @@ package final class Gateway: Sendable {
     ) throws(Rejection) -> Handling {
         let id = request.id
         if decoded.isEmpty { return .answer(encode([], id)) }
-        // One key for several acts: each is recognized by its place as well.
+        // The request has one key for several acts: the place tells the acts apart.
         let given = try idempotencyKey(of: request, caller, desk.tools, surface)
         let body = Gateway.hash(request, desk.tools.hash)
         let answers = Answers(count: decoded.count)
@@ -406,7 +408,7 @@ package final class Gateway: Sendable {
         return .later
     }
 
-    /// The answers to the commands of one request, as they come in: all of them on its loop's thread.
+    /// Gathers the answers to one request's commands, on the loop's thread.
     private final class Answers: @unchecked Sendable {
         private var answers: [Writer.Answer?]
         private var missing: Int
@@ -416,7 +418,7 @@ package final class Gateway: Sendable {
             missing = count
         }
 
-        /// Takes one in; answers all of them with the last.
+        /// Adds an answer; the last addition returns all answers.
         func take(_ answer: Writer.Answer, at place: Int) -> [Writer.Answer]? {
             answers[place] = answer
             missing -= 1
@@ -433,14 +435,14 @@ package final class Gateway: Sendable {
             switch answer {
             case .success(let reply): results.append(.success(reply))
             case .failure(.refused(let refusal)): results.append(.failure(refusal))
-            // What was done is recognized when the whole is sent again.
+            // If the client sends the whole request again, the server recognizes the acts that are already done.
             case .failure(let failure): return response(to: failure, id, surface)
             }
         }
         return encode(results, id)
     }
 
-    /// What is kept of a request that goes through several hands.
+    /// The state of a request that takes several steps.
     private struct CallInProgress: Sendable {
         let id: RequestID
         let project: ProjectID
@@ -451,7 +453,7 @@ package final class Gateway: Sendable {
         let surface: WireDialect
     }
 
-    /// Takes a call's next step. On the loop's thread.
+    /// Runs a call's next step, on the loop's thread.
     private func run(
         step: Step, _ errand: CallInProgress, _ exchange: Exchange, finish: @escaping @Sendable (Response) -> Response
     ) -> Handling {
@@ -521,7 +523,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Takes a body into a file, has decided what it comes to, and lets go of it again if it came to nothing.
+    /// Writes a body into a file, and queues the act for it. If the act is refused, the file is removed again.
     private func upload(
         _ request: borrowing Request, _ exchange: Exchange, _ route: Endpoint, _ surface: WireDialect,
         _ decode: (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload
@@ -565,17 +567,17 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Removes a content that nothing has any more. What a crash leaves behind is removed when the server starts.
+    /// Removes a file that no fact names any more. A file that a crash leaves is removed when the server starts again.
     private func removeIfUnused(_ digest: Digest) {
         guard let contentSweep else { return }
         _ = readers.submit { contentSweep.remove(digest) }
     }
 
-    /// Removes the contents that nothing has: a crash may have left some, and who was erased. One after the other, while
-    /// calls are answered.
+    /// Removes all files that no fact names: files of a crash, and files of erased people. The server answers calls
+    /// meanwhile.
     package func removeUnusedContents() { contentSweep?.request() }
 
-    /// Answers with a file, or with what there is to say instead.
+    /// Answers with a file, or with the other answer if the file does not exist.
     private func send(
         _ query: @escaping @Sendable (any Snapshot) throws(StoreFault) -> ContentAnswer, _ id: RequestID,
         _ exchange: Exchange, _ surface: WireDialect
@@ -605,7 +607,7 @@ package final class Gateway: Sendable {
         return .later
     }
 
-    /// Has a question answered by a thread that may wait for the disk.
+    /// Answers a question on a thread that may wait for the disk.
     private func ask(
         _ query: @escaping Endpoint.EndpointQuery, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect,
         finish: @escaping @Sendable (Response) -> Response = { $0 }
@@ -624,7 +626,7 @@ package final class Gateway: Sendable {
         return .later
     }
 
-    /// When what is read for a request has to end; asked as the reading begins. On the loop's thread.
+    /// The time limit for reading. The limit starts when the reading starts; this function runs on the loop's thread.
     private func limit(for exchange: Exchange) -> @Sendable () -> ReadLimit {
         let client = exchange.presence
         return { [readTimes, readers, monotonic] in readTimes.limit(client, readers, monotonic) }
@@ -635,7 +637,7 @@ package final class Gateway: Sendable {
     ) -> Response {
         switch answer {
         case .success(let reply):
-            // An answer of another kind was given to another call under the same key.
+            // The same key belongs to an earlier call with an answer of another kind.
             prepared.encode(reply, id) ?? surface.refuse(.refused(.idempotencyMismatch), id)
         case .failure(let failure): response(to: failure, id, surface)
         }
@@ -649,7 +651,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Has a question asked until it is answered.
+    /// Repeats a question until it has an answer.
     private func wait(
         _ watch: Endpoint.EndpointWatch, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect
     ) throws(Rejection) -> Handling {
@@ -671,13 +673,13 @@ package final class Gateway: Sendable {
         return .later
     }
 
-    /// Answers whoever still waits for something to happen. The readers have to be there still.
+    /// Answers all waiting questions. The readers' threads must still run.
     package func stop() {
         watchers.stop()
         contentSweep?.stop()
     }
 
-    /// What a repetition of the call would be recognized by: its Idempotency-Key before the dialect's own id.
+    /// The key that recognizes a repeated call: its Idempotency-Key, or else the dialect's own id.
     private func replayKey(
         _ prepared: PreparedCall, _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools,
         _ surface: WireDialect
@@ -691,9 +693,9 @@ package final class Gateway: Sendable {
     ) throws(Rejection) -> ReplayKey? {
         let given = request.withField("idempotency-key") { text -> ReplayKey? in
             guard (1...Gateway.idempotencyKeyCharacters).contains(text.count) else { return nil }
-            // Two callers may hit upon the same text; neither is to be given what the other was.
+            // Two callers may choose the same text: no caller may get another caller's answer.
             let key = ReplayKey(.idempotencyKey, text, in: caller.project, hash: tools.hash).of(caller.replayOwner)
-            // What was answered in one world is no answer in the other.
+            // An answer in the sandbox is no answer in production.
             return caller.world == .production ? key : key.at(Gateway.sandboxPlace)
         }
         guard let given else { return nil }
@@ -701,7 +703,7 @@ package final class Gateway: Sendable {
         return key
     }
 
-    /// The hash of what a call asks for: where, and with which body.
+    /// The hash of a call's path and body.
     private static func hash(_ request: borrowing Request, _ hash: KeyedHash) -> Hash128 {
         let path = hash.hash(tag: 0, request.rawPath)
         return hash.hash(tag: path.low, request.body.span)

@@ -3,25 +3,25 @@ package import Domain
 import HTTPServer
 import JSON
 
-/// Reads the tokens by which clients show which known users they may speak for: JWTs that the customer's own back end has
-/// signed (docs/native.md, Signed identities).
+/// Reads the tokens that say for which known users a client may speak: JWTs signed by the customer's own back end
+/// (docs/native.md, Signed identities).
 package struct IdentityTokens: Sendable {
-    /// The field that has them: one, or several with commas between.
+    /// The field of the tokens: one token, or several with commas between them.
     static let field: StaticString = "onym-identity-token"
     static let tokensAtMost = 4
-    /// How far the clocks of back ends may be from ours.
+    /// The greatest difference between the clock of a back end and the server's clock.
     static let skewSeconds: Int64 = 60
-    /// How far ahead a token may end.
+    /// The longest life of a token.
     package static let lifeSeconds: Int64 = 86_400
-    /// For whom a token is that says so and is not for one dialect.
+    /// The audience of a token that is not for one dialect only.
     static let audience = "onym"
 
-    /// The secret of a key that signs by HMAC.
+    /// Answers the secret of an HMAC key.
     private let secret: @Sendable (Int64) -> [UInt8]
 
     package init(secret: @escaping @Sendable (Int64) -> [UInt8]) { self.secret = secret }
 
-    /// What a token says, once its signature holds.
+    /// The content of a token with a valid signature.
     struct Statement: Sendable {
         fileprivate(set) var subject = ""
         fileprivate(set) var type: String?
@@ -30,7 +30,8 @@ package struct IdentityTokens: Sendable {
         fileprivate(set) var notBefore: Int64?
     }
 
-    /// What a caller has shown; nil where nobody asks: the key is a server's, or no dialect of the project wants to know.
+    /// The proof of a caller; nil if no proof is necessary: the key belongs to a back end, or no dialect of the project asks
+    /// for proofs.
     func proof(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) -> IdentityProof? {
         guard let key = caller.key else { return nil }
         let directory = tools.directory
@@ -40,7 +41,7 @@ package struct IdentityTokens: Sendable {
         var proven: [IdentityKey] = []
         var fault: IdentityTokenFault?
         if let field = request.field(IdentityTokens.field), !field.isEmpty {
-            // A token has no space in it: a value with a space is refused.
+            // A token contains no space: a value with a space is refused.
             let texts = field.split(separator: ",").map { IdentityTokens.trimmed($0) }
             for text in texts.prefix(IdentityTokens.tokensAtMost) {
                 do throws(IdentityTokenFault) {
@@ -48,7 +49,7 @@ package struct IdentityTokens: Sendable {
                     proven += try identities(of: statement, dialect, key.project, strategy, tools)
                 } catch {
                     fault = fault ?? error
-                    // It is what costs most, so a call has one of them.
+                    // Checking a signature is expensive, so the first wrong signature ends the check.
                     if error == .wrongSignature { break }
                 }
             }
@@ -58,13 +59,13 @@ package struct IdentityTokens: Sendable {
             dialect: dialect, mode: strategy.guards.signing(in: dialect), proven: proven, fault: fault ?? .missing)
     }
 
-    /// A text without the blanks around it, which a list in a field may have.
+    /// The text without spaces and tabs at its ends, which a list in a field may have.
     private static func trimmed(_ text: Substring) -> String {
         func isBlank(_ character: Character) -> Bool { character == " " || character == "\t" }
         return String(text.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
     }
 
-    /// Reads a token, or remembers that it has been read; its signature holds then.
+    /// Reads a token, or finds the statement of an earlier reading; both mean a valid signature.
     private func statement(
         _ text: String, _ project: ProjectID, _ tools: LoopTools
     ) throws(IdentityTokenFault) -> Statement {
@@ -83,7 +84,8 @@ package struct IdentityTokens: Sendable {
         try IdentityTokens.read(token.header, parser) { name, value throws(JSONFault) in
             switch name {
             case "alg", "kid": members[name] = try value.string(at: name)
-            // RFC 7515 4.1.11: who does not know an extension that matters refuses; we know none.
+            // RFC 7515 4.1.11: a critical extension that the reader does not know is an error. This reader knows no
+            // extension.
             case "crit": throw JSONFault(.wrong("is not known"), at: "crit")
             default: break
             }
@@ -96,7 +98,7 @@ package struct IdentityTokens: Sendable {
             guard let only = keys.first, keys.count == 1 else { throw .unknownKey }
             key = only
         }
-        // The key says how it signs; the token only repeats it.
+        // The key decides the algorithm; the token only repeats it.
         guard members["alg"] == key.algorithm.name else { throw .wrongAlgorithm }
         guard isSigned(token, by: key) else { throw .wrongSignature }
         return try claims(token.payload, parser)
@@ -145,7 +147,7 @@ package struct IdentityTokens: Sendable {
         return statement
     }
 
-    /// A moment in seconds, which some write with a fraction.
+    /// A time in seconds, which some back ends write with a fraction.
     private static func seconds(_ value: JSONValue, at name: String) throws(JSONFault) -> Int64 {
         guard value.kind == .double else { return try value.integer(at: name) }
         guard let seconds = Int64(exactly: try value.number(at: name).rounded(.down)) else {
@@ -154,7 +156,7 @@ package struct IdentityTokens: Sendable {
         return seconds
     }
 
-    /// Goes through the members of an object, none of which may be there twice: two readers could take different ones.
+    /// Reads the members of an object. A repeated member is refused, because two readers could read different values.
     private static func read(
         _ json: [UInt8], _ parser: JSONParser, _ body: (String, JSONValue) throws(JSONFault) -> Void
     ) throws(IdentityTokenFault) {
@@ -172,7 +174,7 @@ package struct IdentityTokens: Sendable {
         }
     }
 
-    /// Whom a statement is about, in a dialect, at this moment.
+    /// The people that a statement is about, in a dialect, at the present time.
     private func identities(
         of statement: Statement, _ dialect: Dialect, _ project: ProjectID, _ strategy: Strategy, _ tools: LoopTools
     ) throws(IdentityTokenFault) -> [IdentityKey] {
@@ -190,8 +192,8 @@ package struct IdentityTokens: Sendable {
             guard let type = IdentityType(named: name), type.dialect == dialect else { throw .otherIdentity }
             types = [type]
         } else {
-            // The customer's own user id, by whatever name the dialect has for that. What is not said to be an e-mail
-            // address is none, though it may look like one.
+            // The customer's own user id, under the dialect's type for it. Only an explicit e-mail claim counts as an e-mail
+            // address.
             types =
                 SameUserID.types.filter { $0.dialect == dialect } + (dialect == .entitlements ? [.sandboxIdentity] : [])
         }
@@ -204,7 +206,7 @@ package struct IdentityTokens: Sendable {
 }
 
 extension LoopTools {
-    /// What a token says that this loop has read before, under the keys that are in force.
+    /// The statement of a token that this loop read earlier, under the keys in force.
     func statement(of token: String, in project: ProjectID) -> IdentityTokens.Statement? {
         forgetStatements(unlessReadIn: directory)
         return knownStatements[statementHash(token, project)]
@@ -221,7 +223,7 @@ extension LoopTools {
 }
 
 extension Caller {
-    /// Why the call may not name an identity; nil where it may, or where that is only watched.
+    /// The refusal of a call that names an identity; nil if the call is allowed, or if the project only watches.
     package func refusal(naming identity: Identity) -> Refusal? {
         guard let proof, proof.mode == .require, let strategy, strategy.isKnown(identity, in: proof.dialect),
             !proof.proves(identity.key)
@@ -229,8 +231,8 @@ extension Caller {
         return .unproven(proof.fault, about: nil)
     }
 
-    /// Why a question may not be answered that names an identity; nil where it may. Where that is only watched it is
-    /// written down.
+    /// The refusal of a question that names an identity; nil if the question is allowed. If the project only watches, the
+    /// server writes a note instead.
     package func refusal(asking identity: Identity, _ snapshot: any Snapshot) -> Refusal? {
         guard let proof, proof.mode != .off, let strategy, strategy.isKnown(identity, in: proof.dialect),
             !proof.proves(identity.key)
@@ -238,8 +240,8 @@ extension Caller {
         return refusal(proof, about: snapshot.holders(of: identity.key).min())
     }
 
-    /// Why a question may not be answered about some people who are one; nil where it may. Where that is only watched it is
-    /// written down.
+    /// The refusal of a question about a group; nil if the question is allowed. If the project only watches, the server
+    /// writes a note instead.
     package func refusal(asking group: Group, _ snapshot: any Snapshot) throws(StoreFault) -> Refusal? {
         guard let proof, proof.mode != .off, let strategy,
             try snapshot.isUnproven(group, in: project, strategy, proof)

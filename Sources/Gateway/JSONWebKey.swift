@@ -2,13 +2,13 @@ import ByteText
 package import Crypto
 package import JSON
 
-/// A public key as it comes in JSON (RFC 7517), of a kind that signs tokens and proofs.
+/// A public key in JSON (RFC 7517), of a kind that signs tokens and proofs.
 package struct JSONWebKey: Equatable, Sendable {
     package let key: PublicKey
 
     package init(_ key: PublicKey) { self.key = key }
 
-    /// Reads a key; one with its private half is refused, because whoever sent that has no secret any more.
+    /// Reads a key. A key with its private half is refused, because its owner has just given the secret away.
     package init(_ value: JSONValue) throws(JSONFault) {
         var members: [String: String] = [:]
         try value.forEachMember(at: "jwk") { name, value throws(JSONFault) in
@@ -39,7 +39,7 @@ package struct JSONWebKey: Equatable, Sendable {
         }
     }
 
-    /// What the key is known by (RFC 7638): 43 characters.
+    /// The key's thumbprint (RFC 7638): 43 characters.
     package var thumbprint: String {
         let json = "{" + members.map { #""\#($0)":"\#($1)""# }.joined(separator: ",") + "}"
         return Base64.encodeForAddresses(SHA256.digest(of: Array(json.utf8)).bytes)
@@ -49,7 +49,7 @@ package struct JSONWebKey: Equatable, Sendable {
         text.utf8.count == 43 && Base64.decodeForAddresses(text.utf8.span)?.count == 32
     }
 
-    /// What signatures by it are called.
+    /// The name of the key's signature algorithm.
     package var algorithm: String {
         switch key {
         case .p256: "ES256"

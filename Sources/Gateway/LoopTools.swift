@@ -2,24 +2,24 @@ package import Crypto
 package import Domain
 package import JSON
 
-/// What a loop's thread has at hand to read and answer requests with. Each loop has its own.
+/// The tools with which a loop's thread reads and answers requests. Each loop has its own tools.
 package final class LoopTools {
     package let json = JSONParser()
-    /// The hash that the store knows identities by.
+    /// The hash under which the store keeps identities.
     package let hash: KeyedHash
 
     private let look: @Sendable () -> Round
     private var round: Round?
     private let sha256 = SHA256()
-    /// Keys that were found in a directory, by a hash that costs less than the one they are kept by. There are never
-    /// more of them than the directory has keys.
+    /// The keys found in a directory, under a cheaper hash than the store's. The table has at most as many entries as the
+    /// directory has keys.
     private var knownKeys: [Hash128: AccessKey] = [:]
     private var knownIn: Directory?
-    /// What tokens say whose signatures hold, under the keys of a directory.
+    /// The statements of tokens with valid signatures, under the keys of a directory.
     var knownStatements: [Hash128: IdentityTokens.Statement] = [:]
     private var statementsReadIn: Directory?
 
-    /// What holds for all requests of a round.
+    /// The facts that hold for all requests of a round.
     package struct Round: Sendable {
         package let now: Instant
         package let directory: Directory
@@ -30,7 +30,7 @@ package final class LoopTools {
         }
     }
 
-    /// - Parameter look: looks at the clock and at the store.
+    /// - Parameter look: reads the clock and the store.
     package init(hash: KeyedHash, look: @escaping @Sendable () -> Round) {
         self.hash = hash
         self.look = look
@@ -39,7 +39,7 @@ package final class LoopTools {
     package var now: Instant { thisRound.now }
     package var directory: Directory { thisRound.directory }
 
-    /// Looked at once, and only when somebody asks: a round takes far less than a millisecond.
+    /// The loop reads the clock and the store at most once in a round: a round takes far less than a millisecond.
     private var thisRound: Round {
         if let round { return round }
         let round = look()
@@ -49,7 +49,7 @@ package final class LoopTools {
 
     func endRound() { round = nil }
 
-    /// The key that a directory has for a text, whether or not it may still be used.
+    /// The directory's key for a text, also if the key is not valid any more.
     package func key(_ text: borrowing Span<UInt8>, in directory: Directory) -> AccessKey? {
         if knownIn !== directory {
             knownKeys = [:]
@@ -71,7 +71,7 @@ package final class LoopTools {
     static let statementsAtMost = 4096
     static let tokenTag: UInt64 = 0xFFFF_FFFD_0000_0000
 
-    /// Unlike the tag of anything else that is hashed with the same key.
+    /// A tag that no other use of this hash key has.
     private static let keyTag: UInt64 = 0xFFFF_FFFF_FFFF_FFFF
 }
 

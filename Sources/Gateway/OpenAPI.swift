@@ -128,7 +128,7 @@ package enum OpenAPI {
                         json.array { _ in }
                     }
                 }
-                // The key in the path may be enough.
+                // A key in the path can be enough.
                 if case .path = route.keyPlace { json.object { _ in } }
             }
             if let request = operation.request {
@@ -293,7 +293,7 @@ package enum OpenAPI {
         }
     }
 
-    /// Schemes of all dialects stand in one place, so each is named with its dialect.
+    /// All dialects' schemes are in one list, so each name contains its dialect.
     private static func name(_ scheme: SecurityScheme, _ surface: WireDialect) -> String {
         "\(surface.name)_\(scheme.name)"
     }

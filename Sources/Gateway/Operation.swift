@@ -1,6 +1,6 @@
 package import HTTPMessage
 
-/// What the API's description says of a route.
+/// The part of a route's description that goes into the OpenAPI document.
 package struct Operation: Sendable {
     package let id: String
     package let summary: String
@@ -39,7 +39,7 @@ package struct Operation: Sendable {
     }
 }
 
-/// How callers prove who they are.
+/// A way for callers to prove their identity.
 package struct SecurityScheme: Sendable {
     package let name: String
     package let kind: Kind
@@ -58,7 +58,7 @@ package struct SecurityScheme: Sendable {
     }
 }
 
-/// The shape of a JSON value, as far as it is promised.
+/// The shape of a JSON value, as far as the API guarantees the shape.
 package indirect enum Schema: Sendable {
     case string(_ description: String? = nil, oneOf: [String] = [])
     case integer(_ description: String? = nil)

@@ -2,32 +2,32 @@ package import Domain
 import Synchronization
 import Threads
 
-/// Holds callers to their limits, over all loops together. It counts for this process alone, and forgets when it ends.
+/// Limits callers, over all loops together. It counts for this process alone, and its counts end with the process.
 package final class RateLimiter: Sendable {
     private let key: Pace?
     private let claim: Pace?
     private let identity: (pace: Pace, buckets: BucketTable)?
-    /// By key, for keys that have made calls; so there are never more than there were keys.
+    /// The buckets by key, for keys that have called. So the table has at most as many entries as keys existed.
     private let keys = Monitor<[KeyID: KeyBucket]>([:])
 
-    /// What is owed by a key.
+    /// The debt of a key.
     package final class KeyBucket: Sendable {
         fileprivate let slot = Atomic<UInt64>(0)
         fileprivate let claimSlot = Atomic<UInt64>(0)
-        /// When the key was last used, and when that was last to be kept, in milliseconds since 1970.
+        /// The last use of the key, and the last use to be kept in the store, in milliseconds since 1970.
         private let usedAt = Atomic<Int64>(0)
         private let notedAt = Atomic<Int64>(0)
 
-        /// When the key was last used, to the second; nil where it has not been since the server started.
+        /// The last use of the key, to the second; nil without a use since the server started.
         package var lastUse: Instant? {
             let moment = usedAt.load(ordering: .relaxed)
             return moment == 0 ? nil : Instant(milliseconds: moment)
         }
 
-        /// Takes note of a use. True once an hour: then it should be kept.
+        /// Records a use. Answers true once an hour: then the caller keeps the use in the store.
         package func use(at now: Instant) -> Bool {
             let (now, before) = (now.milliseconds, usedAt.load(ordering: .relaxed))
-            // Mostly nothing is written, so that loops do not take this line of the cache from each other.
+            // Most calls write nothing here, so that loops do not compete for this cache line.
             if now - before < 1000 { return false }
             usedAt.store(now, ordering: .relaxed)
             let noted = notedAt.load(ordering: .relaxed)
@@ -39,13 +39,13 @@ package final class RateLimiter: Sendable {
         private static let noteMilliseconds: Int64 = 3_600_000
     }
 
-    /// A limit that a call has run into, and when to come again.
+    /// A limit that a call has exceeded, and the time to wait.
     package struct Exceeded: Error, Equatable {
         package let scope: RateLimitScope
-        /// Until there is room, in microseconds.
+        /// The time until the next call is allowed, in microseconds.
         package let wait: Int64
 
-        /// In whole seconds, and never none.
+        /// The time in whole seconds, at least one.
         package var retryAfterSeconds: Int { max(1, Int((wait + 999_999) / 1_000_000)) }
     }
 
@@ -55,7 +55,7 @@ package final class RateLimiter: Sendable {
         identity = Pace(limits.identity).map { ($0, BucketTable()) }
     }
 
-    /// The bucket of a key; always the same one.
+    /// The bucket of a key; each key always has the same bucket.
     package func bucket(of key: KeyID) -> KeyBucket {
         keys.withLock { keys in
             if let bucket = keys[key] { return bucket }
@@ -65,12 +65,12 @@ package final class RateLimiter: Sendable {
         }
     }
 
-    /// Counts a call with a key; answers how much of the key's limit is used then, in percent, if it has one.
+    /// Counts a call with a key. Answers the used part of the key's limit in percent, if the key has a limit.
     package func count(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) -> Int? {
         try key.flatMap { key throws(Exceeded) in try RateLimiter.count(bucket.slot, key, at: now) }
     }
 
-    /// The same for the calls of the Claim dialect, which have a limit of their own.
+    /// Counts a call of the Claim dialect, which has a limit of its own.
     package func countClaim(_ bucket: KeyBucket, at now: Instant) throws(Exceeded) {
         _ = try claim.flatMap { claim throws(Exceeded) in try RateLimiter.count(bucket.claimSlot, claim, at: now) }
     }
@@ -90,7 +90,7 @@ package final class RateLimiter: Sendable {
         }
     }
 
-    /// Counts a call for the identities that it names. Of a call that is refused, those before the hot one are counted.
+    /// Counts a call for its identities. If an identity exceeds its limit, the identities before it are counted.
     package func count(_ identities: [Identity], at now: Instant) throws(Exceeded) {
         guard let (pace, buckets) = identity else { return }
         let now = RateLimiter.microseconds(now)
@@ -106,15 +106,15 @@ package final class RateLimiter: Sendable {
     }
 }
 
-/// Buckets for more things than it has room for: those that owe the least make room for others, and most things owe nothing a
-/// moment after their call. No thread waits for another.
+/// Buckets for more things than the table has room for. The bucket with the smallest debt makes room for another thing, and
+/// most debts are zero a moment after the call. No thread waits for another thread.
 ///
-/// A set of slots is one line of the cache. A hash chooses its set with its lowest bits and is recognized in it by its highest.
-/// Two hashes are taken for one with a chance of 1 in 2^29, and share a limit then. Threads that find a new hash together
-/// may give it two slots; the first of them counts from then on.
+/// A set of slots is one cache line. The lowest bits of a hash choose the set, and the highest bits recognize the hash in the
+/// set. Two hashes are confused with a chance of 1 in 2^29, and then share a limit. Threads that find a new hash together may
+/// give it two slots; afterwards only the first slot counts.
 @safe
 final class BucketTable: Sendable {
-    // The storage is made once and lives as long as the object; atomics need no lock.
+    // The storage lives as long as the object; its atomics need no lock.
     private nonisolated(unsafe) let slots: UnsafeMutablePointer<Atomic<UInt64>>
 
     private static let setSlots = 8
@@ -133,12 +133,12 @@ final class BucketTable: Sendable {
         unsafe UnsafeMutableRawPointer(slots).deallocate()
     }
 
-    /// Counts a call for whatever has a hash.
+    /// Counts a call for a hash.
     func take(_ hash: UInt64, _ pace: Pace, at now: UInt64) -> Pace.Grant {
         let set = unsafe slots + Int(truncatingIfNeeded: hash & UInt64(BucketTable.sets - 1)) * BucketTable.setSlots
         let tag = hash & Pace.tagMask
         while true {
-            // Its own slot, or else the first of those that owe the least.
+            // The hash's own slot, or else the first slot with the smallest debt.
             var (place, found, debt) = (0, UInt64(0), Int64.max)
             var isOwn = false
             for index in 0..<BucketTable.setSlots {

@@ -2,16 +2,16 @@ import Domain
 import Engine
 import HTTPServer
 
-/// How long a call may read.
+/// The time limits for reading.
 package struct ReadTimes: Equatable, Sendable {
-    /// For a client that is there.
+    /// The limit for a client that is still connected.
     package var milliseconds: UInt64 = 10_000
-    /// For a client that sends nothing more: it may wait for the answer, but mostly it has left.
+    /// The limit for a client that has ended its sending: the client may wait for the answer, but has mostly left.
     package var silentMilliseconds: UInt64 = 2_000
 
     package init() {}
 
-    /// When a reading that begins now has to end: at its time, when its client has left, or when the server stops.
+    /// The limit of a reading that starts now: it ends after its time, after its client has left, or when the server stops.
     func limit(
         _ client: ClientPresence, _ readers: Readers, _ monotonic: @escaping @Sendable () -> UInt64
     ) -> ReadLimit {

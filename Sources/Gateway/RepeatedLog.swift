@@ -1,11 +1,11 @@
 import Telemetry
 import Threads
 
-/// Lines that say the same over and over: the first is written at once, and then one a second, which says how many there were.
+/// Writes a repeated log line at most once a second. The first line is written at once; later lines contain a count.
 final class RepeatedLog: Sendable {
     private struct State {
         var nextAt: UInt64 = 0
-        /// How many came since the last line.
+        /// The number of events since the last line.
         var unsaid = 0
     }
 

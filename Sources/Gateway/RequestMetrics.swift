@@ -4,7 +4,7 @@ package import HTTPMessage
 import HTTPServer
 package import Telemetry
 
-/// Counts what the server and the engine do, and tells it to Prometheus. Each loop counts for itself.
+/// Counts the work of the server and the engine, for Prometheus. Each loop has its own counters.
 package final class RequestMetrics: ServerObserver, EngineObserver {
     private let routes: [String]
     private let requests: [Counters]
@@ -23,7 +23,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
 
     private enum Connection: Int, CaseIterable { case opened, closed, refused }
 
-    /// The statuses that are counted apart; any other is counted as the last.
+    /// The statuses with a counter of their own; any other status counts as the last of the list.
     private static let statuses: [UInt16] = [
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 417, 422, 429, 431,
         500,
@@ -35,7 +35,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         return index
     }()
 
-    /// - Parameter surfaces: in the order in which the server has them, so that routes are counted under their names.
+    /// - Parameter surfaces: the dialects in the server's order, so that routes are counted under their names.
     package init(
         surfaces: [WireDialect], loops: Int, logger: Logger,
         monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
@@ -90,7 +90,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         unproven.add(UInt64(calls), at: place)
     }
 
-    /// Notes for how many nanoseconds the writer kept readers out of the index.
+    /// Records for how many nanoseconds the writer kept readers out of the index.
     package func held(nanoseconds: UInt64) { holds.record(nanoseconds) }
 
     package func metFull(_ full: Full, calls: Int) {

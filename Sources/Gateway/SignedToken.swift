@@ -1,14 +1,14 @@
 import ByteText
 
-/// A token of three parts (RFC 7515 3.1), taken apart and not yet believed.
+/// A token in three parts (RFC 7515 3.1), whose signature is not checked yet.
 package struct SignedToken: Sendable {
     package let header: [UInt8]
     package let payload: [UInt8]
     package let signature: [UInt8]
-    /// What the signature is over.
+    /// The signed bytes.
     package let signed: [UInt8]
 
-    /// The longest token that is looked at.
+    /// The greatest length of a token in bytes.
     package static let bytesAtMost = 8192
 
     package init?(_ text: String) {

@@ -3,18 +3,18 @@ package import HTTPMessage
 import HTTPServer
 package import Outbound
 
-/// What a call does next, where it goes through several hands: it may ask other servers before it says what is to change.
+/// The next step of a call that takes several steps: the call may ask other servers before it decides.
 ///
-/// Nothing waits meanwhile: whoever asks is sent away, and goes on when the answer is there.
+/// No thread waits between the steps: the call continues when the answer has arrived.
 package enum Step: Sendable {
-    /// It is over.
+    /// The call ends with an answer.
     case answer(Response)
-    /// It has an act decided, answers, and is over.
+    /// The writer decides an act, and its answer ends the call.
     case call(PreparedCall)
-    /// It has an act decided, and goes on by what comes of it, on its loop.
+    /// The writer decides an act, and the call continues on its loop with the reply.
     case decide(any Act, then: @Sendable (Result<Reply, Refusal>, LoopTools) -> Step)
-    /// It looks at what is committed, on a thread that may wait for the disk, and goes on by what is there.
+    /// The call reads committed facts, on a thread that may wait for the disk, and continues with the result.
     case read(@Sendable (any Snapshot) throws(StoreFault) -> Step)
-    /// It asks another server, and goes on by what comes of it.
+    /// The call asks another server, and continues with the answer.
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> Step)
 }

@@ -3,11 +3,12 @@ import Crypto
 package import Domain
 package import JSON
 
-/// Receipts for trying purchases: what `onym receipt` makes, signed under the server's master key, so that nobody else can.
+/// Receipts for test purchases. `onym receipt` makes them with the server's master key, so that nobody else can make
+/// receipts.
 ///
-/// `onym_receipt_` | the payload, a JSON object, in Base64 | `.` | HMAC-SHA256 of that, in Base64
+/// `onym_receipt_` | the payload, a JSON object, in Base64 | `.` | HMAC-SHA256 of the payload's text, in Base64
 package final class TestReceipts: Sendable {
-    /// What a receipt says.
+    /// The content of a receipt.
     package struct Payload: Equatable, Sendable {
         package var project: ProjectID
         package var source = Purchase.Source.appStore
@@ -76,7 +77,7 @@ package final class TestReceipts: Sendable {
         return TestReceipts.prefix + body + "." + Base64.encodeForAddresses(signature(body).bytes)
     }
 
-    /// Reads a receipt; nil where it is none, or was not signed here.
+    /// Reads a receipt; nil for another text, and for a receipt of another server.
     package func read(_ text: String, _ parser: JSONParser) -> Payload? {
         guard text.hasPrefix(TestReceipts.prefix), text.utf8.count <= TestReceipts.bytesAtMost else { return nil }
         let parts = text.dropFirst(TestReceipts.prefix.count).split(separator: ".", omittingEmptySubsequences: false)

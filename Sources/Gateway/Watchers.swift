@@ -2,12 +2,12 @@ import Domain
 import Engine
 import Threads
 
-/// Callers that wait for something to be committed. A thread looks now and then whether anything was, while anybody
-/// waits; then they look again, each on a thread that may wait for the disk.
+/// Questions that wait for a commit. While questions wait, a thread checks regularly whether the store has a new commit.
+/// After a commit each question is repeated on a thread that may wait for the disk.
 final class Watchers: Sendable {
     private struct Watcher: Sendable {
         let deadline: UInt64
-        /// Looks whether there is an answer, and gives it; the last look always has one.
+        /// Answers the question if an answer exists; the last look always answers.
         let look: @Sendable (_ isLast: Bool) -> Bool
     }
 
@@ -32,8 +32,8 @@ final class Watchers: Sendable {
         thread.withLock { $0 = WorkerThread(name: "onym-watch") { [self] in run() } }
     }
 
-    /// Looks at once, and then each time that something was committed, until there is an answer or the time is over.
-    /// False where too many wait already.
+    /// Looks at once, and again after each commit, until an answer exists or the time is over. Answers false if too many
+    /// questions wait already.
     func watch(milliseconds: Int, _ look: @escaping @Sendable (_ isLast: Bool) -> Bool) -> Bool {
         ask(Watcher(deadline: monotonic() &+ UInt64(milliseconds) * 1_000_000, look: look))
     }
@@ -51,7 +51,7 @@ final class Watchers: Sendable {
         }
     }
 
-    /// Gives everybody an answer, and ends. The readers have to be there still.
+    /// Answers all questions, and ends. The readers' threads must still run.
     func stop() {
         state.change { $0.isStopping = true }
         thread.withLock { $0.take() }?.join()

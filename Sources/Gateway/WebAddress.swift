@@ -1,7 +1,7 @@
 import Outbound
 
-/// Addresses that a project has the server call.
+/// Checks the addresses that a project wants the server to call.
 package enum WebAddress {
-    /// Whether a text is a whole address of HTTP or HTTPS: the server will be able to call it, if anybody is there.
+    /// Whether a text is a complete address of HTTP or HTTPS, so that the server can call it.
     package static func isWhole(_ text: String) -> Bool { OutboundURL(text) != nil }
 }

@@ -2,29 +2,29 @@ package import Domain
 package import HTTPMessage
 package import HTTPServer
 
-/// A dialect as the server sees it: a table of routes, how callers prove who they are, and how it says no.
+/// A dialect, as the server uses it: a table of routes, the check of callers, and the form of refusals.
 ///
-/// It is all data and pure functions: nothing here touches a store, a clock or a socket.
+/// A dialect consists of data and pure functions: no part of it uses a store, a clock or a socket.
 package struct WireDialect: Sendable {
     package let name: String
-    /// What the routes have in common, for whoever reads the API's description.
+    /// The common description of the routes, for the readers of the API's description.
     package let description: String
     package let cors: CORSPolicy?
-    /// A field in which 32 hexadecimal digits that stand for the request are answered.
+    /// The answer's field for the request's id in 32 hexadecimal digits.
     package let traceField: StaticString?
-    /// A field in which callers are told how much of their key's limit is used, in percent.
+    /// The answer's field for the used part of the key's limit, in percent.
     package let usageField: String?
-    /// How callers prove who they are, for the API's description: a name and an object of OpenAPI.
+    /// The ways in which callers prove their identity, for the API's description.
     package let securitySchemes: [SecurityScheme]
     package let routes: [Endpoint]
-    /// Finds out who calls. Asked for each route that needs a key.
+    /// Finds the caller of a request. It runs for each route that needs a key.
     package let authenticate:
         @Sendable (borrowing Request, Endpoint, Directory, Instant, LoopTools) throws(Rejection) -> Caller
-    /// Looks at a body before it is known who calls, in a dialect that does so.
+    /// Checks a body before the caller is known, in a dialect with such a check.
     package let checkBody: (@Sendable (borrowing Request, LoopTools) throws(Rejection) -> Void)?
-    /// How the dialect says no to whoever asks for it in another form.
+    /// The other form of the dialect's refusals, for callers that ask for it.
     package let alternative: AlternativeForm?
-    /// Says no in the dialect's own words.
+    /// Makes a refusal in the dialect's own words.
     package let refuse: @Sendable (Problem, RequestID) -> Response
 
     package init(
@@ -56,65 +56,66 @@ package struct WireDialect: Sendable {
 package struct Endpoint: Sendable {
     package let method: Method
     package let path: String
-    /// Other paths at which the same is served, with the same parameters.
+    /// Other paths of the same call, with the same parameters.
     package let otherPaths: [String]
     package let ignoresCase: Bool
-    /// What the key has to be allowed to do; nil where no key is needed.
+    /// The scope that the key needs; nil if the call needs no key.
     package let scope: Scope?
     package let keyPlace: KeyPlace
     package let limit: Limit
     package let operation: Operation
     package let action: Action
 
-    /// By which limit the calls with one key are counted.
+    /// The limit that counts the calls with one key.
     package enum Limit: Sendable { case standard, claim, none }
 
-    /// Where a call says which key it is made with.
+    /// The place of the key in a request.
     package enum KeyPlace: Equatable, Sendable {
         case fields
-        /// In the path, as its first parameter. What is open is no secret, and is told to whoever names a key.
+        /// The path's first parameter is the key. An open call is not secret, so its answer goes to every caller that names a
+        /// key.
         case path(isOpen: Bool)
     }
 
-    /// What a call does.
+    /// The work of a call.
     package enum Action: Sendable {
-        /// Answers from what the server knows without the store's writer. There is no caller where no key is needed.
+        /// Answers from memory, without the store's writer. A call without a key has no caller.
         case answer(@Sendable (borrowing Request, Caller?, LoopTools) -> Response)
-        /// Reads a call, decides it, and answers.
+        /// Reads one act from the request; the writer decides it.
         case call(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCall)
-        /// Reads several acts, decides each by itself, and answers all of them together.
+        /// Reads several acts; the writer decides each of them, and one answer covers all.
         case calls(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [(act: any Act, ReplayKey?)],
             encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response)
-        /// Reads what to do first; what is next may rest on what another server says.
+        /// Reads the first step; later steps may depend on the answer of another server.
         case steps(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> Step)
-        /// Takes a body as it is, into a file, however long it is.
+        /// Writes a body of any length into a file.
         case upload(
             limit: Int, seconds: Int,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload)
-        /// Like a query; the answer may be a file that is kept.
+        /// Reads a question; the answer may be a kept file.
         case download(
             @Sendable (borrowing Request, Caller?, LoopTools) throws(Rejection) ->
                 @Sendable (
                     any Snapshot
                 ) throws(StoreFault) -> ContentAnswer)
-        /// Reads a question, and has it answered from what is committed, on a thread that may wait for the disk.
+        /// Reads a question about committed facts, and answers it on a thread that may wait for the disk.
         case query(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointQuery)
-        /// Like a query that looks at so little that it is answered at once where all of that is in memory.
+        /// Reads a question that needs few facts: the loop's thread answers it if these facts are in memory.
         case glance(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointQuery)
         /// Reads a question that may wait for its answer.
         case watch(@Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> EndpointWatch)
     }
 
-    /// A question that is asked again each time that something was committed, until it has an answer.
+    /// A question that is repeated after each commit, until it has an answer.
     package struct EndpointWatch: Sendable {
         package let waitMilliseconds: Int
-        /// Answers, if there is anything to say; the last time there always is.
+        /// Answers, if an answer exists; the last look always answers.
         package let look: @Sendable (any Snapshot, _ isLast: Bool) throws(StoreFault) -> Response?
 
         package init(
@@ -126,7 +127,7 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// A question about what is committed, which answers itself.
+    /// A question about committed facts, which makes its own answer.
     package typealias EndpointQuery = @Sendable (any Snapshot) throws(StoreFault) -> Response
 
     package init(
@@ -146,7 +147,7 @@ package struct Endpoint: Sendable {
 }
 
 extension Endpoint.Action {
-    /// A call of one kind: the request is read into an act, and the act's answer is written.
+    /// Makes a call of one kind: it reads the request into an act, and writes the act's answer.
     @inlinable
     package static func act<A: Act>(
         _ type: A.Type, body: BufferedBody,
@@ -173,12 +174,12 @@ extension Endpoint {
     }
 }
 
-/// An act as a request asks for it.
+/// An act, as a request asks for it.
 package struct Decoded<A: Act>: Sendable {
     package let act: A
-    /// The key by which the dialect itself recognizes a repetition. An Idempotency-Key goes before it.
+    /// The dialect's own key of a repeated call. An Idempotency-Key comes before this key.
     package let replayKey: ReplayKey?
-    /// Whether a repetition gets the same answer. An answer with a secret that nobody keeps cannot be given again.
+    /// Whether a repeated call gets the same answer. The server cannot repeat an answer with a secret that it does not keep.
     package let isRemembered: Bool
 
     @inlinable
@@ -189,12 +190,12 @@ package struct Decoded<A: Act>: Sendable {
     }
 }
 
-/// An act that a request asks for, of any kind, and how its answer is written.
+/// An act of any kind from a request, with the function that writes its answer.
 package struct PreparedCall: Sendable {
     package let act: any Act
     package let replayKey: ReplayKey?
     package let isRemembered: Bool
-    /// Writes the answer; nil where it is not an answer to this act.
+    /// Writes the answer; nil if the reply belongs to another act.
     package let encode: @Sendable (Reply, RequestID) -> Response?
 
     @inlinable
@@ -209,23 +210,23 @@ package struct PreparedCall: Sendable {
     }
 }
 
-/// Who makes a call.
+/// The caller of a request.
 package struct Caller: Sendable {
     package let project: ProjectID
     package let scopes: ScopeSet
-    /// The key that the call is made with; nil for whoever runs the server.
+    /// The key of the call; nil for the operator of the server.
     package let key: AccessKey?
-    /// The install that makes the call, where one does.
+    /// The install that makes the call, if an install calls.
     package let install: LinkingCaller?
-    /// When the call came in.
+    /// The time of the call.
     package let now: Instant
-    /// In which of the two worlds of access the call is.
+    /// The world of access of the call: production or sandbox.
     package let world: AccessWorld
-    /// For which known users a client may speak; nil where nobody asks.
+    /// The proof of the users for which a client may speak; nil if no proof is necessary.
     package internal(set) var proof: IdentityProof?
-    /// The project's rules, where somebody asks.
+    /// The project's strategy, if the call needs it.
     var strategy: Strategy?
-    /// Has something written down that is only watched.
+    /// Writes a note about a fault that the project only watches.
     var note: (@Sendable (IdentityTokenFault, PersonID?) -> Void)?
 
     package init(key: AccessKey, at now: Instant, in world: AccessWorld = .production) {
@@ -237,7 +238,7 @@ package struct Caller: Sendable {
         scopes = key.scopes
     }
 
-    /// Whoever runs the server may do anything.
+    /// Makes the operator of the server, who may make every call.
     package init(operatorOf project: ProjectID, at now: Instant) {
         self.project = project
         self.now = now
@@ -247,7 +248,7 @@ package struct Caller: Sendable {
         install = nil
     }
 
-    /// Somebody with no key of a project's: an install, or somebody who is about to be one.
+    /// Makes a caller without a key of the project: an install, or a client that is about to become an install.
     package init(_ install: LinkingCaller? = nil, of project: ProjectID, scopes: ScopeSet = [], at now: Instant) {
         self.install = install
         self.project = project
@@ -257,32 +258,32 @@ package struct Caller: Sendable {
         key = nil
     }
 
-    /// Whose an Idempotency-Key is: that of an API key or of an install, each with a number of its own.
+    /// The owner of an Idempotency-Key: an API key or an install, each with a number of its own.
     var replayOwner: UInt64 {
         if let install { return UInt64(bitPattern: install.install.rawValue) << 1 | 1 }
         return key.map { UInt64(bitPattern: $0.id.rawValue) << 1 } ?? 0
     }
 }
 
-/// A request that is answered with a no, already in the dialect's words.
+/// A refused request, with its answer in the dialect's words.
 package struct Rejection: Error, Sendable {
     package let response: Response
     package init(_ response: Response) { self.response = response }
 }
 
-/// Why a call has no proper answer, whatever the dialect. Each dialect puts every one of these into its own envelope.
+/// The reason why a call has no normal answer, for all dialects. Each dialect puts every problem into its own form.
 package enum Problem: Equatable, Sendable {
     case http(HTTPRefusal)
     case refused(Refusal)
-    /// The key may not do this.
+    /// The key does not have this scope.
     case forbidden(Scope)
     /// A browser calls from an origin that the key's app does not name.
     case foreignOrigin
     /// The Idempotency-Key is empty, or too long.
     case badIdempotencyKey
-    /// Too many calls came, with one key or for one identity; try again after some seconds.
+    /// Too many calls came with one key or about one identity; the caller may try again after some seconds.
     case rateLimited(RateLimitScope, retryAfterSeconds: Int)
-    /// The store cannot be written now; try again after some seconds.
+    /// The store cannot be written now; the caller may try again after some seconds.
     case unavailable(retryAfterSeconds: Int)
 
     package var status: Status {
@@ -296,12 +297,12 @@ package enum Problem: Equatable, Sendable {
         }
     }
 
-    /// Whether the call was understood, and is against the rules.
+    /// Whether the server understood the call, and a rule forbids it.
     package var isRefused: Bool {
         if case .refused = self { true } else { false }
     }
 
-    /// A stable name that a program can act on.
+    /// A stable code for programs.
     package var code: String {
         switch self {
         case .http(let refusal): refusal.code
@@ -314,7 +315,7 @@ package enum Problem: Equatable, Sendable {
         }
     }
 
-    /// One sentence for a person.
+    /// A sentence for people.
     package var message: String {
         switch self {
         case .http(let refusal): refusal.message
@@ -330,7 +331,7 @@ package enum Problem: Equatable, Sendable {
         }
     }
 
-    /// The field that a client waits by; nil where waiting does not help.
+    /// The field with the time to wait; nil if waiting does not help.
     package var retryAfter: Response.Field? {
         switch self {
         case .unavailable(let seconds), .rateLimited(_, let seconds): .init("Retry-After", String(seconds))

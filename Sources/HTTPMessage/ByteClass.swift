@@ -1,20 +1,20 @@
 import ByteText
 
-/// What RFC 9110 and 9112 allow a byte to be part of.
+/// The bytes that RFC 9110 and 9112 allow in each part of a message.
 enum ByteClass {
-    /// Tells whether a byte may stand in a token: a method, a field name.
+    /// Whether a byte is allowed in a token: a method, a field name.
     @inline(__always)
     static func isToken(_ byte: UInt8) -> Bool {
         contains(byte, low: 0x03FF_6CFA_0000_0000, high: 0x57FF_FFFF_C7FF_FFFE)
     }
 
-    /// Tells whether a byte may stand in a field value: anything visible, a space, a tab, or a byte above ASCII.
+    /// Whether a byte is allowed in a field value: visible characters, space, tab, and bytes above ASCII.
     @inline(__always)
     static func isFieldValue(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != 0x7F || byte == ASCII.tab
     }
 
-    /// The first byte at or after an index that may not stand in a field value; looked for eight bytes at a time.
+    /// The first byte at or after an index that is not allowed in a field value. The search reads eight bytes at a time.
     static func firstForbiddenInFieldValue(_ bytes: borrowing Span<UInt8>, from start: Int) -> Int? {
         let ones: UInt64 = 0x0101_0101_0101_0101
         var index = start
@@ -28,18 +28,18 @@ enum ByteClass {
                     continue
                 }
             }
-            // A tab, perhaps, or the last few bytes.
+            // A tab is possible here, or the last few bytes.
             if !isFieldValue(bytes[index]) { return index }
             index += 1
         }
         return nil
     }
 
-    /// Tells whether a byte may stand in a request target: visible ASCII, but for what RFC 3986 never allows.
+    /// Whether a byte is allowed in a request target: visible ASCII without the characters that RFC 3986 never allows.
     @inline(__always)
     static func isTarget(_ byte: UInt8) -> Bool {
-        // All of 0x21...0x7E but " # < > \ ^ ` { | }. Real clients do send the brackets, the quote and the bar
-        // unescaped; none of them can change where a message ends, so only the fragment sign is refused.
+        // All of 0x21...0x7E but " # < > \ ^ ` { | }. Real clients send the brackets, the quote and the bar unescaped; none
+        // of these characters can change the end of a message. So only the fragment sign is refused.
         byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "#")
     }
 

@@ -1,14 +1,14 @@
 import ByteText
 
-/// Tells one state of a document from another (RFC 9110 8.8.3).
+/// A tag for one state of a document (RFC 9110 8.8.3).
 package struct EntityTag: Equatable, Sendable {
-    /// As it stands in fields, with its quotes.
+    /// The tag with its quotes, as fields contain it.
     package let text: String
 
-    /// Takes visible ASCII characters without quotes and commas.
+    /// Makes a tag of visible ASCII characters without quotes and commas.
     package init(_ opaque: String) { text = "\"\(opaque)\"" }
 
-    /// Whether an If-None-Match names it: in its list, be it weak there or strong, or by `*` (RFC 9110 13.1.2).
+    /// Whether an If-None-Match names the tag: in its list, weak or strong, or by `*` (RFC 9110 13.1.2).
     package func isNamed(by list: borrowing Span<UInt8>) -> Bool {
         var start = 0
         while start <= list.count {

@@ -1,7 +1,7 @@
-/// Why bytes are not a request that this server takes. After a fault the connection cannot be read any further,
-/// because nobody can say where the next message would begin.
+/// The reason why this server does not accept bytes as a request. After a fault the connection cannot read further, because
+/// the start of the next message is unknown.
 package enum MessageFault: Error, Equatable, Sendable {
-    /// The bytes break the grammar of HTTP/1.1, or say two things about where the message ends.
+    /// The bytes break the grammar of HTTP/1.1, or contradict themselves about the end of the message.
     case malformed(Malformation)
     /// The request target is longer than its limit.
     case targetTooLong
@@ -16,7 +16,7 @@ package enum MessageFault: Error, Equatable, Sendable {
     /// The client expects something other than `100-continue`.
     case unsupportedExpectation
 
-    /// The status that tells the client.
+    /// The status of the answer to the client.
     package var status: Status {
         switch self {
         case .malformed: .badRequest
@@ -29,7 +29,7 @@ package enum MessageFault: Error, Equatable, Sendable {
         }
     }
 
-    /// One sentence for the person who wrote the client.
+    /// A sentence for the client's programmer.
     package var message: String {
         switch self {
         case .malformed(let what): what.message
@@ -43,7 +43,7 @@ package enum MessageFault: Error, Equatable, Sendable {
     }
 }
 
-/// What exactly is malformed.
+/// The malformed part.
 package enum Malformation: String, Equatable, Sendable {
     case requestLine = "The request line must be a method, a target and a version, with one space between."
     case target = "The request target must begin with a slash, or name a host, and hold only visible ASCII."

@@ -1,10 +1,10 @@
 import ByteText
 
-/// A request method that a route can have. A token that is none of these is still a valid method, which no route has.
+/// A request method of routes. Any other token is still a valid method, but no route has it.
 package enum Method: UInt8, CaseIterable, Sendable {
     case get, head, post, put, patch, delete, options, other
 
-    /// The method as it stands in a request line; empty for `other`.
+    /// The method's text in a request line; empty for `other`.
     package var name: StaticString {
         switch self {
         case .get: "GET"

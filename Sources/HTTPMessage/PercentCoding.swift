@@ -1,8 +1,8 @@
 import ByteText
 
-/// Percent-encoding (RFC 3986 2.1) and the query strings that are made with it.
+/// Percent-encoding (RFC 3986 2.1), and the query strings in this encoding.
 package enum PercentCoding {
-    /// Appends the decoded bytes to a buffer; false where a `%` is not followed by two digits, or hides a NUL.
+    /// Appends the decoded bytes to a buffer; false if two digits are missing after a `%`, or if an escape stands for NUL.
     package static func decode(
         _ bytes: borrowing Span<UInt8>, plusIsSpace: Bool = false, into buffer: inout [UInt8]
     ) -> Bool {
@@ -25,7 +25,7 @@ package enum PercentCoding {
         return true
     }
 
-    /// The decoded text; nil where it is not well formed or not UTF-8.
+    /// The decoded text; nil for malformed text, or text that is not UTF-8.
     package static func decodedText(_ bytes: borrowing Span<UInt8>, plusIsSpace: Bool = false) -> String? {
         var buffer: [UInt8] = []
         buffer.reserveCapacity(bytes.count)
@@ -46,7 +46,7 @@ package struct Query: Equatable, Sendable {
     /// A query without parameters.
     package init() { parameters = [] }
 
-    /// Reads `name=value&…`, with `+` for a space; nil where an escape is malformed or the text is not UTF-8.
+    /// Reads `name=value&…`, with `+` for a space; nil for a malformed escape, or text that is not UTF-8.
     package init?(_ bytes: borrowing Span<UInt8>) {
         var parameters: [Parameter] = []
         var start = 0
@@ -64,7 +64,7 @@ package struct Query: Equatable, Sendable {
         self.parameters = parameters
     }
 
-    /// The value of a parameter; of several with one name, the last.
+    /// The value of a parameter; of several parameters with one name, the last.
     package subscript(name: String) -> String? {
         parameters.last { $0.name == name }?.value
     }

@@ -1,8 +1,8 @@
 import ByteText
 
-/// A request line and its fields, as places in the bytes that they were read from.
+/// A request line and its fields, as places in the bytes of the head.
 ///
-/// Every range counts from the first byte of the head, so that the head can be kept (or moved) as one run of bytes.
+/// Every range counts from the first byte of the head, so the head can be kept or moved as one run of bytes.
 package struct RequestHead: Equatable, Sendable {
     /// One field, without the white space around its value.
     package struct Field: Equatable, Sendable {
@@ -10,15 +10,15 @@ package struct RequestHead: Equatable, Sendable {
         package var value: Range<Int>
     }
 
-    /// How the body's end is found.
+    /// The rule that finds the end of the body.
     package enum Framing: Equatable, Sendable {
-        /// Neither Content-Length nor Transfer-Encoding: there is no body.
+        /// Neither Content-Length nor Transfer-Encoding: the message has no body.
         case none
         case length(Int)
         case chunked
     }
 
-    /// The form of the target that names a path, or the one that names the whole server.
+    /// The target: a path, or the whole server.
     package enum Target: Equatable, Sendable {
         case path(Range<Int>, query: Range<Int>?)
         case asterisk
@@ -29,20 +29,19 @@ package struct RequestHead: Equatable, Sendable {
     /// The minor version: 0 or 1.
     package internal(set) var minorVersion = 1
     package internal(set) var fields: [Field] = []
-    /// A bit for each length below 64 that a field's name has, so that looking for a field that is not there costs
-    /// nothing.
+    /// A bit for each length below 64 of the fields' names. So the search for a missing field costs nothing.
     var nameLengths: UInt64 = 0
     package internal(set) var framing = Framing.none
     /// Whether the client wants the connection kept after the answer.
     package internal(set) var keepsAlive = true
     /// Whether the client waits for `100 Continue` before it sends the body.
     package internal(set) var expectsContinue = false
-    /// How many bytes the head has, its last empty line included.
+    /// The number of bytes of the head, with its last empty line.
     package internal(set) var byteCount = 0
 
     package init() {}
 
-    /// The place of the value of the first field with a name, given in lower case; nil where there is none.
+    /// The place of the value of the first field with a name in lower case; nil if the field does not exist.
     package func value(of name: StaticString, in bytes: borrowing Span<UInt8>) -> Range<Int>? {
         let length = name.utf8CodeUnitCount
         guard nameLengths & 1 << UInt64(length & 63) != 0 else { return nil }

@@ -1,31 +1,31 @@
 import ByteText
 
-/// The machine that reads requests: a strict HTTP/1.1 grammar over bytes, with no socket, clock or route in it.
+/// A machine that reads requests: a strict HTTP/1.1 grammar over bytes, without a socket, clock or route.
 ///
-/// It is fed the unread bytes of a connection and answers with the next event, as often as there is one:
+/// The machine gets the unread bytes of a connection, and answers the next event as long as an event exists:
 ///
 ///     head ─▶ body, body, … ─▶ end ─▶ head …
 ///
-/// A body event lends a range of the input, so nothing is copied. What the machine refuses it refuses for good: every
-/// later call throws the same fault. It takes one grammar only, because two readers of a message that disagree on where
-/// it ends are how requests are smuggled: lines end in CR LF, one length is given, chunk sizes are digits.
+/// A body event lends a range of the input, so nothing is copied. A refusal is final: every later call throws the same fault.
+/// The machine accepts one grammar only: lines end in CR LF, a message has one length, chunk sizes are digits. Attackers
+/// smuggle requests where two readers disagree about the end of a message.
 package struct RequestParser: Sendable {
-    /// What may be read.
+    /// The limits of reading.
     package struct Limits: Equatable, Sendable {
-        /// The bytes of a head, its request line included.
+        /// The greatest number of bytes of a head, with its request line.
         package var headBytes = 16 * 1024
-        /// The bytes of a request target.
+        /// The greatest number of bytes of a request target.
         package var targetBytes = 8 * 1024
-        /// The fields of a head.
+        /// The greatest number of fields of a head.
         package var fields = 100
-        /// The bytes that a chunked body may spend on chunk extensions and trailers.
+        /// The greatest number of bytes for chunk extensions and trailers in a chunked body.
         package var chunkOverheadBytes = 16 * 1024
 
         package init() {}
     }
 
     package enum Event: Equatable, Sendable {
-        /// The head is complete and stands in ``RequestParser/head``; it is `byteCount` bytes long and ends at `offset`.
+        /// The head is complete, in ``RequestParser/head``; it is `byteCount` bytes long and ends at `offset`.
         case head
         /// Bytes of the body, as a range of the input.
         case body(Range<Int>)
@@ -34,7 +34,7 @@ package struct RequestParser: Sendable {
     }
 
     private enum State: Equatable {
-        /// Before or inside a head, of which `scanned` bytes hold no end.
+        /// Before or inside a head; its first `scanned` bytes contain no end.
         case head(scanned: Int)
         case length(remaining: Int)
         case chunkSize
@@ -45,14 +45,14 @@ package struct RequestParser: Sendable {
         case failed(MessageFault)
     }
 
-    /// The head of the message being read.
+    /// The head of the current message.
     package private(set) var head = RequestHead()
-    /// The most bytes that the body of this message may have. Set it after the head event; every head resets it.
+    /// The greatest number of bytes of this message's body. Set it after the head event; every head resets it.
     package var bodyLimit = Int.max
 
     private let limits: Limits
     private var state = State.head(scanned: 0)
-    /// Where the lines of the head that is being read end, each by its line feed, counted from the head's first byte.
+    /// The line feeds at the ends of the current head's lines, counted from the head's first byte.
     private var lineFeeds: [Int] = []
     private var bodyBytes = 0
     private var chunkOverhead = 0
@@ -61,13 +61,12 @@ package struct RequestParser: Sendable {
         self.limits = limits
     }
 
-    /// Whether the machine stands between two messages.
+    /// Whether the machine is between two messages.
     package var isIdle: Bool { state == .head(scanned: 0) }
 
-    /// Reads on from `offset`, which it moves past what it has consumed.
+    /// Reads from `offset`, and moves `offset` past the consumed bytes.
     ///
-    /// Answers nil when more bytes are needed; then the bytes from `offset` on must be there again, at the front of a
-    /// longer input.
+    /// Answers nil if it needs more bytes. The next input must then begin with the bytes from `offset` on.
     package mutating func next(
         in input: borrowing Span<UInt8>, from offset: inout Int
     ) throws(MessageFault) -> Event? {
@@ -122,12 +121,12 @@ package struct RequestParser: Sendable {
 
             case .trailers:
                 guard let line = try line(input, &offset, limit: .lineEnd) else { return nil }
-                // However short, a trailer costs.
+                // Every trailer has a cost, also a short one.
                 chunkOverhead += 9
                 if line.isEmpty {
                     state = .end
                 } else {
-                    // Trailers are checked and dropped: no route of ours has a use for one.
+                    // Trailers are checked and dropped, because no route uses them.
                     try _ = field(input.extracting(line))
                 }
 
@@ -141,7 +140,7 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// Consumes up to `most` bytes that are there; nil if there are none.
+    /// Consumes up to `most` bytes; nil if the input has no bytes.
     private mutating func take(_ most: Int, _ input: borrowing Span<UInt8>, _ offset: inout Int) -> Range<Int>? {
         let count = min(most, input.count - offset)
         guard count > 0 else { return nil }
@@ -152,12 +151,12 @@ package struct RequestParser: Sendable {
 
     // MARK: - Head
 
-    /// Finds where the head that begins at `offset` ends, looking only at bytes that were not there before.
+    /// Finds the end of the head that begins at `offset`, and reads only new bytes.
     private mutating func endOfHead(
         _ input: borrowing Span<UInt8>, _ offset: inout Int, _ scanned: Int
     ) throws(MessageFault) -> Int? {
         var index = offset + scanned
-        // RFC 9112 2.2: empty lines before a request line are passed over. They count for nothing, nor are they kept.
+        // RFC 9112 2.2: empty lines before a request line are ignored.
         while index == offset, index < input.count {
             guard input[index] == ASCII.carriageReturn else {
                 break
@@ -168,7 +167,7 @@ package struct RequestParser: Sendable {
             index = offset
         }
         if index == offset { lineFeeds.removeAll(keepingCapacity: true) }
-        // Limits come before the grammar, so that a head is refused for the same reason however it was cut.
+        // Limits come before the grammar, so that the way in which a head was split does not change its refusal.
         while let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: index) {
             if index == offset, lineFeed - offset > limits.targetBytes + 32 { throw .targetTooLong }
             if lineFeed - offset >= limits.headBytes { throw .headTooLarge }
@@ -182,8 +181,8 @@ package struct RequestParser: Sendable {
         let pending = input.count - offset
         if pending > limits.targetBytes + 32, index == offset { throw .targetTooLong }
         if pending >= limits.headBytes { throw .headTooLarge }
-        // Where no line has ended yet, the next call looks at the request line from its start: once more per read, and
-        // no more than the target's limit, so that the limit above is seen to belong to the request line.
+        // Before the end of the first line, the next call reads the request line from its start. That costs at most the
+        // target's limit once per read, and it makes the check above concern the request line only.
         state = .head(scanned: index - offset)
         return nil
     }
@@ -248,8 +247,8 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// Splits a target into path and query. The absolute form is taken as RFC 9112 3.2.2 demands; its host is not kept,
-    /// because nothing here depends on the host that a client names.
+    /// Splits a target into path and query. RFC 9112 3.2.2 demands that the absolute form is accepted; its host is not kept,
+    /// because nothing depends on the client's choice of host.
     private func target(
         _ bytes: borrowing Span<UInt8>, _ range: Range<Int>
     ) throws(MessageFault) -> RequestHead.Target {
@@ -289,12 +288,12 @@ package struct RequestParser: Sendable {
 
     // MARK: - Chunks
 
-    /// Takes one line off the input; the range leaves out its CR LF. Chunk lines and trailers share one allowance.
+    /// Takes one line from the input; the range has no CR LF. Chunk lines and trailers share one allowance.
     private mutating func line(
         _ input: borrowing Span<UInt8>, _ offset: inout Int, limit malformation: Malformation
     ) throws(MessageFault) -> Range<Int>? {
         let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: offset)
-        // A size line of up to eight digits is what chunking costs; whatever is longer draws on the allowance.
+        // A size line of up to eight digits is the normal cost of a chunk; longer lines use the allowance.
         let overhead = chunkOverhead + max(0, (lineFeed ?? input.count) - offset - 9)
         if overhead > limits.chunkOverheadBytes { throw .headTooLarge }
         guard let lineFeed else { return nil }
@@ -327,7 +326,7 @@ package struct RequestParser: Sendable {
     }
 }
 
-/// The fields that decide where the message ends and what becomes of the connection.
+/// The fields that decide the end of the message and the future of the connection.
 private struct FramingFields {
     private var hosts = 0
     private var length: Int?
@@ -359,7 +358,7 @@ private struct FramingFields {
         }
     }
 
-    /// Decides once all fields have been seen.
+    /// Decides after all fields.
     func settle(_ head: inout RequestHead) throws(MessageFault) {
         if length != nil, isChunked { throw .malformed(.bothLengths) }
         if closes {
@@ -386,7 +385,7 @@ private struct FramingFields {
         return length
     }
 
-    /// Reads a list of options; "close" wins over "keep-alive", whatever their order, and in however many fields.
+    /// Reads a list of options. "close" counts more than "keep-alive", in any order and in any number of fields.
     private mutating func readConnection(_ value: borrowing Span<UInt8>) {
         var start = 0
         while start <= value.count {

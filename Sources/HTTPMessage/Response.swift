@@ -1,19 +1,19 @@
 import ByteText
 
-/// An answer: what a route makes and a connection writes.
+/// An answer: a route makes it, and a connection writes it.
 package struct Response: Equatable, Sendable {
-    /// One header field, as it goes over the wire, so that one that many answers have is put together once.
+    /// One header field in the form of the wire. A field of many answers is made only once.
     package struct Field: Equatable, Sendable {
         fileprivate let line: [UInt8]
 
-        /// A byte of the value that could end it early becomes a space.
+        /// Makes a field. A byte of the value that could end the value early becomes a space.
         package init(_ name: String, _ value: String) {
             let value = value.utf8.map { ByteClass.isFieldValue($0) ? $0 : ASCII.space }
             line = Array("\(name): ".utf8) + value + Array("\r\n".utf8)
         }
     }
 
-    /// What a body is.
+    /// The media type of a body.
     package struct ContentType: Equatable, Sendable, ExpressibleByStringLiteral {
         fileprivate let field: Field
 
@@ -34,22 +34,22 @@ package struct Response: Equatable, Sendable {
     }
 }
 
-/// How an answer has to be put so that the client of one request reads it right.
+/// The form of an answer that the client of a request can read.
 package struct ResponseFraming: Equatable, Sendable {
-    /// Whether the connection is kept.
+    /// Whether the connection stays open.
     package var keepsAlive = true
-    /// Whether the request was HTTP/1.0, so that keeping the connection has to be said.
+    /// Whether the request was HTTP/1.0: then the answer has to say that the connection stays open.
     package var isHTTP10 = false
-    /// Whether the request was HEAD: then the length is said and the body is not sent.
+    /// Whether the request was HEAD: then the answer names the length and has no body.
     package var omitsBody = false
 
     package init() {}
 }
 
 extension Response {
-    /// Appends the answer as it goes over the wire, with the fields that the connection adds to it.
+    /// Appends the answer in the form of the wire, with the fields of the connection.
     ///
-    /// - Parameter length: how long the body is, where it is sent later, piece by piece.
+    /// - Parameter length: the length of the body, if the body is sent later, piece by piece.
     package func write(
         to output: inout [UInt8], framing: ResponseFraming, length: Int? = nil,
         addFields: (inout [UInt8]) -> Void = { _ in }

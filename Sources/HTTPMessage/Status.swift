@@ -33,7 +33,7 @@ package struct Status: RawRepresentable, Hashable, Sendable {
     package static let serviceUnavailable = Status(rawValue: 503)
     package static let versionNotSupported = Status(rawValue: 505)
 
-    /// The reason phrase of RFC 9110; empty for a code that it does not name.
+    /// The reason phrase of RFC 9110; empty for an unknown code.
     package var reason: StaticString {
         switch rawValue {
         case 100: "Continue"
@@ -68,13 +68,13 @@ package struct Status: RawRepresentable, Hashable, Sendable {
         }
     }
 
-    /// The line that an answer begins with.
+    /// The first line of an answer.
     var line: [UInt8] {
         let index = Int(rawValue) - Status.firstLine
         return Status.lines.indices.contains(index) ? Status.lines[index] : Status.makeLine(rawValue)
     }
 
-    /// The lines of all statuses that there may be, made once.
+    /// The lines of all possible statuses, made once.
     private static let lines: [[UInt8]] = (100..<600).map { makeLine(UInt16($0)) }
     private static let firstLine = 100
 
@@ -84,6 +84,6 @@ package struct Status: RawRepresentable, Hashable, Sendable {
 
     package var isSuccess: Bool { (200..<300).contains(rawValue) }
 
-    /// Tells whether RFC 9110 forbids a body with this status.
+    /// Whether RFC 9110 forbids a body with this status.
     package var forbidsBody: Bool { rawValue < 200 || rawValue == 204 || rawValue == 304 }
 }

@@ -4,9 +4,9 @@ import Synchronization
 package final class ClientPresence: Sendable {
     package enum State: UInt8, Sendable {
         case there
-        /// The client sends nothing more. It may still wait for an answer, but mostly such clients have left.
+        /// The client has ended its sending. It may still wait for an answer, but mostly such clients have left.
         case silent
-        /// The connection is closed: an answer reaches nobody.
+        /// The connection is closed, so no answer can reach the client.
         case gone
     }
 
@@ -18,7 +18,7 @@ package final class ClientPresence: Sendable {
 
     func set(_ state: State) { raw.store(state.rawValue, ordering: .relaxed) }
 
-    /// Of a connection that was closed before somebody asked.
+    /// The presence for a connection that closed before the first question.
     static let gone: ClientPresence = {
         let presence = ClientPresence()
         presence.set(.gone)

@@ -4,17 +4,18 @@ import EventLoop
 import HTTPMessage
 import TLS
 
-/// One client: reads requests, keeps their answers in order, and gives up on a client that takes too long.
+/// The connection of one client: it reads requests, keeps their answers in order, and closes if the client takes too long.
 ///
 ///     bytes ─ TLS ─▶ parser ─▶ route ─▶ answered at once ────────▶ output ─ TLS ─▶ bytes
 ///                                  └──▶ waiting ─▶ answered later ──┘
 final class Connection: StreamOwner {
     private enum Stage {
-        /// Requests are read and answered.
+        /// The connection reads and answers requests.
         case open
-        /// No more requests are read; the connection closes when the last answer has gone out.
+        /// The connection reads no more requests, and closes after the last answer has gone out.
         case finishing
-        /// All is said; what the client still sends is dropped, so that its system does not throw our answer away.
+        /// All answers have gone out. The connection drops further bytes of the client, so that the client's system does not
+        /// discard the last answer.
         case lingering
         case closed
     }
@@ -25,26 +26,26 @@ final class Connection: StreamOwner {
     private struct Waiting {
         let framing: ResponseFraming
         let context: AnswerContext
-        /// The answer as it goes over the wire, once it is there.
+        /// The bytes of the answer for the wire, when the answer exists.
         var bytes: [UInt8]?
-        /// What follows it piece by piece, if anything does.
+        /// The rest of the body, which follows piece by piece.
         var rest: Rest?
     }
 
-    /// The part of an answer's body that has not come yet.
+    /// The part of an answer's body that has not been sent yet.
     private struct Rest {
         var length: Int
         let source: Source
         var isAskedFor = false
 
         enum Source {
-            /// The owner of the body is asked for each piece.
+            /// The owner of the body provides each piece when asked.
             case pieces(askForMore: @Sendable () -> Void)
-            /// All of it is there, and may be many connections' at once.
+            /// The whole body is in memory, and many connections may share it.
             case body([UInt8])
         }
 
-        /// What it keeps in memory.
+        /// The memory of this rest in bytes.
         var keptBytes: Int {
             switch source {
             case .pieces: 0
@@ -67,15 +68,15 @@ final class Connection: StreamOwner {
     private var incoming: Incoming?
 
     private var waiting: [Waiting] = []
-    /// The ordinal of the first that waits.
+    /// The ordinal of the first waiting request.
     private var firstOrdinal: UInt64 = 0
     private var output: [UInt8] = []
-    /// The bytes of answers that are there and wait behind others.
+    /// The bytes of finished answers that wait behind other answers.
     private var answeredBytes = 0
 
-    /// Whether the client's bytes are left with the system.
+    /// Whether the connection leaves the client's bytes with the system.
     private var isPaused = false
-    /// Whether whoever takes the body that is being read has had enough for now.
+    /// Whether the sink of the current body wants a pause.
     private var isSinkWaiting = false
     private var hasPeerEnded = false
     private var isProcessing = false
@@ -127,11 +128,11 @@ final class Connection: StreamOwner {
         loop.settleLater(self)
     }
 
-    /// Reads on in what came in before.
+    /// Reads further in the bytes that arrived earlier.
     private func processInput() {
-        // A body may have come whole while nobody took it: then its end is due, and no more bytes come before it.
+        // A body can be complete while its sink was paused: then its end is due, and no further bytes come before it.
         guard stage == .open, !input.isEmpty || incoming != nil else { return }
-        // Taken out while it is read, so that nothing is copied when the rest is put back.
+        // The bytes are moved out of the property during the reading, so that returning the rest copies nothing.
         var bytes = input
         input = []
         let consumed = process(bytes.span)
@@ -140,7 +141,7 @@ final class Connection: StreamOwner {
         input = bytes
     }
 
-    /// Reads as many requests as there are; answers how many bytes are done with.
+    /// Reads all complete requests; answers the number of consumed bytes.
     private func process(_ bytes: borrowing Span<UInt8>) -> Int {
         var offset = 0
         isProcessing = true
@@ -159,9 +160,9 @@ final class Connection: StreamOwner {
         return offset
     }
 
-    /// A head is complete: finds its route, and whether its body is wanted.
+    /// Handles a complete head: finds the route, and decides whether the server wants the body.
     private func begin(_ bytes: borrowing Span<UInt8>) {
-        // What comes after this message has a time of its own.
+        // The body and the next message have time limits of their own.
         deadline = (.none, .max)
         headBytes.removeAll(keepingCapacity: true)
         headBytes.append(copying: bytes)
@@ -183,7 +184,7 @@ final class Connection: StreamOwner {
         if announced != 0 {
             if parser.head.expectsContinue {
                 if let refusal = incoming.refusal {
-                    // The client has not sent the body and will not: where the next request begins is unclear.
+                    // The client has not sent the body and will not send it, so the start of the next request is unclear.
                     incoming.closeAfterAnswer()
                     self.incoming = nil
                     answer(refusal, incoming.context)
@@ -254,12 +255,12 @@ final class Connection: StreamOwner {
         case .answer(let response): answer(response, context)
         case .later:
             waiting.append(Waiting(framing: context.framing, context: context))
-            // RFC 9112 9.6: what a client sends after it has said that it will close is no request.
+            // RFC 9112 9.6: bytes after a client's announcement to close are not a request.
             if !context.framing.keepsAlive, stage == .open { stage = .finishing }
         }
     }
 
-    /// Puts an answer behind those that are still waited for.
+    /// Adds an answer behind the waiting requests.
     private func answer(_ response: Response, _ context: AnswerContext) {
         if waiting.isEmpty, !isLong(response, context) {
             firstOrdinal += 1
@@ -270,12 +271,12 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// Whether an answer's body is sent in pieces.
+    /// Whether the connection sends an answer's body in pieces.
     private func isLong(_ response: Response, _ context: AnswerContext) -> Bool {
         response.body.count > loop.limits.pieceBytes && !context.framing.omitsBody && response.status.isSuccess
     }
 
-    /// Puts an answer at its place among those that wait, and takes into the output what is in its turn.
+    /// Puts an answer at its place among the waiting requests, and moves the answers whose turn has come to the output.
     private func put(_ response: Response, at index: Int) {
         let context = waiting[index].context
         var bytes: [UInt8] = []
@@ -292,7 +293,7 @@ final class Connection: StreamOwner {
         if index == 0 { goOn() }
     }
 
-    /// Puts bytes that are no answer (a `100 Continue`) behind those that are still waited for.
+    /// Adds bytes that are not an answer (a `100 Continue`) behind the waiting requests.
     private func writeInTurn(_ bytes: [UInt8]) {
         if waiting.isEmpty {
             output.append(contentsOf: bytes)
@@ -317,7 +318,7 @@ final class Connection: StreamOwner {
             nanoseconds: MonotonicClock.nanoseconds() &- context.started)
     }
 
-    /// The answer to a request that waits has come.
+    /// Takes the answer to a waiting request.
     func complete(_ ordinal: UInt64, with response: Response) {
         guard stage != .closed, ordinal >= firstOrdinal, ordinal - firstOrdinal < UInt64(waiting.count) else { return }
         let index = Int(ordinal - firstOrdinal)
@@ -333,7 +334,7 @@ final class Connection: StreamOwner {
         if !isProcessing { loop.settleLater(self) }
     }
 
-    /// Takes the answers that are there into the output, up to one that is waited for.
+    /// Moves finished answers to the output, up to the first missing answer.
     private func goOn() {
         while let bytes = waiting.first?.bytes {
             output.append(contentsOf: bytes)
@@ -347,7 +348,7 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// The head of an answer has come, and its body comes in pieces.
+    /// Takes the head of an answer whose body comes in pieces.
     func begin(
         _ ordinal: UInt64, with head: Response, length: Int, askForMore: @escaping @Sendable () -> Void
     ) {
@@ -365,7 +366,7 @@ final class Connection: StreamOwner {
         if !isProcessing { loop.settleLater(self) }
     }
 
-    /// A piece of the answer that is being sent has come.
+    /// Takes a piece of the current answer.
     func send(_ piece: [UInt8], of ordinal: UInt64) {
         guard stage != .closed, ordinal == firstOrdinal, let rest = waiting.first?.rest else { return }
         precondition(piece.count <= rest.length, "An answer is longer than was said.")
@@ -380,7 +381,7 @@ final class Connection: StreamOwner {
         loop.settleLater(self)
     }
 
-    /// Asks for the next piece of the answer that is being sent, if there is room for it.
+    /// Asks for the next piece of the current answer, if the output has room.
     private func askForMore() {
         guard stage != .closed, let rest = waiting.first?.rest, waiting[0].bytes == nil, !rest.isAskedFor,
             stream.queuedBytes + output.count <= loop.limits.outputBytes / 2
@@ -395,7 +396,7 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// Refuses the message that is being read, and reads no more.
+    /// Refuses the current message, and reads no more.
     private func refuse(_ refusal: HTTPRefusal) {
         var context = incoming?.context ?? AnswerContext(id: loop.makeRequestID())
         context.framing.keepsAlive = false
@@ -409,17 +410,17 @@ final class Connection: StreamOwner {
 
     // MARK: - Flow
 
-    /// Whether as much is under way as may be: then nothing more is read.
+    /// Whether the connection is at a limit, and so reads nothing more.
     private var isFull: Bool {
         isSinkWaiting || hasOutputWaiting || waiting.count >= loop.limits.pipelinedRequests
     }
 
-    /// Whether the client has to take something before more is done for it.
+    /// Whether the client has to read some output before the connection continues.
     private var hasOutputWaiting: Bool {
         stream.queuedBytes > 0 || waiting.first?.rest != nil || output.count + answeredBytes > loop.limits.outputBytes
     }
 
-    /// What this connection keeps in memory for its client to take, and since when it has taken nothing.
+    /// The bytes that wait in memory for the client, and the time since which the client has read nothing.
     var backlog: (bytes: Int, stalledAt: UInt64) {
         let bodies = waiting.reduce(0) { $0 + ($1.rest?.keptBytes ?? 0) }
         return (stream.queuedBytes + output.count + answeredBytes + bodies, stalled?.at ?? .max)
@@ -431,7 +432,7 @@ final class Connection: StreamOwner {
         loop.settleLater(self)
     }
 
-    /// Sends what there is to send, and decides whether to read on. Runs after every batch of events.
+    /// Sends the output, and decides whether to read on. It runs after every batch of events.
     func settle() {
         guard stage != .closed else { return }
         repeat {
@@ -491,12 +492,12 @@ final class Connection: StreamOwner {
         settle()
     }
 
-    /// The client sends no more: what it has asked for is still answered, half a request is not.
+    /// Handles the end of the client's sending: complete requests still get answers, an incomplete request does not.
     func ended() {
         hasPeerEnded = true
         if stage != .closed { presence.set(.silent) }
         switch stage {
-        // What came before is read first, when there is room for its answers.
+        // Earlier bytes are read first, when the output has room for their answers.
         case .open where isFull && !isSinkWaiting: break
         case .open: endInput()
         case .lingering where stream.queuedBytes == 0: close()
@@ -504,19 +505,19 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// Nothing more comes: half a request is let go.
+    /// Handles the end of the input: an incomplete request is dropped.
     private func endInput() {
         incoming?.sink?.abandon()
         incoming = nil
         finish()
     }
 
-    /// The server wants to stop: idle connections close, others after what is in flight.
+    /// Prepares for the stop of the server: an idle connection closes, other connections close after their answers.
     func drain() {
         if stage == .open, waiting.isEmpty, incoming == nil, input.isEmpty { finish() }
     }
 
-    /// Reads no more requests, and closes when all that is due has gone out: at once, if that is nothing.
+    /// Reads no more requests, and closes after the last answer: at once, if no answer is due.
     private func finish() {
         if waiting.isEmpty, output.isEmpty, stream.queuedBytes == 0 {
             close()
@@ -558,8 +559,7 @@ final class Connection: StreamOwner {
         } else if !input.isEmpty, !isPaused {
             if deadline.kind != .head { setDeadline(.head, after: loop.limits.headMilliseconds) }
         } else if waiting.isEmpty {
-            // A connection that has not sent anything is held to the time for a head. Bytes that are no request (empty
-            // lines) win it no time.
+            // A new connection has the time limit for a head. Empty lines, which are not a request, do not extend that time.
             if firstOrdinal > 0, deadline.kind != .idle { setDeadline(.idle, after: loop.limits.idleMilliseconds) }
             if input.capacity > Connection.keptBytes { input = [] }
             if body.capacity > Connection.keptBytes { body = [] }
@@ -568,11 +568,11 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// Looks at the clock, a few times a second.
+    /// Checks the time limits, a few times a second.
     func tick(_ now: UInt64) {
         let queued = stream.queuedBytes
         if queued > 0, stage != .closed {
-            // The time runs anew whenever the client has taken something.
+            // The time starts again whenever the client has read something.
             if let stalled, stalled.bytes <= queued {
                 if now >= stalled.at { close() }
             } else {
@@ -592,6 +592,6 @@ final class Connection: StreamOwner {
         }
     }
 
-    /// Buffers larger than this are given back between requests.
+    /// The connection frees larger buffers between requests.
     private static let keptBytes = 16 * 1024
 }

@@ -1,7 +1,7 @@
 import EventLoop
 import Threads
 
-/// Counts the connections of all loops, in all and per address, and says whether one more may be had.
+/// Counts the connections of all loops, in total and per address, and decides whether another connection is allowed.
 final class ConnectionLedger: Sendable {
     private struct Counts {
         var total = 0

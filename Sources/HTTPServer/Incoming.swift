@@ -1,10 +1,10 @@
 import ByteText
 import HTTPMessage
 
-/// The request that a connection is reading: where it goes, and what has been found out about it.
+/// The request that a connection is reading, with its route and the results of the checks.
 final class Incoming {
     private(set) var context: AnswerContext
-    /// The answer it will get once it has been read, where that is settled by its head.
+    /// The refusal that the head already causes; the connection sends it after the body.
     private(set) var refusal: Response?
     private(set) var route: Route?
     private(set) var parameters: [String] = []
@@ -73,7 +73,7 @@ final class Incoming {
         if case .buffered(let buffered) = route.body { check(buffered, head, bytes) }
     }
 
-    /// Checks what the head says of a body that is to be collected.
+    /// Checks the head's facts about a body that the server will collect.
     private func check(_ buffered: BufferedBody, _ head: RequestHead, _ bytes: borrowing Span<UInt8>) {
         if head.framing == .none {
             if buffered.isRequired { refusal = refuse(.lengthRequired) }
@@ -97,7 +97,8 @@ final class Incoming {
         }
     }
 
-    /// Compares without regard to case; `application/json` also stands for `application/problem+json` and its like.
+    /// Compares media types without regard to case; `application/json` also stands for `application/problem+json` and similar
+    /// types.
     private static func matches(_ type: borrowing Span<UInt8>, _ taken: [String]) -> Bool {
         for candidate in taken {
             let name = candidate.utf8.span
@@ -118,7 +119,7 @@ final class Incoming {
         return true
     }
 
-    /// Answers OPTIONS: a browser's question before a call, or anyone's.
+    /// Answers OPTIONS: a browser's preflight, or another client's question.
     private func preflight(
         _ head: RequestHead, _ bytes: borrowing Span<UInt8>, _ methods: [Method], _ cors: CORSPolicy?
     ) -> Response {
@@ -134,7 +135,7 @@ final class Incoming {
         return Response(.noContent, fields: fields)
     }
 
-    /// Puts a refusal into the envelope of the route's group.
+    /// Writes a refusal in the form of the route's group.
     func refuse(_ refusal: HTTPRefusal) -> Response {
         var response = (group?.refuse ?? fallback)(refusal, context.id)
         if case .methodNotAllowed(_, _, let allowed) = refusal {
@@ -144,7 +145,7 @@ final class Incoming {
         return response
     }
 
-    /// The body is complete: from here on it is the server that takes its time.
+    /// Marks the end of the body: the server's own time starts here.
     func bodyEnded() { context.started = MonotonicClock.nanoseconds() }
 
     /// Closes the connection after the answer.
@@ -191,21 +192,21 @@ final class Incoming {
     }
 }
 
-/// What an answer needs to know of its request.
+/// The facts about a request that its answer needs.
 struct AnswerContext {
     var id = RequestID(high: 0, low: 0)
     var framing = ResponseFraming()
-    /// The route's ordinal, for counting; nil where no route was found.
+    /// The route's ordinal, for counting; nil without a route.
     var route: Int?
     var started = MonotonicClock.nanoseconds()
-    /// The field in which the request's trace is repeated, for clients that look for it there.
+    /// The field that repeats the request's trace, for clients that read it there.
     var traceField: StaticString?
-    /// What a browser that called from another origin is told, as lines of the head.
+    /// The CORS fields for a browser with another origin, as lines of the head.
     var corsFields: [UInt8] = []
-    /// Puts what is refused into the form that was asked for.
+    /// Writes a refusal in the form that the client asked for.
     var rewrite: (@Sendable (Response) -> Response)?
 
-    /// Appends the fields that every answer has. The date comes as a line of its own.
+    /// Appends the common fields of all answers. The date is already a complete line.
     func addFields(date: [UInt8], to output: inout [UInt8]) {
         output.append(copying: date.span)
         output.append("X-Request-Id: ")

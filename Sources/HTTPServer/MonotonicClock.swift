@@ -1,6 +1,6 @@
 import Glibc
 
-/// A clock that nobody sets.
+/// A clock that only moves forward: nobody can set it.
 package enum MonotonicClock {
     @inline(__always)
     package static func nanoseconds() -> UInt64 {

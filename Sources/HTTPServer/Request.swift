@@ -1,15 +1,15 @@
 import ByteText
 package import HTTPMessage
 
-/// A request whose head, and body if the route buffers it, are there.
+/// A request with its complete head, and with its body if the route buffers the body.
 package struct Request: Sendable {
     package let id: RequestID
     package let head: RequestHead
-    /// The bytes that ``head`` points into.
+    /// The bytes to which ``head`` refers.
     private let headBytes: [UInt8]
-    /// The parameters of the route's path, decoded, in the order in which the path has them.
+    /// The decoded parameters of the route's path, in the order of the path.
     package let parameters: [String]
-    /// The body, inflated where it came compressed; empty where the route streams it.
+    /// The body, without compression; empty for a route that streams the body.
     package let body: [UInt8]
 
     package init(id: RequestID, head: RequestHead, headBytes: [UInt8], parameters: [String] = [], body: [UInt8] = []) {
@@ -20,7 +20,7 @@ package struct Request: Sendable {
         self.body = body
     }
 
-    /// Lends the value of the first field with a name, given in lower case; nil where there is none.
+    /// Lends the value of the first field with a name in lower case; nil if the field does not exist.
     @inline(__always)
     package func withField<Result>(_ name: StaticString, _ body: (borrowing Span<UInt8>) -> Result) -> Result? {
         let bytes = headBytes.span
@@ -28,7 +28,7 @@ package struct Request: Sendable {
         return body(bytes.extracting(range))
     }
 
-    /// The value of the first field with a name, given in lower case. Bytes that are not UTF-8 become U+FFFD.
+    /// The value of the first field with a name in lower case. Bytes that are not UTF-8 become U+FFFD.
     package func field(_ name: StaticString) -> String? {
         withField(name) { value in String(copying: value) }
     }
@@ -37,34 +37,34 @@ package struct Request: Sendable {
         head.value(of: name, in: headBytes.span) != nil
     }
 
-    /// The path as it was received, percent-encoding and all.
+    /// The path as the client sent it, with its percent-encoding.
     package var rawPath: String {
         guard case .path(let path, _) = head.target else { return "*" }
         return String(copying: headBytes.span.extracting(path))
     }
 
-    /// The query string as it was received, without its question mark; nil where there is none.
+    /// The query string as the client sent it, without its question mark; nil without a query.
     package var rawQuery: String? {
         guard case .path(_, .some(let query)) = head.target else { return nil }
         return String(copying: headBytes.span.extracting(query))
     }
 
-    /// The parameters of the query string; nil where an escape in it is malformed.
+    /// The parameters of the query string; nil for a malformed escape.
     package var query: Query? {
         guard case .path(_, .some(let query)) = head.target else { return Query() }
         return Query(headBytes.span.extracting(query))
     }
 }
 
-/// What a request is called in logs, answers and the journal: the client's own name for it, or one made here.
+/// The id of a request in logs, answers and the journal: the client's own id, or an id made here.
 package struct RequestID: Equatable, Sendable {
-    /// 128 bits that no other request has.
+    /// 128 bits, different for each request.
     fileprivate let high: UInt64
     fileprivate let low: UInt64
     /// The `X-Request-Id` of the client: 1 to 128 visible ASCII characters.
     fileprivate let given: String?
 
-    /// The most characters that a client's own id may have; a longer one is replaced.
+    /// The allowed lengths of a client's own id; an id with another length is replaced.
     package static let givenLength = 1...128
 
     package init(high: UInt64, low: UInt64, given: String? = nil) {
@@ -73,7 +73,7 @@ package struct RequestID: Equatable, Sendable {
         self.given = given
     }
 
-    /// Takes a client's id if it is one that can be repeated safely.
+    /// Takes a client's id, if the id can be repeated safely.
     func named(_ value: borrowing Span<UInt8>) -> RequestID {
         guard RequestID.givenLength.contains(value.count) else { return self }
         for index in value.indices where value[index] <= ASCII.space || value[index] >= 0x7F {
@@ -99,7 +99,7 @@ extension [UInt8] {
         }
     }
 
-    /// Appends 32 hexadecimal digits that stand for a request, whatever its client calls it.
+    /// Appends 32 hexadecimal digits that stand for a request, also if the client has its own id.
     package mutating func append(traceOf id: RequestID) {
         append(hexadecimal: id.high, id.low)
     }

@@ -1,33 +1,33 @@
 package import HTTPMessage
 
-/// What a route answers a request with.
+/// The result of a route.
 package enum Handling: Sendable {
     case answer(Response)
-    /// The answer comes by ``Exchange/answer(_:)``.
+    /// The answer comes later, through ``Exchange/answer(_:)``.
     case later
 }
 
-/// One method at one path. An object, because every request passes it around.
+/// One method at one path. It is an object, because every request passes a reference to it.
 package final class Route: Sendable {
-    /// What a route does with the body of a request.
+    /// The route's use of a request's body.
     package enum Body: Sendable {
-        /// There is none; one that is sent all the same is read and dropped.
+        /// The route has no body; a body that a client sends is read and dropped.
         case none
-        /// It is collected, and inflated; the route runs when it is complete.
+        /// The server collects the body and removes its compression; the route runs when the body is complete.
         case buffered(BufferedBody)
-        /// It is passed on as it arrives, as it is, up to a limit and within a time.
+        /// The route gets the body's bytes unchanged as they arrive, up to a limit and within a time.
         case streamed(limit: Int, seconds: Int, open: @Sendable (borrowing Request, Exchange) -> any BodySink)
     }
 
     package let method: Method
     /// The path: literals, and parameters written `:name`, each a whole segment.
     package let path: String
-    /// Other paths at which it stands, with the same parameters.
+    /// Other paths of the route, with the same parameters.
     package let otherPaths: [String]
     /// Whether its literals match in any case.
     package let ignoresCase: Bool
     package let body: Body
-    /// Answers a request. It runs on a loop, so it must not wait for anything.
+    /// Answers a request. It runs on a loop's thread, so it must not wait.
     package let respond: @Sendable (borrowing Request, Exchange) -> Handling
 
     package init(
@@ -43,25 +43,25 @@ package final class Route: Sendable {
     }
 }
 
-/// What a route that collects its body takes.
+/// The conditions for a body that the server collects.
 package struct BufferedBody: Equatable, Sendable {
-    /// The most bytes, as sent and inflated.
+    /// The greatest number of bytes, before and after decompression.
     package var limit = 1 << 20
-    /// The media types that are taken. A body without a Content-Type is taken as the first.
+    /// The accepted media types. A body without a Content-Type counts as the first type.
     package var mediaTypes = ["application/json"]
     /// Whether a request that announces no body is refused with 411.
     package var isRequired = true
 
     package init() {}
 
-    /// Takes JSON that calls itself plain text as well: pages send it so, because then no browser asks first.
+    /// Also accepts JSON with the type of plain text: web pages send JSON so, because the browser then needs no preflight.
     package static var plainTextToo: BufferedBody {
         var body = BufferedBody()
         body.mediaTypes.append("text/plain")
         return body
     }
 
-    /// Takes a request with no body as well.
+    /// Also accepts a request without a body.
     package static var optional: BufferedBody {
         var body = BufferedBody()
         body.isRequired = false
@@ -69,28 +69,28 @@ package struct BufferedBody: Equatable, Sendable {
     }
 }
 
-/// Takes a body as it arrives, on the loop's thread.
+/// A receiver of a body's bytes as they arrive, on the loop's thread.
 package protocol BodySink: AnyObject {
-    /// Takes a piece; answers whether there may be more at once. After `.wait`, ``Exchange/resume()`` asks for more.
+    /// Takes a piece; answers whether more bytes may come at once. After `.wait`, ``Exchange/resume()`` asks for more.
     func receive(_ bytes: borrowing Span<UInt8>) -> BodyFlow
-    /// The body is complete; now the answer is due, at once or later.
+    /// Takes the end of the body; now the answer is due, at once or later.
     func finish() -> Handling
-    /// The body will not be completed: the client went away, took too long, or sent too much.
+    /// Ends the receiving of an incomplete body: the client has left, took too long, or sent too much.
     func abandon()
 }
 
 package enum BodyFlow: Sendable { case more, wait }
 
-/// Routes that share what is not theirs alone: who may call them from a browser, and how they say no.
+/// A group of routes with common rules: which browser origins may call them, and the form of their refusals.
 package final class RouteGroup: Sendable {
     package let name: String
     package let cors: CORSPolicy?
-    /// A field in which 32 hexadecimal digits that stand for the request are answered.
+    /// The answer's field for 32 hexadecimal digits that stand for the request.
     package let traceField: StaticString?
-    /// How this group says no to whoever asks for it in another form.
+    /// The other form of the group's refusals, for clients that ask for it.
     package let alternative: AlternativeForm?
     package let routes: [Route]
-    /// Puts what HTTP itself refuses into the envelope that this group's clients read.
+    /// Writes a refusal of HTTP itself in the form of this group.
     package let refuse: @Sendable (HTTPRefusal, RequestID) -> Response
 
     package init(
@@ -107,7 +107,7 @@ package final class RouteGroup: Sendable {
     }
 }
 
-/// Another form of what a group refuses, for clients whose `Accept` names it.
+/// Another form of a group's refusals, for clients whose `Accept` names it.
 package struct AlternativeForm: Sendable {
     package let mediaType: String
     package let rewrite: @Sendable (Response) -> Response
@@ -118,12 +118,12 @@ package struct AlternativeForm: Sendable {
     }
 }
 
-/// What browsers are told about calls from other origins (the Fetch standard).
+/// The rules for browsers' calls from other origins (the Fetch standard).
 package struct CORSPolicy: Sendable {
     package let allowedFields: String
     package let exposedFields: String
     package let allowsOrigin: @Sendable (String) -> Bool
-    /// For how long a browser may remember a preflight.
+    /// The seconds for which a browser may remember a preflight.
     package static let maxAgeSeconds = 7200
 
     package init(
@@ -135,25 +135,25 @@ package struct CORSPolicy: Sendable {
     }
 }
 
-/// What is refused before a route has had its say.
+/// A refusal before any route runs.
 package enum HTTPRefusal: Error, Equatable, Sendable {
     case message(MessageFault)
-    /// An escape in the path or the query is malformed, or hides a NUL or bytes that are not UTF-8.
+    /// An escape in the path or the query is malformed, or contains a NUL or bytes that are not UTF-8.
     case malformedTarget
     case notFound(method: String, path: String)
     case methodNotAllowed(method: String, path: String, allowed: [Method])
     case requestTimeout
     case lengthRequired
     case bodyTooLarge(limit: Int)
-    /// The body is longer than the limit even before it is inflated.
+    /// The compressed body is already longer than the limit.
     case compressedBodyTooLarge(limit: Int)
-    /// The body inflates to more than the limit.
+    /// The decompressed body is longer than the limit.
     case inflatedBodyTooLarge(limit: Int)
     case unsupportedMediaType(String)
     case unsupportedContentEncoding(String)
-    /// The body says that it is gzip, and is not.
+    /// The body's field says gzip, but the bytes are not gzip.
     case malformedGzip
-    /// The server has as much to do as it takes on, or is about to stop.
+    /// The server is at its limits, or about to stop.
     case overloaded
     case internalFault
 
@@ -172,7 +172,7 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
         }
     }
 
-    /// A stable name that a program can act on.
+    /// A stable code for programs.
     package var code: String {
         switch self {
         case .message(.malformed): "malformed_request"
@@ -195,7 +195,7 @@ package enum HTTPRefusal: Error, Equatable, Sendable {
         }
     }
 
-    /// One sentence for a person: what was wrong, and what to do.
+    /// A sentence for people: the mistake and its remedy.
     package var message: String {
         switch self {
         case .message(let fault): fault.message

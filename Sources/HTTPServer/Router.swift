@@ -1,23 +1,23 @@
 import ByteText
 package import HTTPMessage
 
-/// Finds the route for a method and a path: a trie whose edges are segments, literals before parameters.
+/// Finds the route for a method and a path: a trie whose edges are segments. Literals come before parameters.
 package struct Router: Sendable {
-    /// A route and the group it belongs to, by their places.
+    /// A route and its group, by their places.
     package struct Target: Equatable, Sendable {
         package let group: Int
         package let route: Int
-        /// A number of its own among all routes.
+        /// The route's own number among all routes.
         package let ordinal: Int
     }
 
     package struct Match: Equatable {
         package let targets: Targets
-        /// Where the parameters stand in the path, not yet decoded.
+        /// The places of the parameters in the path, before decoding.
         package let parameters: [Range<Int>]
     }
 
-    /// The routes of one path, by method: a handful, so they are looked through.
+    /// The routes of one path by method: only a few, so a linear search is enough.
     package struct Targets: Equatable, Sendable {
         private struct Entry: Equatable, Sendable {
             let method: Method
@@ -28,7 +28,7 @@ package struct Router: Sendable {
 
         package var methods: [Method] { entries.map(\.method) }
         package var isEmpty: Bool { entries.isEmpty }
-        /// A route of the path, whichever; all of them are of one group.
+        /// Any route of the path; all routes of a path are in one group.
         package var first: Target? { entries.first?.target }
 
         package subscript(_ method: Method) -> Target? {
@@ -102,7 +102,7 @@ package struct Router: Sendable {
         return nodes.count - 1
     }
 
-    /// Finds the node that a path leads to; nil where no route has it.
+    /// Finds the node of a path; nil if no route has the path.
     package func match(_ path: borrowing Span<UInt8>) -> Match? {
         var parameters: [Range<Int>] = []
         guard let node = find(path, from: 1, node: 0, &parameters) else { return nil }

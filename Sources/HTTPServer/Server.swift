@@ -4,17 +4,17 @@ package import HTTPMessage
 package import TLS
 import Threads
 
-/// What a server tells whoever counts. Called on the loops' threads; it must be quick.
+/// A receiver of the server's counts. The loops' threads call it, so it must be quick.
 package protocol ServerObserver: AnyObject, Sendable {
-    /// An answer was written: by which route (nil: none was found), and how long after its request was read.
+    /// Counts a written answer: its route (nil without a route), and the time since its request was read.
     func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64)
     func openedConnection()
     func closedConnection()
-    /// A connection was turned away because there are too many.
+    /// Counts a refused connection, because too many connections exist.
     func refusedConnection()
 }
 
-/// A certificate that can be exchanged while the server runs.
+/// A certificate that the server can replace while it runs.
 package final class TLSIdentity: Sendable {
     private let current: Monitor<TLSContext>
 
@@ -38,7 +38,7 @@ package final class Server: Sendable {
         package var parserLimits = RequestParser.Limits()
         package var loops: Int
         package var tls: TLSIdentity?
-        /// Puts into an envelope what is refused before any group is known.
+        /// Writes a refusal before any group is known.
         package var refuse: @Sendable (HTTPRefusal, RequestID) -> Response
         /// Runs on a loop's thread after each round of reads, with the loop's index.
         package var onRoundEnd: @Sendable (Int) -> Void = { _ in }
@@ -52,14 +52,14 @@ package final class Server: Sendable {
         }
     }
 
-    /// Where the server listens; the port is the one that was taken.
+    /// The server's address, with the port that the server got.
     package let address: ListeningAddress
     private let loops: [ServerLoop]
     private let threads: [WorkerThread]
     private let ledger: ConnectionLedger
     private let running: Monitor<Int>
 
-    /// Binds, listens and serves. When this returns, connections are taken.
+    /// Binds, listens and serves. When this returns, the server accepts connections.
     package init(
         _ configuration: Configuration, on address: ListeningAddress, observer: any ServerObserver
     ) throws(SystemFault) {
@@ -83,15 +83,15 @@ package final class Server: Sendable {
         threads = loops.map { loop in WorkerThread(name: "onym-loop-\(loop.index)") { loop.run() } }
     }
 
-    /// The connections that are open now.
+    /// The number of open connections.
     package var openConnections: Int { ledger.total }
 
-    /// Has a loop's thread run some work soon; from any thread. What comes after the loop has ended is dropped.
+    /// Runs work on a loop's thread soon; any thread may call it. After the end of the loop the work is dropped.
     package func post(toLoop index: Int, _ work: @escaping @Sendable () -> Void) {
         loops[index].events.post(work)
     }
 
-    /// Takes no more connections, finishes what is in flight within the limit, and returns when all loops have ended.
+    /// Accepts no more connections, finishes the running calls within the limit, and returns when all loops have ended.
     package func stop() {
         for loop in loops { loop.events.post { loop.drain() } }
         _ = running.wait { $0 == 0 ? true : nil }

@@ -1,32 +1,33 @@
-/// What clients may take of a server. Times are absolute: no drip of bytes extends them.
+/// The limits for clients. Times are absolute: slow bytes do not extend them.
 package struct ServerLimits: Equatable, Sendable {
-    /// Connections in all.
+    /// The greatest number of connections.
     package var connections = 16_384
-    /// Connections from one address.
+    /// The greatest number of connections from one address.
     package var connectionsPerAddress = 2_048
-    /// From the first byte of a head (or from the connection's beginning) to its last.
+    /// The time from the first byte of a head (or from the start of the connection) to its last byte.
     package var headMilliseconds: UInt64 = 10_000
-    /// From the end of a head to the end of its body, where the body is buffered.
+    /// The time from the end of a head to the end of its body, for a body that the server collects.
     package var bodyMilliseconds: UInt64 = 30_000
-    /// Between two requests.
+    /// The time between two requests.
     package var idleMilliseconds: UInt64 = 75_000
-    /// For a client to take at least some of the answers that wait for it.
+    /// The time for a client to read at least some of its waiting answers.
     package var writeMilliseconds: UInt64 = 30_000
-    /// For a client to close after the server has said that it will.
+    /// The time for a client to close after the server's announcement to close.
     package var lingerMilliseconds: UInt64 = 2_000
-    /// For what is in flight when the server is told to stop.
+    /// The time for running calls when the server stops.
     package var drainMilliseconds: UInt64 = 10_000
-    /// Requests of one connection that may wait for their answers; more are not read.
+    /// The greatest number of one connection's requests that wait for answers; the server reads no further requests.
     package var pipelinedRequests = 64
-    /// Answers of one connection, in bytes, that are put together before they are sent. What the client does not take waits, and no
-    /// more is read from it until it has.
+    /// The bytes of one connection's answers that the server gathers before sending. Unsent output waits, and the server
+    /// reads no more from the client until then.
     package var outputBytes = 128 << 10
-    /// A body that is longer is sent in pieces of this many bytes, each when the one before has gone: of it a connection has no copy.
+    /// The size of a piece. A longer body goes out in pieces, one after the other, so the connection keeps no copy of the
+    /// body.
     package var pieceBytes = 32 << 10
-    /// Output of all connections, in bytes, that may wait for clients to take it; then those are closed that have taken nothing for
-    /// longest.
+    /// The bytes of all connections' output that may wait for clients. Beyond it, the server closes the connections that have
+    /// read nothing for the longest time.
     package var allOutputBytes = 256 << 20
-    /// The most that is read and dropped of a body that nobody wants.
+    /// The greatest part of an unwanted body that the server reads and drops.
     package var unwantedBodyBytes = 1 << 20
 
     package init() {}

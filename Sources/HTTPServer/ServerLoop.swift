@@ -4,9 +4,9 @@ import Glibc
 import HTTPMessage
 import TLS
 
-/// One of a server's loops with its connections. All of it belongs to the loop's thread.
+/// One of a server's loops with its connections. The loop's thread owns all of it.
 final class ServerLoop: @unchecked Sendable {
-    // Unchecked: it is handed to its thread once, and reached from others only through the loop's mailbox.
+    // Unchecked: its thread gets it once, and other threads reach it only through the loop's mailbox.
 
     let index: Int
     let events: EventLoop
@@ -16,7 +16,7 @@ final class ServerLoop: @unchecked Sendable {
     var limits: ServerLimits { configuration.limits }
 
     private(set) var isDraining = false
-    /// The Date field with its line end, made anew a few times a second.
+    /// The Date field with its line end, made again a few times a second.
     private(set) var date: [UInt8] = []
 
     private let ledger: ConnectionLedger
@@ -44,7 +44,7 @@ final class ServerLoop: @unchecked Sendable {
         requestIDs = (random.next(), random.next())
     }
 
-    /// Listens on a socket; then ``run()`` may be called.
+    /// Listens on a socket; ``run()`` comes next.
     func listen(on socket: CInt) throws(SystemFault) {
         listener = try Listener(loop: events, socket: socket) { [unowned self] stream in accept(stream) }
     }
@@ -97,7 +97,7 @@ final class ServerLoop: @unchecked Sendable {
         stopIfDrained()
     }
 
-    /// Has a connection send its answers at the end of this round, all of them at once.
+    /// Lets a connection send all its answers together at the end of this round.
     func settleLater(_ connection: Connection) {
         unsettled.append(connection)
     }
@@ -122,7 +122,8 @@ final class ServerLoop: @unchecked Sendable {
         endRound()
     }
 
-    /// Closes connections where too much output waits in all, those first that have taken nothing for longest.
+    /// Closes connections if too much output waits in total: first the connections that have read nothing for the longest
+    /// time.
     private func shed() {
         var backlogs: [(bytes: Int, stalledAt: UInt64, connection: Connection)] = []
         var total = 0
@@ -132,7 +133,7 @@ final class ServerLoop: @unchecked Sendable {
             if backlog.bytes > 0 { backlogs.append((backlog.bytes, backlog.stalledAt, connection)) }
             total += backlog.bytes
         }
-        // Each loop has its share.
+        // Each loop has an equal share of the limit.
         let limit = limits.allOutputBytes / max(1, configuration.loops)
         guard total > limit else { return }
         for (bytes, _, connection) in backlogs.sorted(by: { ($0.stalledAt, $1.bytes) < ($1.stalledAt, $0.bytes) }) {
@@ -148,17 +149,17 @@ final class ServerLoop: @unchecked Sendable {
         date = Array("Date: ".utf8) + HTTPDate.format(secondsSince1970: time.tv_sec) + Array("\r\n".utf8)
     }
 
-    /// A name for a request: unique, and not to be guessed from another server's.
+    /// Makes an id for a request: unique, and not guessable from another server's ids.
     func makeRequestID() -> RequestID {
         requestIDs.low &+= 1
-        // Mixed, so that neighbors do not look alike to whoever compares the first digits.
+        // The bits are mixed, so that neighboring ids differ in their first digits.
         let mixed = (requestIDs.low ^ requestIDs.low >> 29) &* 0xBF58_476D_1CE4_E5B9
         return RequestID(high: requestIDs.high &+ requestIDs.low, low: mixed)
     }
 
     // MARK: - Stopping
 
-    /// Takes no more connections, lets what is in flight finish, then ends the loop.
+    /// Accepts no more connections, finishes the running calls, then ends the loop.
     func drain() {
         isDraining = true
         listener?.close()

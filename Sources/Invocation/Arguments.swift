@@ -1,13 +1,13 @@
-/// What a command was given: its flags and the words that are none.
+/// The arguments of a command: its flags, and its other words.
 package struct Arguments: Equatable, Sendable {
     package private(set) var words: [String] = []
     private var values: [String: String] = [:]
 
-    /// Reads `--name value`, `--name=value`, `--switch` and words, in any order; behind `--` all are words.
+    /// Reads `--name value`, `--name=value`, `--switch` and words, in any order; after `--` all arguments are words.
     ///
     /// - Parameters:
-    ///   - valued: the flags that take a value.
-    ///   - switches: the flags that take none.
+    ///   - valued: the flags with a value.
+    ///   - switches: the flags without a value.
     package init(_ raw: [String], valued: [String], switches: [String]) throws(UsageFault) {
         var rest = raw[...]
         while let word = rest.popFirst() {
@@ -27,7 +27,7 @@ package struct Arguments: Equatable, Sendable {
                 guard parts.count == 1 else { throw UsageFault("--\(name) takes no value.") }
                 values[name] = "true"
             } else if valued.contains(name) {
-                // A value that begins like a flag is a value that was forgotten, unless it is given by "=".
+                // A value that looks like a flag means a forgotten value, unless "=" precedes it.
                 guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst(),
                     parts.count == 2 || !value.hasPrefix("--")
                 else { throw UsageFault("--\(name) needs a value.") }
@@ -43,7 +43,7 @@ package struct Arguments: Equatable, Sendable {
     package func has(_ switchName: String) -> Bool { values[switchName] != nil }
 }
 
-/// The command line, the environment or the settings file says something that cannot be done.
+/// A fault in the command line, the environment or the settings file.
 package struct UsageFault: Error, Equatable, Sendable {
     package let message: String
     package init(_ message: String) { self.message = message }

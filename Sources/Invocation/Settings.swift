@@ -1,17 +1,18 @@
-/// One thing that whoever runs the server can choose.
+/// A setting that the operator of the server can choose.
 package struct SettingDefinition: Sendable {
-    /// The name in the settings file. The flag has hyphens for its underscores, the variable capitals behind `ONYM_`.
+    /// The name in the settings file. The flag has hyphens instead of underscores; the variable has capital letters after
+    /// `ONYM_`.
     package let name: String
     package let summary: String
-    /// What holds when nobody says anything; nil where that is nothing.
+    /// The default value; nil for a setting without a default.
     package let standard: String?
-    /// Whether the value is a secret: then it has no flag, and is never shown.
+    /// Whether the value is a secret: then the setting has no flag, and its value is never shown.
     package let isSecret: Bool
-    /// Whether a part of the value may be a secret: then it is never shown.
+    /// Whether a part of the value may be a secret: then the value is never shown.
     package let mayHoldSecret: Bool
-    /// Whether it may stand in the settings file.
+    /// Whether the settings file may contain the setting.
     package let isInFile: Bool
-    /// Says what a value has to be; nil where this one is right.
+    /// Answers the rule that a value breaks; nil for a valid value.
     package let demand: @Sendable (String) -> String?
 
     package init(
@@ -32,7 +33,7 @@ package struct SettingDefinition: Sendable {
     package var variable: String { "ONYM_" + name.uppercased() }
 }
 
-/// The settings in force, each with where it came from: the flag, else the environment, else the file, else the standard.
+/// The settings in force, each with its source: the flag, else the environment, else the file, else the default.
 package struct Settings: Sendable {
     package enum Source: Equatable, Sendable {
         case flag
@@ -58,7 +59,7 @@ package struct Settings: Sendable {
 
     package let entries: [Entry]
 
-    /// - Parameter file: what the settings file says, and its path for messages; nil where there is none.
+    /// - Parameter file: the text of the settings file, and its path for messages; nil without a file.
     package init(
         _ definitions: [SettingDefinition], flags: Arguments, environment: [String: String],
         file: (path: String, values: [String: String])?
@@ -106,9 +107,9 @@ package struct Settings: Sendable {
     }
 }
 
-/// The settings file: the part of TOML that flat settings need, `name = value` on lines of their own.
+/// The settings file: the part of TOML for flat settings, `name = value` on separate lines.
 package enum SettingsFile {
-    /// Reads names with their values, a string in quotes, an integer, `true` or `false`.
+    /// Reads names and values: a string in quotes, an integer, `true` or `false`.
     package static func parse(_ text: String, path: String) throws(UsageFault) -> [String: String] {
         var values: [String: String] = [:]
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {

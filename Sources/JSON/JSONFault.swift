@@ -1,4 +1,4 @@
-/// Why bytes are not the JSON that was asked for.
+/// The reason why bytes are not the expected JSON.
 package struct JSONFault: Error, Equatable, Sendable {
     package enum Problem: Equatable, Sendable {
         case malformed
@@ -7,11 +7,11 @@ package struct JSONFault: Error, Equatable, Sendable {
         case tooDeep
         case badNumber
         case tooLarge
-        /// A value is of another kind than it has to be, or out of its range: "must be a string".
+        /// A value has the wrong kind, or is out of its range: "must be a string".
         case wrong(String)
     }
 
-    /// The place of the value, as in `known_identities.email`; nil for the document itself.
+    /// The place of the value, like `known_identities.email`; nil for the document itself.
     package let path: String?
     package let problem: Problem
 
@@ -20,7 +20,7 @@ package struct JSONFault: Error, Equatable, Sendable {
         self.path = path
     }
 
-    /// One sentence for the person who wrote the client.
+    /// A sentence for the client's programmer.
     package var message: String {
         switch problem {
         case .malformed: "The body is not valid JSON."

@@ -3,12 +3,12 @@ import CSimdJSON
 
 /// Reads JSON documents, one at a time: simdjson over a copy of the bytes.
 ///
-/// A parser keeps its memory from one document to the next, so have one per thread.
+/// A parser keeps its memory from one document to the next, so each thread should have its own parser.
 @safe
 package final class JSONParser {
     private let handle: OpaquePointer
 
-    /// The deepest nesting of arrays and objects that any document of ours needs, with room.
+    /// The deepest nesting of arrays and objects in any document of the server, with some reserve.
     package static let defaultDepth = 32
 
     package init(depth: Int = JSONParser.defaultDepth) {
@@ -20,9 +20,9 @@ package final class JSONParser {
 
     deinit { unsafe onym_json_parser_free(handle) }
 
-    /// Reads a document and lends its root; values are good until the body returns.
+    /// Reads a document and lends its root; values are valid until the body returns.
     ///
-    /// - Parameter mends: takes halves of characters, too, and has U+FFFD in their place.
+    /// - Parameter mends: also accepts lone surrogates, and replaces them with U+FFFD.
     package func read<Result>(
         _ bytes: [UInt8], mends: Bool = false, _ body: (JSONValue) throws(JSONFault) -> Result
     ) throws(JSONFault) -> Result {

@@ -4,7 +4,7 @@ import Glibc
 
 /// A value of the document that a parser holds. It must not outlive the call that lent it.
 ///
-/// Each getter is told where the value stands, for the message of its fault; the place is only put together then.
+/// Each getter takes the place of the value, for the message of a fault; the place is only made for a fault.
 @safe
 package struct JSONValue {
     package enum Kind: Equatable, Sendable {
@@ -30,7 +30,7 @@ package struct JSONValue {
 
     package var isNull: Bool { kind == .null }
 
-    /// Lends the text of a string. A NUL in it is a fault: nothing behind us could be trusted to carry one.
+    /// Lends the text of a string. A NUL in the text is a fault: later parts of the server could not handle it safely.
     package func text(at path: @autoclosure () -> String) throws(JSONFault) -> JSONText {
         guard kind == .string else { throw JSONFault(.wrong("must be a string"), at: path()) }
         let text = unsafe JSONText(onym_json_string(value))
@@ -38,7 +38,7 @@ package struct JSONValue {
         return text
     }
 
-    /// Lends the text of a string; nil where there is a null.
+    /// Lends the text of a string; nil for null.
     package func optionalText(at path: @autoclosure () -> String) throws(JSONFault) -> JSONText? {
         isNull ? nil : try text(at: path())
     }
@@ -69,7 +69,7 @@ package struct JSONValue {
         }
     }
 
-    /// Goes through the members of an object, in their order. Of members with one key the last has the last word.
+    /// Calls a body with the members of an object, in order. Of several members with one key the last counts.
     package func forEachMember(
         at path: @autoclosure () -> String, _ body: (JSONText, JSONValue) throws(JSONFault) -> Void
     ) throws(JSONFault) {
@@ -84,10 +84,10 @@ package struct JSONValue {
         }
     }
 
-    /// The text of a string, whatever is in it. For what is kept as it came, and only for a string.
+    /// The text of a string with any content. It is for values that are kept unchanged, and only for a string.
     var anyText: JSONText { unsafe JSONText(onym_json_string(value)) }
 
-    /// A number of any form in digits, exact where it is an integer.
+    /// Appends a number of any form in digits; an integer is exact.
     func appendNumber(to bytes: inout [UInt8]) {
         switch kind {
         case .integer: bytes.append(decimal: unsafe onym_json_int64(value))
@@ -96,7 +96,7 @@ package struct JSONValue {
         }
     }
 
-    /// Goes through the members of an object, whatever their keys. For what is kept as it came.
+    /// Calls a body with the members of an object, with any keys. It is for values that are kept unchanged.
     func forEachAnyMember(_ body: (JSONText, JSONValue) -> Void) {
         guard kind == .object else { return }
         var iterator = unsafe onym_json_members(value)
@@ -107,7 +107,7 @@ package struct JSONValue {
         }
     }
 
-    /// Goes through the elements of an array.
+    /// Calls a body with the elements of an array.
     package func forEachElement(
         at path: @autoclosure () -> String, _ body: (JSONValue) throws(JSONFault) -> Void
     ) throws(JSONFault) {
@@ -120,7 +120,7 @@ package struct JSONValue {
     }
 }
 
-/// A text of the document that a parser holds: a key, mostly. It must not outlive the call that lent it.
+/// A text of the document that a parser holds, mostly a key. It must not outlive the call that lent it.
 @safe
 package struct JSONText: Equatable {
     private let text: onym_json_text
@@ -136,13 +136,13 @@ package struct JSONText: Equatable {
 
     var hasNUL: Bool { unsafe text.count > 0 && memchr(text.bytes, 0, text.count) != nil }
 
-    /// The text as it may be shown in a message, however long it is.
+    /// The text for a message, with a limited length.
     package var shown: String {
         let text = copy()
         return text.count > 64 ? text.prefix(64) + "…" : text
     }
 
-    /// The text, to keep. The parser has checked that it is UTF-8.
+    /// A copy of the text. The parser has checked that the text is UTF-8.
     package func copy() -> String { unsafe String(decoding: bytes, as: UTF8.self) }
 
     /// Lends the bytes.

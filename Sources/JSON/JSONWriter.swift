@@ -1,9 +1,9 @@
 import ByteText
 
-/// Writes one JSON document into bytes: what is written is well formed as long as each `begin` has its `end`.
+/// Writes one JSON document into bytes. The document is well formed if each `begin` has its `end`.
 package struct JSONWriter: Sendable {
     package private(set) var bytes: [UInt8]
-    /// Whether a value stands before the place of the next, in the same array or object.
+    /// Whether a value precedes the next value in the same array or object.
     private var needsComma = false
 
     package init(reserving capacity: Int = 256) {
@@ -41,7 +41,7 @@ package struct JSONWriter: Sendable {
         needsComma = false
     }
 
-    /// Writes a key that was read.
+    /// Writes a key that a parser has read.
     package mutating func key(_ key: JSONText) {
         key.withBytes { write(quoted: $0, colon: true) }
         needsComma = false
@@ -55,7 +55,7 @@ package struct JSONWriter: Sendable {
         bytes.append(decimal: value)
     }
 
-    /// Writes a number; one that JSON has no form for is written as null.
+    /// Writes a number; a number without a form in JSON becomes null.
     package mutating func double(_ value: Double) {
         guard value.isFinite else { return null() }
         separate()
@@ -67,19 +67,19 @@ package struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Writes a text that was read.
+    /// Writes a text that a parser has read.
     package mutating func string(_ text: JSONText) {
         text.withBytes { write(quoted: $0, colon: false) }
         needsComma = true
     }
 
-    /// Writes a word of ours, of letters that need no escape.
+    /// Writes a word of the server's own, with letters that need no escape.
     package mutating func word(_ word: StaticString) {
         bytes.append(quoted: word, comma: needsComma, colon: false)
         needsComma = true
     }
 
-    /// Writes a string of ASCII that needs no escape: digits, dates, words of ours.
+    /// Writes a string of ASCII that needs no escape: digits, dates, words of the server's own.
     package mutating func plainString(_ value: some Collection<UInt8>) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -87,7 +87,7 @@ package struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// Writes an integer as a string: what is more than 53 bits long is safe only so.
+    /// Writes an integer as a string, because many readers lose integers with more than 53 bits.
     package mutating func decimalString(_ value: some FixedWidthInteger) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -95,7 +95,7 @@ package struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// Writes a value that was read, with every number and every string as it was.
+    /// Writes a value that a parser has read, with every number and every string unchanged.
     package mutating func copy(_ value: JSONValue) {
         switch value.kind {
         case .null: null()
@@ -119,7 +119,7 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// Writes a value that is JSON already.
+    /// Writes a value that is already JSON.
     package mutating func raw(_ json: [UInt8]) {
         separate()
         bytes.append(contentsOf: json)
@@ -158,7 +158,7 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// Looks for quotes, backslashes and control characters, eight bytes at a time.
+    /// Searches for quotes, backslashes and control characters, eight bytes at a time.
     private static func needsNoEscape(_ utf8: borrowing Span<UInt8>) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let tops: UInt64 = ones << 7
@@ -167,7 +167,7 @@ package struct JSONWriter: Sendable {
             let word = unsafe utf8.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
             let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
             let slashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
-            // A byte with its top bit set is part of a longer character, and marks nothing.
+            // A byte with its top bit set is part of a longer character, and needs no escape.
             let marks =
                 ((word &- ones &* 0x20) | (quotes &- ones) | (slashes &- ones)) & ~word & tops
             if marks != 0 { return false }

@@ -1,8 +1,9 @@
 import ByteText
 
-/// Halves of characters, which JavaScript writes where it has cut a text amid a character: `\ud83d` without its other half.
+/// Lone surrogates, which JavaScript writes if it has cut a text inside a character: `\ud83d` without its other half.
 enum LoneSurrogates {
-    /// The document with U+FFFD in the place of each, as whoever writes such a text as UTF-8 has it; nil where there is none.
+    /// The document with U+FFFD for each lone surrogate, as a conversion of such a text to UTF-8 has it; nil without a lone
+    /// surrogate.
     static func replaced(in document: [UInt8]) -> [UInt8]? {
         var mended = document
         var (place, isMended) = (0, false)

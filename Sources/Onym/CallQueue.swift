@@ -1,5 +1,5 @@
-/// Calls that are made one after the other. An identical call joins the last one that waits or runs; each that was added
-/// ends exactly once. It lives inside a client's lock.
+/// Runs calls one after the other. An identical call joins the last call that waits or runs. Each added call ends exactly
+/// once. The queue lives inside a client's lock.
 package final class CallQueue<Call: Equatable, Value: Sendable> {
     package typealias Completion = @Sendable (Result<Value, OnymError>) -> Void
 
@@ -17,7 +17,7 @@ package final class CallQueue<Call: Equatable, Value: Sendable> {
     package init(callback: @escaping (@escaping @Sendable () -> Void) -> Void) { self.callback = callback }
 
     package var isEmpty: Bool { entries.isEmpty }
-    /// All calls that wait or run, in their order.
+    /// All calls that wait or run, in order.
     package var calls: [Call] { entries.map(\.call) }
 
     package func add(_ call: Call, _ overlap: Configuration.Overlap, _ completion: @escaping Completion) {
@@ -38,7 +38,7 @@ package final class CallQueue<Call: Equatable, Value: Sendable> {
         run(first.call)
     }
 
-    /// The call that runs has ended.
+    /// Ends the call that runs.
     package func finish(_ result: Result<Value, OnymError>) {
         guard isRunning else { return }
         isRunning = false
@@ -55,7 +55,7 @@ package final class CallQueue<Call: Equatable, Value: Sendable> {
         for completion in ended.flatMap(\.completions) { callback { completion(.failure(error)) } }
     }
 
-    /// Ends calls with an error. The one that runs may be among them: the next follows.
+    /// Ends some calls with an error. If the running call is among them, the next call starts.
     package func close(_ error: OnymError, where isEnded: (Call) -> Bool) {
         guard let first = entries.first else { return }
         let ended = entries.filter { isEnded($0.call) }

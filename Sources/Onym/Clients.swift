@@ -1,6 +1,6 @@
 import Foundation
 
-/// The clients of all dialects that the app has keys of.
+/// The clients of all dialects for which the app has keys.
 struct Clients {
     var idsync: IDSyncClient?
     var claim: ClaimClient?
@@ -11,7 +11,7 @@ struct Clients {
 
     init() {}
 
-    /// Opens what is kept, and goes on where the last process was.
+    /// Opens the kept state, and continues where the last process stopped.
     init(_ runtime: Runtime) throws(FileFault) {
         try runtime.checkInstall()
         runtime.clock.load()
@@ -23,7 +23,7 @@ struct Clients {
             case .linking(let app, let secret): linking = try LinkingClient(runtime, appID: app, secret: secret)
             }
         }
-        // A dialect that the app has learned since knows nothing of what the person has said.
+        // A dialect that is new in the app does not know yet that the person has opted out.
         if all.contains(where: \.isOut) { for client in all { client.setOptedOut(true) } }
     }
 
@@ -34,8 +34,8 @@ struct Clients {
     }
 }
 
-/// The clients, once the files can be read, and what happens before. The system keeps files from being read before somebody has
-/// unlocked the device for the first time after its start, and may start the app for a push before that.
+/// Opens the clients as soon as the files can be read, and keeps early events until then. The system protects the files until
+/// the person first unlocks the device after its start. The system may start the app for a push before that.
 final class Opening: @unchecked Sendable {
     private struct Early {
         let event: Event
@@ -44,7 +44,7 @@ final class Opening: @unchecked Sendable {
         let time: Int64
     }
 
-    /// Guards the rest.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var opened = Clients()
     private var isLocked: Bool
@@ -52,7 +52,7 @@ final class Opening: @unchecked Sendable {
     private var hasOptedOut: Bool?
     private var isEnded = false
 
-    /// So many events wait in memory at most; the oldest go.
+    /// The greatest number of events that wait in memory; the oldest are removed first.
     static let earlyLimit = 200
 
     init(_ runtime: Runtime) throws(FileFault) {
@@ -68,7 +68,7 @@ final class Opening: @unchecked Sendable {
     var clients: Clients { lock.withLock { opened } }
     var mustWait: Bool { lock.withLock { isLocked } }
 
-    /// Tries again. Answers whether that has opened them.
+    /// Tries again. Answers whether this try has opened the clients.
     func tryAgain(_ runtime: Runtime) -> Bool {
         lock.lock()
         defer { lock.unlock() }
@@ -86,7 +86,7 @@ final class Opening: @unchecked Sendable {
         return true
     }
 
-    /// Keeps an event in memory, if the files cannot be read yet. Answers whether it did.
+    /// Keeps an event in memory, if the files cannot be read yet. Answers whether the event is kept.
     func keep(_ event: Event, _ body: [UInt8], _ attachments: [Attachment], _ runtime: Runtime) -> Bool {
         lock.lock()
         defer { lock.unlock() }
@@ -100,10 +100,10 @@ final class Opening: @unchecked Sendable {
         return true
     }
 
-    /// Takes in what extensions have left, if the files can be read.
+    /// Imports the events that extensions have left, if the files can be read.
     func takeIn(_ runtime: Runtime) { lock.withLock { if !isLocked, !isEnded { opened.takeIn(runtime) } } }
 
-    /// What the person has said, for when the files can be read. Answers whether that is later.
+    /// Remembers an opt-out or opt-in until the files can be read. Answers whether the choice has to wait.
     func optOut(_ isOut: Bool, _ runtime: Runtime) -> Bool {
         lock.lock()
         defer { lock.unlock() }
@@ -115,7 +115,7 @@ final class Opening: @unchecked Sendable {
 
     var isOptedOut: Bool { lock.withLock { isLocked ? hasOptedOut ?? false : opened.all.contains(where: \.isOut) } }
 
-    /// Nothing is opened any more.
+    /// Ends the opening: no client opens any more.
     func end(_ runtime: Runtime) {
         lock.withLock {
             isEnded = true

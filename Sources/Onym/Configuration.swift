@@ -4,89 +4,92 @@ public import Foundation
     import UIKit
 #endif
 
-/// What the SDK is told when it is made.
+/// The settings of an SDK instance.
 public struct Configuration: Sendable {
-    /// Where the server is: `https://id.example.com`.
+    /// The server's address: `https://id.example.com`.
     public var endpoint: URL
-    /// The keys that the app has, one for each dialect that it speaks.
+    /// The app's keys, one for each dialect that the app speaks.
     public var keys: [Key]
-    /// The folder that everything is kept in. Two instances must not share one.
+    /// The folder of all kept files. Two instances must not share a folder.
     public var folder: URL {
         didSet { formerFolder = nil }
     }
-    /// The folder that was the default one in former versions, which is moved.
+    /// The default folder of earlier versions. The SDK moves its files to the new folder.
     package private(set) var formerFolder: URL?
-    /// The app group whose folder everything is kept in instead, so that extensions and widgets can use ``OnymReader``; nil for
-    /// none. An app group that the app has no right to is refused when the SDK is made.
+    /// The app group whose folder keeps the files instead, so that extensions and widgets can use ``OnymReader``; nil for no
+    /// group. The initializer of the SDK refuses an app group to which the app has no right.
     public var appGroup: String?
     /// `production` or `development`.
     public var environment = Environment.production
-    /// What identity calls do when another is under way.
+    /// The rule for an identity call while another identity call runs.
     public var overlap = Overlap.queue
-    /// What identity calls do when they fail in a passing way.
+    /// The rule for an identity call that fails in a passing way.
     public var retry = Retry.never
-    /// The seconds that an answer may take.
+    /// The longest wait for an answer, in seconds.
     public var timeout: TimeInterval = 30
-    /// How many events wait at most; beyond that, the oldest go.
+    /// The greatest number of waiting events; beyond it, the oldest events are removed.
     public var eventLimit = 10_000
-    /// How many events are sent together at most.
+    /// The greatest number of events in one request.
     public var batchSize = 100
-    /// The seconds after which waiting events are sent: 30, and 5 in development, unless the app sets others.
+    /// The seconds after which the SDK sends waiting events: 30, and 5 in development, unless the app sets another value.
     public var flushInterval: TimeInterval {
         get { ownFlushInterval ?? (environment == .development ? 5 : 30) }
         set { ownFlushInterval = newValue }
     }
     private var ownFlushInterval: TimeInterval?
-    /// Whether events go in Low Data Mode. If not, they wait for its end; claims, purchases and identity calls do not.
+    /// Whether the SDK sends events in Low Data Mode. If not, events wait for its end; claims, purchases and identity calls
+    /// do not wait.
     public var allowsConstrained = true
-    /// What changes each event before it is kept, one after the other; one that answers false has the event not be kept. They run
-    /// on the thread that logs, and must not wait.
+    /// Functions that change each event before the SDK keeps it, one after the other. If a function answers false, the SDK
+    /// discards the event. The functions run on the thread that logs, and must not wait.
     public var enrich: [@Sendable (inout Event) -> Bool] = []
-    /// Whether long bodies are sent in gzip, in dialects that have it.
+    /// Whether the SDK compresses long bodies with gzip, in dialects that allow it.
     public var compressesBodies = true
-    /// Whether what waits is sent when the app goes out of sight, as far as the system gives it the time.
+    /// Whether the SDK sends waiting events when the app goes to the background, as far as the system gives the SDK time.
     public var flushesInBackground = true
-    /// When written events are made safe from a loss of power. From the end of the process they are safe at once.
+    /// The time at which written events survive a loss of power. They survive the end of the process at once.
     public var safety = Safety.within(1)
-    /// What is done with ids that outlived the app in the ``Keepsakes``.
+    /// The use of ids that outlived the app in the ``Keepsakes``.
     public var reinstall = Reinstall.wipe
-    /// The certificates or keys that the server may show; empty for what the system trusts.
+    /// The certificates or keys that the SDK accepts from the server; empty to accept every certificate that the system
+    /// trusts.
     public var pins: [Pin] = []
-    /// What is known of the device and the app.
+    /// The known facts about the device and the app.
     public var device = DeviceFacts()
-    /// Where callbacks are called.
+    /// The thread of callbacks.
     public var callbacks = Callbacks.automatic
-    /// The tokens by which the app shows for which known users it may speak, where the server asks for that: those of the user,
-    /// and of users before whose events may still wait. Asked before each request, on any thread; it must not wait.
+    /// A function that answers identity tokens, for servers that ask an app to prove its known users. It answers the tokens
+    /// of the current user, and of earlier users whose events may still wait. The SDK calls the function before each request,
+    /// on any thread; the function must not wait.
     public var identityTokens: (@Sendable () -> [String])?
-    /// What carries requests; nil for ``URLSessionTransport``.
+    /// The transport of requests; nil for ``URLSessionTransport``.
     public var transport: (any Transport)?
-    /// What tells the time; nil for ``SystemTime``.
+    /// The source of the time; nil for ``SystemTime``.
     public var time: (any TimeSource)?
-    /// What keeps files; nil for ``DiskFiles``.
+    /// The store of files; nil for ``DiskFiles``.
     public var files: (any FileStore)?
-    /// Where ids outlive the app; nil for nowhere. On Apple's platforms, `KeychainKeepsakes` is one.
+    /// The place where ids outlive the app; nil for no place. On Apple's platforms, `KeychainKeepsakes` is such a place.
     public var keepsakes: (any Keepsakes)?
-    /// The vendors' SDKs that the app had before, one for a dialect at most. Their ids are read once, before a dialect makes its
-    /// own, and never changed: everybody in the field stays who they are.
+    /// The vendors' SDKs that the app had before, at most one for each dialect. The SDK reads their ids once, before a
+    /// dialect makes its own ids, and never changes them. So every existing user keeps the same id.
     public var imports: [VendorImport] = []
-    /// Where the vendors' SDKs have kept their ids; nil for ``DeviceVendorStore``.
+    /// The place where the vendors' SDKs have kept their ids; nil for ``DeviceVendorStore``.
     public var vendorStore: (any VendorStore)?
-    /// What tells that the app goes out of sight; nil for the platform's own.
+    /// The source of the app's life-cycle events; nil for the platform's own source.
     public var lifeCycle: (any LifeCycle)?
-    /// What tells how the device reaches the network; nil for the platform's own.
+    /// The source of the state of the network; nil for the platform's own source.
     public var connectivity: (any Connectivity)?
-    /// Where the attribution token of an install comes from; nil for the platform's own.
+    /// The source of an install's attribution token; nil for the platform's own source.
     public var attributionTokens: (any AttributionTokens)?
 
-    /// Makes a configuration. Without a folder, it is `Application Support/<bundle id>/Onym`, on tvOS in `Caches`.
+    /// Makes a configuration. The default folder is `Application Support/<bundle id>/Onym`, on tvOS in `Caches`.
     public init(endpoint: URL, keys: [Key], folder: URL? = nil) {
         self.endpoint = endpoint
         self.keys = keys
         self.folder = folder ?? Folders.ofApp
         formerFolder = folder == nil ? Folders.former : nil
         #if os(tvOS)
-            // The system may empty the folder.
+            // The system may empty the folder: the ids need a safe place.
             keepsakes = UserDefaultsKeepsakes()
         #endif
     }
@@ -96,18 +99,18 @@ public struct Configuration: Sendable {
         self.init(endpoint: endpoint, keys: [key], folder: folder)
     }
 
-    /// A key, and the dialect that it is one of.
+    /// A key of one dialect.
     public enum Key: Hashable, Sendable, CustomStringConvertible {
-        /// A key of the IDSync dialect. Without a secret, the key has to be a web key.
+        /// A key of the IDSync dialect. A key without a secret has to be a web key.
         case idSync(key: String, secret: String?)
         /// A client key of the Claim dialect: `owl_client_…`, and the app's bundle id.
         case claim(key: String, bundleID: String)
         /// A project key of the Entitlements dialect.
         case entitlements(key: String)
-        /// The Linking dialect; the id and secret of an app only where it makes installs without a code.
+        /// The Linking dialect. The app's id and secret are necessary only if the app makes installs without a code.
         case linking(appID: String?, secret: String?)
 
-        /// The dialect, and nothing of the key.
+        /// The dialect. The description contains no part of the key.
         public var description: String {
             switch self {
             case .idSync: "idSync"
@@ -118,66 +121,67 @@ public struct Configuration: Sendable {
         }
     }
 
-    /// Whether this is the world of customers or that of developers.
+    /// Whether the data is of customers or of developers.
     public enum Environment: String, Sendable {
-        /// That of customers.
+        /// Data of customers.
         case production
-        /// That of developers.
+        /// Data of developers.
         case development
     }
 
-    /// What a call does when another is under way.
+    /// The rule for a call while another call runs.
     public enum Overlap: Sendable {
-        /// It waits its turn.
+        /// The call waits for the other calls to end.
         case queue
-        /// It fails.
+        /// The call fails.
         case refuse
     }
 
-    /// What an identity call does when it fails in a passing way.
+    /// The rule for an identity call that fails in a passing way.
     public enum Retry: Sendable {
-        /// It fails, and the app decides.
+        /// The call fails, and the app decides whether to try again.
         case never
-        /// It tries again so many times, and takes as long as that needs.
+        /// The SDK tries again this many times, and waits between the tries as long as necessary.
         case automatic(attempts: Int)
     }
 
-    /// When written events are made safe from a loss of power.
+    /// The time at which written events survive a loss of power.
     public enum Safety: Hashable, Sendable {
-        /// Within so many seconds.
+        /// Within this number of seconds.
         case within(TimeInterval)
-        /// When the system sees fit.
+        /// When the system writes its buffers to the disk.
         case whenever
     }
 
-    /// What is done with ids that outlived the app.
+    /// The use of ids that outlived the app.
     public enum Reinstall: Sendable {
-        /// They are removed: somebody else may have the device.
+        /// The SDK removes the ids: another person may have the device.
         case wipe
-        /// They are used again.
+        /// The SDK uses the ids again.
         case restore
     }
 
-    /// Where callbacks are called.
+    /// The thread of callbacks.
     public enum Callbacks: Sendable {
-        /// On the main thread where there is a user interface, else in the background.
+        /// The main thread where a user interface exists, otherwise a background thread.
         case automatic
-        /// On the main thread.
+        /// The main thread.
         case main
-        /// On a thread of the SDK's own, one after the other.
+        /// A background thread of the SDK, one callback after the other.
         case background
     }
 }
 
-/// What is known of the device and the app. All of it is sent with events, where the dialect has a place for it.
+/// The known facts about the device and the app. The SDK sends all facts for which the dialect has a place.
 public struct DeviceFacts: Hashable, Sendable {
-    /// `ios`, `macos`, `linux`, …
+    /// The platform: `ios`, `macos`, `linux`, …
     public var platform: String
     /// The system's version.
     public var osVersion: String?
     /// The device's model.
     public var model: String?
-    /// `phone`, `tablet`, `desktop`, …: of several devices of a user, the server may prefer a kind.
+    /// The class of the device: `phone`, `tablet`, `desktop`, … The server may prefer one class among several devices of a
+    /// user.
     public var deviceClass: String?
     /// The app's version.
     public var appVersion: String?
@@ -185,18 +189,18 @@ public struct DeviceFacts: Hashable, Sendable {
     public var build: String?
     /// The language and the region.
     public var locale: String?
-    /// The language that the person likes best.
+    /// The person's preferred language.
     public var preferredLanguage: String?
     /// Apple's id of the vendor's device (IDFV).
     public var vendorID: String?
-    /// Apple's advertising id (IDFA), where the app may use it.
+    /// Apple's advertising id (IDFA), if the app may use it.
     public var advertisingID: String?
     /// The token for push notifications.
     public var pushToken: String?
-    /// Whether this is a build for developers.
+    /// Whether this build is for developers.
     public var isDevelopment: Bool
 
-    /// What this platform says of itself.
+    /// Makes the facts that this platform reports.
     public init() {
         #if os(iOS)
             platform = "ios"
@@ -219,7 +223,7 @@ public struct DeviceFacts: Hashable, Sendable {
         locale = Locale.current.identifier
         preferredLanguage = Locale.preferredLanguages.first
         #if canImport(UIKit) && !os(watchOS)
-            // The system tells these to the main thread alone; elsewhere, the app has to.
+            // The system answers these facts on the main thread alone; on other threads, the app has to set them.
             if Thread.isMainThread {
                 let (model, vendorID, idiom) = MainActor.assumeIsolated {
                     let device = UIDevice.current

@@ -1,11 +1,11 @@
 public import Foundation
 
 extension Configuration {
-    /// Where the server is, for apps whose vendor never asked them: `OnymEndpoint` in the app's Info.plist, or the
+    /// The server's address, for apps whose vendor's SDK had no such setting: `OnymEndpoint` in the app's Info.plist, or the
     /// environment's `ONYM_ENDPOINT`.
     public static var defaultEndpoint: URL? { text("OnymEndpoint", "ONYM_ENDPOINT").flatMap(URL.init(string:)) }
 
-    /// The key that an app of some vendor gives elsewhere than in its code: `OnymKey`, or `ONYM_KEY`.
+    /// The key, for apps whose vendor's SDK does not get the key from code: `OnymKey` in the app's Info.plist, or `ONYM_KEY`.
     public static var defaultKey: String? { text("OnymKey", "ONYM_KEY") }
 
     private static func text(_ entry: String, _ variable: String) -> String? {

@@ -1,24 +1,24 @@
 package import Foundation
 
-/// What the clients of all dialects have in common: a lock, a mailbox, calls that end exactly once, and deliveries.
+/// The common part of all dialects' clients: a lock, a mailbox, calls that end exactly once, and deliveries.
 ///
-/// Everything here and in the subclasses runs inside `enter`, one at a time. Nothing waits in there: requests go out after
-/// the lock is free, and callbacks are handed to a queue of their own.
+/// All code here and in the subclasses runs inside `enter`, one thread at a time. Code inside `enter` never waits: requests
+/// go out after the lock is free, and callbacks run on a queue of their own.
 package class DialectClient: @unchecked Sendable {
     package let runtime: Runtime
     package let mailbox: Mailbox
     private let name: String
     private let lock = NSLock()
-    /// What is done when the lock is free.
+    /// Work for the time when the lock is free.
     private var afterwards: [@Sendable () -> Void] = []
 
-    // Calls under way, by number: what becomes of their answers, and what gives them up.
+    // Running calls by number: the function for the answer, and the function that cancels the call.
     private var nextCall = 0
     private var calls: [Int: (Result<HTTPAnswer, OnymError>) -> Void] = [:]
     private var cancellations: [Int: @Sendable () -> Void] = [:]
     private(set) package var isShutDown = false
 
-    // Deliveries.
+    // State of the deliveries.
     private var isDelivering = false
     private var isPaused = false
     private var isDue = false
@@ -29,16 +29,16 @@ package class DialectClient: @unchecked Sendable {
     private var flushes: [Flush] = []
     private var isDirty = false
     private var isHurrying = false
-    /// The status that was told of as holding letters back; nil while nothing is.
+    /// The status that stopped the deliveries, as the app knows it; nil if nothing stops them.
     private var toldStatus: Int?
-    /// How many letters went for want of room since that was last told of.
+    /// The number of letters that were removed for lack of room since the last notice.
     private var overflow = 0
 
-    /// Somebody waits until all up to a letter is with the server.
+    /// A call of `flush` that waits until the server has all letters up to a certain letter.
     private struct Flush {
         let number: Int64
         let completion: @Sendable (Result<Void, OnymError>) -> Void
-        /// What of it was dropped since, and why the first.
+        /// The number of its letters that were dropped, and the reason for the first.
         var dropped: (count: Int, reason: DropReason)?
 
         var result: Result<Void, OnymError> {
@@ -67,10 +67,10 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// One that could not be made whole keeps nobody from making another.
+    /// The name becomes free also if the initializer failed halfway, so that another client can open.
     deinit { if !isShutDown { runtime.files.unlock(name) } }
 
-    /// Runs a body alone; what it has to be done outside follows.
+    /// Runs a body under the lock, and then the work that has to run outside the lock.
     package final func enter<Value>(_ body: () throws -> Value) rethrows -> Value {
         lock.lock()
         defer {
@@ -82,7 +82,7 @@ package class DialectClient: @unchecked Sendable {
         return try body()
     }
 
-    /// Hands over a callback. Callbacks come in the order in which they were handed over.
+    /// Calls a callback. Callbacks run in the order of these calls.
     package final func call(_ action: @escaping @Sendable () -> Void) { runtime.callbacks.run(action) }
 
     package final func outside(_ action: @escaping @Sendable () -> Void) { afterwards.append(action) }
@@ -102,19 +102,19 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Has what was written made safe, soon.
+    /// Plans to sync the written bytes to the disk soon.
     private func dirty() {
         guard case .within(let seconds) = runtime.configuration.safety, !isDirty else { return }
         isDirty = true
         later(seconds) { client in
             client.isDirty = false
             let (files, file) = (client.runtime.files, client.mailbox.currentFile)
-            // A file that is gone by then needs no safety.
+            // A file that does not exist any more needs no sync.
             client.outside { try? files.sync(file) }
         }
     }
 
-    /// Does something later, inside the lock, unless this is gone by then.
+    /// Runs an action later, inside the lock, unless the client does not exist any more.
     @discardableResult
     package final func later(
         _ delay: TimeInterval, _ action: @escaping @Sendable (DialectClient) -> Void
@@ -127,7 +127,7 @@ package class DialectClient: @unchecked Sendable {
 
     // MARK: - Calls
 
-    /// Sends a request; `then` is called exactly once, inside the lock, unless the client is shut down before.
+    /// Sends a request. `then` runs exactly once, inside the lock, unless the client is shut down earlier.
     package final func exchange(
         _ request: HTTPRequest, within seconds: TimeInterval? = nil,
         then: @escaping (Result<HTTPAnswer, OnymError>) -> Void
@@ -138,7 +138,7 @@ package class DialectClient: @unchecked Sendable {
         let timer = later(seconds ?? runtime.configuration.timeout) { $0.finish(number, .failure(.timeout)) }
         cancellations[number] = timer
         outside { [weak self, transport = runtime.transport, tokens = runtime.configuration.identityTokens] in
-            // It may have been given up by now.
+            // The call may be canceled by now.
             guard let self, enter({ self.calls[number] != nil }) else { return }
             var sent = runtime.configuration.compressesBodies ? request.compressed : request
             if let tokens = tokens?(), !tokens.isEmpty {
@@ -155,7 +155,7 @@ package class DialectClient: @unchecked Sendable {
                 self.enter { self.finish(number, checked) }
             }
             enter {
-                // The answer may be there already, or of no interest any more.
+                // The answer may have arrived already, or the call may be canceled.
                 if self.calls[number] == nil { return self.outside(cancel) }
                 self.cancellations[number] = {
                     timer()
@@ -168,7 +168,7 @@ package class DialectClient: @unchecked Sendable {
     /// Whether a body has the form of the dialect's errors.
     package func isEnvelope(_ body: JSON) -> Bool { false }
 
-    /// The server's clock is right.
+    /// Corrects the clock by the server's time, which counts as right.
     private func learn(_ answer: HTTPAnswer, _ sent: Date, _ received: Date) {
         guard answer.fields["x-request-id"] != nil, let date = answer.fields["date"].flatMap(HTTPDate.read) else {
             return
@@ -182,7 +182,7 @@ package class DialectClient: @unchecked Sendable {
         then(result)
     }
 
-    /// Gives up all calls under way: their answers do not count any more.
+    /// Cancels all running calls: their answers do not count any more.
     package final func abandonCalls() {
         for cancel in cancellations.values { outside(cancel) }
         calls.removeAll()
@@ -194,7 +194,7 @@ package class DialectClient: @unchecked Sendable {
         enter {
             if isShutDown { return }
             isShutDown = true
-            // What has not gone out yet stays here.
+            // Requests that have not gone out yet never go out.
             afterwards = []
             abandonCalls()
             close(.refused(.shutDown))
@@ -206,13 +206,13 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Waits until all that is kept is safe from a loss of power.
+    /// Waits until all written bytes survive a loss of power.
     package final func sync() { enter { if !isShutDown { try? mailbox.sync() } } }
 
-    /// Ends all that waits with an error.
+    /// Ends all waiting calls with an error.
     package func close(_ error: OnymError) {}
 
-    /// A completion that is called once: by its call, or with an error when that is given up.
+    /// Makes a completion that runs once: with its call's result, or with an error when the call is canceled.
     package final func owe<Value: Sendable>(
         _ completion: @escaping @Sendable (Result<Value, OnymError>) -> Void
     ) -> @Sendable (Result<Value, OnymError>) -> Void {
@@ -240,7 +240,7 @@ package class DialectClient: @unchecked Sendable {
 
     // MARK: - Letters
 
-    /// Keeps something to be sent. Answers its letter, or nil if the device could not keep it.
+    /// Keeps a letter for sending. Answers the letter, or nil if the device could not keep it.
     @discardableResult
     package final func post(
         _ kind: String, of owner: String, at time: Int64? = nil, _ body: [UInt8]
@@ -257,7 +257,7 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Keeps an event, and has it sent before long.
+    /// Keeps an event, and plans its delivery.
     @discardableResult
     package final func postEvent(of owner: String, at time: Int64? = nil, _ body: [UInt8]) -> Mailbox.Letter? {
         guard let letter = post("e", of: owner, at: time, body) else { return nil }
@@ -265,7 +265,7 @@ package class DialectClient: @unchecked Sendable {
         return letter
     }
 
-    /// The kinds of letters that go when there is no room for more.
+    /// The kinds of letters that may be removed when the mailbox is full.
     package var droppable: Set<String> { ["e"] }
 
     private func makeRoom() {
@@ -278,7 +278,7 @@ package class DialectClient: @unchecked Sendable {
         }
         note([number], 1, .overflow)
         overflow += 1
-        // Who logs a thousand events a second is told once.
+        // One notice per second is enough, also for a thousand lost events.
         if overflow == 1 { later(1) { $0.tellOverflow() } }
     }
 
@@ -287,13 +287,13 @@ package class DialectClient: @unchecked Sendable {
         overflow = 0
     }
 
-    /// Tells that letters will never be sent.
+    /// Announces that the server will never get some letters.
     private func lose(_ count: Int, _ reason: DropReason, _ letters: ArraySlice<Mailbox.Letter> = []) {
         runtime.announce(.dropped(count, reason))
         note(letters.map(\.number), count, reason)
     }
 
-    /// Has whoever waits for letters hear that some of them are gone.
+    /// Records the lost letters in each `flush` that waits for them.
     private func note(_ numbers: [Int64], _ count: Int, _ reason: DropReason) {
         for index in flushes.indices {
             let covered = min(count, numbers.count { $0 <= flushes[index].number })
@@ -312,7 +312,7 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Has all that waits sent at once, but not by the thread that logs.
+    /// Starts the delivery at once, but on another thread than the caller's.
     private func hurry() {
         if isHurrying || isDue || isPaused { return }
         isHurrying = true
@@ -322,7 +322,7 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Sends all that waits.
+    /// Sends all waiting letters.
     package final func deliver() {
         isDue = true
         pump()
@@ -337,7 +337,8 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Whoever asks wants it tried now, whatever was to be waited for, but not against the server's word: that is answered.
+    /// Tries at once and ends waiting times between tries. But a waiting time that the server demanded stays: the answer is
+    /// its error.
     package final func tryNow() -> OnymError? {
         if isPaused, !isHeldByServer { resume() }
         if isHeldByServer { return heldError }
@@ -348,7 +349,7 @@ package class DialectClient: @unchecked Sendable {
     private var isHeldByServer = false
     private var heldError = OnymError.offline
 
-    /// The network is back: what waits for it goes before long, but not all devices' at once.
+    /// The network is back: waiting letters go out soon. A random delay keeps devices from sending all at once.
     package final func pathIsBack() {
         enter {
             guard !isShutDown else { return }
@@ -363,13 +364,13 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Hears that the network is back.
+    /// Reacts to the return of the network.
     package func networkIsBack() {}
 
-    /// Low Data Mode is over.
+    /// Reacts to the end of Low Data Mode.
     package final func pathIsFree() { enter { if !isShutDown, mailbox.count > 0 { deliver() } } }
 
-    /// Within so many seconds, devices whose network is back come again.
+    /// The longest random delay after the return of the network, in seconds.
     package static let longestReturn: TimeInterval = 2
 
     private func resume() {
@@ -383,53 +384,53 @@ package class DialectClient: @unchecked Sendable {
         for flush in ended { call { flush.completion(result.flatMap { flush.result }) } }
     }
 
-    /// What is sent next, and what its answer means.
+    /// The next request of a delivery, and the meaning of its answer.
     package struct Delivery {
-        /// How many of the letters it takes, from the first on.
+        /// The number of letters that the request carries, from the first letter on.
         package var count: Int
         package var request: HTTPRequest
-        /// Takes a success; answers what of it was not taken after all.
+        /// Reads a success; answers the letters that the server did not accept.
         package var accept: (HTTPAnswer) -> Result<Rejected, OnymError>
-        /// Says whether a refusal by the server settles the letters, without a word to anybody.
+        /// Says whether the letters count as delivered although the server refused, without a notice.
         package var forgives: (HTTPFailure) -> Bool = { _ in false }
-        /// Says whether a refusal by the server asks for another delivery of the same letters.
+        /// Says whether a refusal by the server asks for another request with the same letters.
         package var retries: (HTTPFailure) -> Bool = { _ in false }
-        /// Says whether a refusal by the server means that it will never take the letters.
+        /// Says whether a refusal by the server is final for the letters.
         package var isFinal: (HTTPFailure) -> Bool = { _ in true }
-        /// The statuses by which the server says that it will never take the letters, besides those of all deliveries.
+        /// The statuses of a final refusal, besides the statuses of all deliveries.
         package var ends: Set<Int> = []
-        /// Hears that the server will never take the letters.
+        /// Reacts to a final refusal.
         package var refused: (HTTPFailure) -> Void = { _ in }
-        /// Hears of each failure, whether the letters are sent again or not.
+        /// Reacts to each failure, also if the client sends the letters again.
         package var failed: (OnymError) -> Void = { _ in }
-        /// How many of the letters the disk has lost.
+        /// The number of letters that the disk has lost.
         package var lost = 0
     }
 
-    /// What a success says was not taken after all.
+    /// The letters that a success did not accept.
     package struct Rejected {
         package var count: Int
-        /// What the server says of it.
+        /// The server's message about the letters.
         package var message: String?
 
         package static let nothing = Rejected(count: 0)
 
         package init(count: Int, message: String? = nil) { (self.count, self.message) = (count, message) }
 
-        /// - Parameter texts: what the server says of each.
+        /// - Parameter texts: the server's message about each letter.
         package init(count: Int, texts: [String]) {
             self.init(
                 count: count, message: texts.isEmpty ? nil : texts.prefix(Rejected.textLimit).joined(separator: "; "))
         }
 
-        /// A notice says no more than this.
+        /// The greatest number of messages in a notice.
         private static let textLimit = 10
     }
 
-    /// Makes a request of the first letters, at most so many of them; nil if they have to wait for something.
+    /// Makes a request of the first letters; nil if the letters have to wait.
     package func delivery(_ letters: ArraySlice<Mailbox.Letter>) -> Delivery? { nil }
 
-    /// What is sent is in memory: no more than this, but one letter at least.
+    /// A request is in memory: this is its greatest size, except that one letter always fits.
     private static let batchBytes = 512 << 10
 
     private var batch: ArraySlice<Mailbox.Letter> {
@@ -440,10 +441,10 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// How many letters are on their way.
+    /// The number of letters in the running request.
     private var inFlight = 0
 
-    /// Sends the next letters, if nothing is on its way and there is nothing to wait for.
+    /// Sends the next letters, unless a request runs or the client has to wait.
     package final func pump() {
         guard isDue, !isDelivering, !isPaused, !isShutDown else { return }
         guard mailbox.count > 0 else {
@@ -463,7 +464,7 @@ package class DialectClient: @unchecked Sendable {
         exchange(delivery.request) { [unowned self] result in
             isDelivering = false
             inFlight = 0
-            // A signature is good for the server's time alone.
+            // A signature is valid only for the server's time.
             if case .failure(let error) = result, error.status == 401, !isCorrecting,
                 runtime.clock.correction != correction
             {
@@ -475,7 +476,7 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Whether what is under way is sent again because the clock was wrong.
+    /// Whether the running request repeats a request that failed because of a wrong clock.
     private var isCorrecting = false
 
     private func conclude(_ delivery: Delivery, _ result: Result<HTTPAnswer, OnymError>) {
@@ -497,20 +498,20 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// The statuses by which the server says that it will never take letters.
+    /// The statuses with which the server refuses letters for good.
     private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
 
-    /// Does what a refusal asks for. Answers whether the deliveries go on; otherwise they wait.
+    /// Reacts to a refusal. Answers whether the deliveries continue at once; otherwise they wait.
     private func judge(_ delivery: Delivery, _ failure: HTTPFailure) -> Bool {
         let isFinal =
             failure.isServersWord
             && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
-        // Of several, it may be one alone that is too much, for the server or for a proxy.
+        // One of several letters may be too much alone, for the server or for a proxy: the client sends fewer letters.
         if delivery.count > 1, isFinal || failure.status == 413 {
             size = delivery.count / 2
             return true
         }
-        // Whoever stands before the server does not say what becomes of letters.
+        // Only the server itself decides about letters, not a proxy in front of it.
         guard failure.isServersWord else { return false }
         if delivery.retries(failure) { return true }
         size = runtime.configuration.batchSize
@@ -518,7 +519,7 @@ package class DialectClient: @unchecked Sendable {
             settle(delivery.count)
             return true
         }
-        // What the letters need first is refused, not the letters.
+        // The server refused the preparation of the letters, not the letters.
         guard isFinal, delivery.count > 0, delivery.isFinal(failure) else { return false }
         lose(delivery.count, .refused(.http(failure)), mailbox.letters.prefix(delivery.count))
         delivery.refused(failure)
@@ -527,7 +528,7 @@ package class DialectClient: @unchecked Sendable {
         return true
     }
 
-    /// Whether it is a token that may be missing: the next one may be there when this is sent again.
+    /// Whether only a token is missing: a later try may have one.
     private func isForNow(_ error: OnymError) -> Bool {
         error.status == 403 && runtime.configuration.identityTokens != nil
     }
@@ -541,7 +542,7 @@ package class DialectClient: @unchecked Sendable {
         endFlushes(.failure(error))
     }
 
-    /// Tells of an answer that is not likely to change by itself, once until it does.
+    /// Announces an answer that will not change by itself, once until another answer comes.
     private func tellHeld(_ error: OnymError) {
         guard case .http(let failure) = error, !error.isPassing, !isForNow(error), toldStatus != failure.status else {
             return
@@ -550,10 +551,10 @@ package class DialectClient: @unchecked Sendable {
         runtime.announce(.held(error, waiting: mailbox.count))
     }
 
-    /// Hears that what waits goes on waiting, and why.
+    /// Reacts to an error that makes the letters wait longer.
     package func held(_ error: OnymError) {}
 
-    /// Hears that nothing waits any more.
+    /// Reacts to an empty mailbox.
     package func emptied() {}
 
     private func settle(_ count: Int) {
@@ -574,11 +575,11 @@ package class DialectClient: @unchecked Sendable {
         for flush in ended { call { flush.completion(flush.result) } }
     }
 
-    /// The seconds between tries (spec/idsync.md 4.10); the last for all that follow.
+    /// The seconds between tries (spec/idsync.md 4.10); the last number stands for all later tries.
     package static let delays: [TimeInterval] = [1, 2, 5, 15, 60, 120, 300]
-    /// A server that wants to be left alone for longer is asked again after a day.
+    /// The longest wait that a server can demand.
     package static let longestWait: TimeInterval = 86_400
-    /// The seconds between tries where a key is not good enough: somebody has to do something about it.
+    /// The seconds between tries while the server refuses the key: a person has to change something first.
     package static let keyDelay: TimeInterval = 3600
 
     package final func delay(after failures: Int, _ error: OnymError) -> TimeInterval {
@@ -603,7 +604,7 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
-    /// Forgets all that waits but what is of a kind, and what was kept before this state. Calls under way end with a refusal.
+    /// Removes all waiting letters except one kind, and the state before this one. Running calls end with a refusal.
     package final func wipe(_ refusal: Refusal, keeping kind: String? = nil) {
         let dropped = mailbox.letters.filter { $0.kind != kind }.count
         if dropped > 0 { runtime.announce(.dropped(dropped, .optedOut)) }

@@ -1,27 +1,27 @@
-/// Something that happened, in the words of the app.
+/// An event, as the app describes it.
 public struct Event: Hashable, Sendable {
-    /// What happened.
+    /// The event's name.
     public var name: String
-    /// The kind of event, as the IDSync dialect has them: `custom_event`, `screen_view`, `commerce_event`, …
+    /// The kind of event, in the IDSync dialect: `custom_event`, `screen_view`, `commerce_event`, …
     public var type: String
-    /// What kind of custom event it is, as the IDSync dialect has them: `navigation`, `search`, `transaction`, …
+    /// The kind of custom event, in the IDSync dialect: `navigation`, `search`, `transaction`, …
     public var category: String?
-    /// How grave it is, as the Claim dialect has it.
+    /// The severity, in the Claim dialect.
     public var level: Level
-    /// The screen that it happened on.
+    /// The screen of the event.
     public var screen: String?
-    /// More about it.
+    /// Further values of the event.
     public var attributes: [String: JSON]
 
-    /// How grave an event is.
+    /// The severity of an event.
     public enum Level: String, Sendable {
-        /// Worth knowing.
+        /// Normal information.
         case info
-        /// Of use to developers alone.
+        /// Information for developers.
         case debug
-        /// Not right, but not wrong yet.
+        /// A problem that is not an error yet.
         case warn
-        /// Wrong.
+        /// An error.
         case error
     }
 
@@ -34,10 +34,10 @@ public struct Event: Hashable, Sendable {
         (self.screen, self.attributes) = (screen, attributes)
     }
 
-    /// An event that takes more bytes than this is not kept.
+    /// The greatest size of a kept event in bytes.
     package static let bytes = 64 << 10
 
-    /// As the mailbox keeps it. Written by hand: `log` is called where every microsecond counts.
+    /// The event in the mailbox's form. The code writes JSON directly, because `log` has to be fast.
     package var body: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(128)
@@ -67,7 +67,7 @@ public struct Event: Hashable, Sendable {
         return bytes
     }
 
-    /// As the mailbox has kept it.
+    /// Reads an event in the mailbox's form.
     package init?(kept: JSON?) {
         guard let kept, let name = kept["n"]?.text else { return nil }
         self.init(

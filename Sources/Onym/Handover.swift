@@ -1,5 +1,5 @@
-/// Carries a vendor-shaped callback over to the queue of callbacks. Vendors' callbacks are not `@Sendable`; they are called on
-/// that one queue and nowhere else.
+/// Carries a vendor-shaped callback to the queue of callbacks. Vendors' callbacks are not `@Sendable`; they run on that one
+/// queue only.
 package struct Handover<Value>: @unchecked Sendable {
     package let value: Value
 

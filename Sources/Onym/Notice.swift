@@ -1,29 +1,29 @@
-/// Something that an app may want to know when it happens.
+/// An occurrence that an app may want to know of.
 public enum Notice: Hashable, Sendable {
-    /// Another user is the current one of a dialect: from whom, and to whom, where nil is nobody yet.
+    /// The current user of a dialect has changed; nil stands for no user yet.
     case userChanged(Dialect, from: String?, to: String?)
     /// The server has disabled the user on this device.
     case deactivated(Deactivation)
     /// The server lets the user work on this device again.
     case reactivated
-    /// What the user has access to is not what it was.
+    /// The user's entitlements have changed.
     case accessChanged
-    /// Some of what waited to be sent never will be.
+    /// Some waiting letters will never be sent.
     case dropped(Int, DropReason)
-    /// The server, or something before it, answers that so many of what waits may not be sent now. Nothing is lost: the same is
-    /// tried again, after 401 and 403 each hour, and by each ``Onym/flush()``.
+    /// The server, or a proxy before the server, refuses to take the waiting letters now. Nothing is lost: the SDK tries
+    /// again, after 401 and 403 each hour, and at each ``Onym/flush()``.
     case held(OnymError, waiting: Int)
-    /// What a vendor's SDK has left on the device was read: so many values were kept, and so many did not parse.
+    /// The SDK has read the values of a vendor's SDK: the numbers of kept values, and of values that did not parse.
     case imported(String, kept: Int, skipped: Int)
-    /// Somebody has unlocked the device for the first time since its start: the SDK knows who the user is, and takes calls.
+    /// A person has unlocked the device for the first time since its start: the SDK knows the user now, and accepts calls.
     case unlocked
-    /// A file had lines that could not be read; they are in a file of this name, beside it.
+    /// A file had unreadable lines; the SDK has put these lines into a file of this name.
     case fileSetAside(String)
-    /// The device's storage failed; what happened since may be lost with the process.
+    /// The device's storage failed; the end of the process may lose the latest events.
     case storageFailed(String)
 }
 
-/// A dialect that the SDK speaks. Each has its own kind of user id.
+/// A dialect that the SDK speaks. Each dialect has its own kind of user id.
 public enum Dialect: Hashable, Sendable {
     /// IDSync: users are MPIDs.
     case idSync
@@ -31,24 +31,24 @@ public enum Dialect: Hashable, Sendable {
     case claim
     /// Entitlements: users are ids that begin with `QON_`.
     case entitlements
-    /// Linking: users are persons that a device is linked to.
+    /// Linking: users are people that a device is linked to.
     case linking
 }
 
-/// Why something is not sent.
+/// The reason why the SDK does not send a letter.
 public enum DropReason: Error, Hashable, Sendable {
-    /// More waited than there is room for: these were the oldest.
+    /// The mailbox was full: these letters were the oldest.
     case overflow
-    /// The server will not have it.
+    /// The server refused the letter for good.
     case refused(OnymError)
     /// The person has opted out.
     case optedOut
-    /// The device could not keep it.
+    /// The device could not keep the letter.
     case storage
 }
 
 extension DropReason: CustomStringConvertible {
-    /// What is the matter, for people.
+    /// The reason in words, for people.
     public var description: String {
         switch self {
         case .overflow: "More waited than there is room for."
@@ -59,16 +59,16 @@ extension DropReason: CustomStringConvertible {
     }
 }
 
-/// Why a user does not work on this device any more.
+/// The reason why the server has disabled a user on this device.
 public struct Deactivation: Hashable, Sendable {
     /// The server's reason: `superseded`, `blocked`, `disabled`, `deleted`.
     public var reason: String
-    /// The kind of device that took over, if one did.
+    /// The class of the device that became the active device instead, if another device did.
     public var byDeviceClass: String?
-    /// When it took over, as the server writes it.
+    /// The time of the change of devices, in the server's form.
     public var at: String?
 
-    /// Makes one.
+    /// Makes a deactivation.
     public init(reason: String, byDeviceClass: String? = nil, at: String? = nil) {
         (self.reason, self.byDeviceClass, self.at) = (reason, byDeviceClass, at)
     }

@@ -1,10 +1,10 @@
 import Dispatch
 import Foundation
 
-/// The client of an Onym server: who is this, and what belongs to them?
+/// The client of an Onym server: it says who the user is, and keeps the user's data.
 ///
-/// Nothing here blocks the caller, and nothing that is kept for one user is ever sent as another's: not over a login, a
-/// logout, a crash or a relaunch. Each callback is called exactly once.
+/// No call here blocks the caller. The SDK never sends one user's data as another user's data: not after a login, a logout, a
+/// crash or a relaunch. Each callback runs exactly once.
 public final class Onym: Sendable {
     /// The version of the SDK.
     public static let version = "1.0.0"
@@ -18,12 +18,14 @@ public final class Onym: Sendable {
     private let living = Ending()
     private let watching = Ending()
 
-    /// Opens what is kept in the configuration's folder, and goes on where the last process was. Sends nothing by itself but
-    /// what was left over.
+    /// Opens the configuration's folder, and continues where the last process stopped. By itself the initializer sends only
+    /// what the last process left.
     ///
-    /// If files cannot be read because nobody has unlocked the device since its start, the instance waits for that: ``isLocked``.
+    /// If the files cannot be read because the person has not unlocked the device since its start, the instance waits for the
+    /// unlocking: ``isLocked``.
     ///
-    /// - Throws: `storage` if the folder cannot be used, `refused` if the configuration asks for what the platform lacks.
+    /// - Throws: `storage` if the folder cannot be used, `refused` if the platform lacks something that the configuration
+    ///   asks for.
     public convenience init(_ configuration: Configuration) throws(OnymError) {
         do throws(FileFault) {
             let files: any FileStore
@@ -42,20 +44,20 @@ public final class Onym: Sendable {
         } catch {
             throw .storage(error.reason)
         }
-        // Better no SDK than one that does not look.
+        // No SDK is safer than an SDK that does not check the pins.
         if configuration.transport == nil, !configuration.pins.isEmpty, !Pin.areSupported {
             throw .refused(.unavailable)
         }
     }
 
-    /// The files of a configuration that names a folder, or none.
+    /// The files in the configuration's folder, or in the default folder.
     private static func files(_ configuration: Configuration) throws(FileFault) -> DiskFiles {
         var folder = configuration.folder
         if let group = configuration.appGroup {
             guard let shared = Folders.ofGroup(group) else {
                 throw FileFault("the app has no right to the app group \(group)")
             }
-            // What was kept before the app had the group comes along.
+            // The SDK moves the files from before the app had the group.
             folder = try Folders.move(folder, to: shared)
         }
         if let former = configuration.formerFolder, folder == configuration.folder {
@@ -69,7 +71,7 @@ public final class Onym: Sendable {
         opening = try Opening(runtime)
         opening.takeIn(runtime)
         runtime.opened()
-        // What they found left over goes out.
+        // Sends the letters that the last process left.
         for client in clients { client.enter {} }
         if let cycle = runtime.configuration.lifeCycle ?? PlatformLifeCycle.available {
             living.set(cycle.observe { [weak self] phase, done in self?.live(phase, done) ?? done() })
@@ -87,11 +89,11 @@ public final class Onym: Sendable {
         }
     }
 
-    /// Whether nobody has unlocked the device since its start, so that files cannot be read. Until then, 200 events wait in memory,
-    /// and calls fail with `locked`.
+    /// Whether the person has not unlocked the device since its start, so that the files cannot be read. Until the unlocking,
+    /// 200 events wait in memory, and calls fail with `locked`.
     public var isLocked: Bool { opening.mustWait }
 
-    /// Why a dialect is not there.
+    /// The reason why a dialect's client does not exist.
     package var missing: Refusal { isLocked ? .locked : .notConfigured }
 
     private func unlock() {
@@ -111,15 +113,15 @@ public final class Onym: Sendable {
             done()
         case .foreground:
             opening.takeIn(runtime)
-            // The network may be another one by now.
+            // The network may have changed.
             flush { _ in }
             done()
         case .unlocked: done()
         }
     }
 
-    /// An instance that nobody holds any more gives its folder free, a moment later. Calls that have not ended hold it: the last
-    /// to let it go may be a client that ends one, and that has its own lock then.
+    /// The instance frees its folder a moment after its last reference is gone. Calls that have not ended hold a reference.
+    /// The last reference may end inside a client's lock, so the work runs later.
     deinit {
         living.end()
         watching.end()
@@ -153,11 +155,11 @@ public final class Onym: Sendable {
 
     // MARK: - Events
 
-    /// Keeps an event of the current user, and sends it before long. It outlives the process when this returns. It never
-    /// waits for the network.
+    /// Keeps an event of the current user, and sends it soon. After the return the event survives the end of the process. The
+    /// call never waits for the network.
     public func log(_ event: Event) { log(event, attachments: []) }
 
-    /// Keeps an event of the current user, and sends files with it, in the Claim dialect.
+    /// Keeps an event of the current user, and sends files with the event, in the Claim dialect.
     public func log(_ event: Event, attachments: [Attachment]) {
         var event = event
         for change in runtime.configuration.enrich where !change(&event) { return }
@@ -177,18 +179,18 @@ public final class Onym: Sendable {
     /// Keeps an event of the current user.
     public func log(_ name: String, _ attributes: [String: JSON] = [:]) { log(Event(name, attributes: attributes)) }
 
-    /// Sends all that waits, and ends when it is with the server, or has failed; of several failures, with the first.
+    /// Sends all waiting letters. Returns when the server has the letters; throws the first of the failures.
     public func flush() async throws(OnymError) {
         try await result { flush(completion: $0) }.get()
     }
 
-    /// Sends all that waits, and tells when it is with the server, or of the first failure.
+    /// Sends all waiting letters. The completion runs when the server has the letters, or with the first failure.
     public func flush(completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
         if isLocked { return runtime.callbacks.run { completion(.failure(.refused(.locked))) } }
         Onym.flush(clients[...], .success(()), holding(completion))
     }
 
-    /// What one dialect cannot send keeps no other from sending.
+    /// A failure of one dialect does not stop the other dialects.
     private static func flush(
         _ clients: ArraySlice<DialectClient>, _ outcome: Result<Void, OnymError>,
         _ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void
@@ -197,10 +199,10 @@ public final class Onym: Sendable {
         first.flush { result in flush(clients.dropFirst(), outcome.flatMap { result }, completion) }
     }
 
-    /// Ends all that is under way. What waits stays on the device, for the next time. The object is of no use afterwards.
+    /// Ends all running calls. Waiting letters stay on the device for the next start. The instance cannot be used afterwards.
     public func shutdown() async { close() }
 
-    /// What ``shutdown()`` does, for callers that cannot wait.
+    /// Does the same as ``shutdown()``, for callers that cannot wait.
     public func close() {
         living.end()
         watching.end()
@@ -210,13 +212,13 @@ public final class Onym: Sendable {
 
     // MARK: - A say for the person
 
-    /// Nothing is sent nor kept from now on, and what was kept is gone.
+    /// Removes all kept data. From now on the SDK sends and keeps nothing.
     public func optOut() { setOptedOut(true) }
 
-    /// Whether the person has opted out. It survives the process.
+    /// Whether the person has opted out. The choice survives the process.
     public var isOptedOut: Bool { opening.isOptedOut }
 
-    /// Starts anew, as somebody unknown.
+    /// Starts again, as an unknown user.
     public func optIn() { setOptedOut(false) }
 
     private func setOptedOut(_ isOut: Bool) {
@@ -227,23 +229,23 @@ public final class Onym: Sendable {
 
     // MARK: - Notices
 
-    /// What happens, as it happens, from now on.
+    /// All notices from now on.
     public var notices: AsyncStream<Notice> {
-        // Whoever does not read does not have them pile up.
+        // The limit keeps a slow reader's notices from filling the memory.
         AsyncStream(bufferingPolicy: .bufferingNewest(1000)) { continuation in
             let cancel = runtime.observe { continuation.yield($0) }
             continuation.onTermination = { _ in cancel() }
         }
     }
 
-    /// Calls an observer with what happens, from now on. Answers what ends it.
+    /// Calls an observer with each notice from now on. Answers a function that removes the observer.
     @discardableResult
     public func observe(_ observer: @escaping @Sendable (Notice) -> Void) -> @Sendable () -> Void {
         runtime.observe(observer)
     }
 }
 
-/// Waits for a call's one callback.
+/// Waits for the one callback of a call.
 package func result<Value: Sendable>(
     _ body: (@escaping @Sendable (Result<Value, OnymError>) -> Void) -> Void
 ) async -> Result<Value, OnymError> {

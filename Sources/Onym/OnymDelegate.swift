@@ -1,16 +1,16 @@
-/// Hears what happens, on the queue of callbacks. All of it is optional.
+/// A receiver of notices, on the queue of callbacks. All methods are optional.
 public protocol OnymDelegate: AnyObject, Sendable {
-    /// Another user is the current one of a dialect.
+    /// The current user of a dialect has changed.
     func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect)
     /// The server has disabled the user on this device.
     func onym(_ onym: Onym, didDeactivate deactivation: Deactivation)
     /// The server lets the user work on this device again.
     func onymDidReactivate(_ onym: Onym)
-    /// What the user has access to is not what it was.
+    /// The user's entitlements have changed.
     func onymDidChangeAccess(_ onym: Onym)
-    /// Some of what waited to be sent never will be.
+    /// Some waiting letters will never be sent.
     func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason)
-    /// So many of what waits may not be sent now, and goes on waiting.
+    /// The server refuses to take the waiting letters now; they go on waiting.
     func onym(_ onym: Onym, isHeldBy error: OnymError, waiting: Int)
 }
 
@@ -30,7 +30,7 @@ extension OnymDelegate {
 }
 
 extension Onym {
-    /// Has a delegate hear what happens, as long as both are there. Answers what ends it.
+    /// Calls a delegate with each notice, as long as both objects exist. Answers a function that removes the delegate.
     @discardableResult
     public func addDelegate(_ delegate: any OnymDelegate) -> @Sendable () -> Void {
         observe { [weak self, weak delegate] notice in

@@ -1,41 +1,41 @@
 public import Foundation
 
-/// Why a call failed. The cases are all there are: a `switch` over them needs no default.
+/// The reason why a call failed. The list of cases is complete: a `switch` needs no default.
 public enum OnymError: Error, Hashable, Sendable {
-    /// There is no network.
+    /// The device has no network.
     case offline
-    /// No answer came in time. The server may have done what was asked.
+    /// No answer came in time. The server may have done the call.
     case timeout
-    /// The server's certificate is not trusted, or is not one that was pinned.
+    /// The server's certificate is not trusted, or does not match the pins.
     case tls(String)
     /// The connection failed in another way.
     case connection(String)
-    /// The server answered with a status that is no success.
+    /// The server answered with a status that means a failure.
     case http(HTTPFailure)
-    /// The server answered something that is no answer to the call: nothing, a part, or something else.
+    /// The server's answer does not fit the call: the answer is empty, incomplete, or of another kind.
     case malformed(status: Int, requestID: String?)
-    /// Nothing was sent, because of this.
+    /// The SDK did not send the call, for this reason.
     case refused(Refusal)
     /// The device's storage failed.
     case storage(String)
-    /// So many of what ``Onym/flush()`` covered will never be sent, and why the first of them will not.
+    /// Some letters that ``Onym/flush()`` covered will never be sent: their number, and the reason for the first letter.
     indirect case dropped(Int, DropReason)
 }
 
-/// An answer whose status is no success.
+/// An answer whose status means a failure.
 public struct HTTPFailure: Hashable, Sendable {
     /// The HTTP status.
     public var status: Int
     /// The server's own code, if it gave one: `VALIDATION_ERROR`, `INSTALL_NOT_FOUND`.
     public var code: String?
-    /// What the server says about it, for people.
+    /// The server's message, for people.
     public var message: String?
-    /// The seconds after which to come again, if the server said so.
+    /// The seconds after which the app may try again, if the server named a time.
     public var retryAfter: TimeInterval?
-    /// By what the server's own log knows the call.
+    /// The call's id in the server's own log.
     public var requestID: String?
-    /// Whether the server itself answered: the answer has a request id, and the form that the dialect's errors have. Firewalls,
-    /// proxies and hotels' networks answer too, and what they say of a call is not final.
+    /// Whether the server itself answered: the answer has a request id, and the form of the dialect's errors. Firewalls,
+    /// proxies and the networks of hotels answer too, and such answers are not final.
     public var isServersWord: Bool
 
     /// Makes a failure.
@@ -48,52 +48,52 @@ public struct HTTPFailure: Hashable, Sendable {
     }
 }
 
-/// Why a call was not sent.
+/// The reason why the SDK did not send a call.
 public enum Refusal: Hashable, Sendable {
     /// The person has opted out.
     case optedOut
-    /// The configuration has no key of the dialect that the call belongs to.
+    /// The configuration has no key of the call's dialect.
     case notConfigured
     /// There is no current user.
     case noUser
-    /// There is a user already.
+    /// A user exists already.
     case userExists
-    /// The user has been linked already.
+    /// The user is linked already.
     case alreadyLinked
-    /// Another call of the kind is under way, and overlaps are refused.
+    /// Another call of this kind runs, and the configuration refuses overlaps.
     case inProgress
-    /// Something later decided otherwise: a logout during an identify.
+    /// A later call replaced this call: for example a logout during an identify.
     case superseded
-    /// An argument is not one that the server would take.
+    /// The server would refuse an argument.
     case invalid(String)
-    /// The user is disabled on this device, by the server.
+    /// The server has disabled the user on this device.
     case disabled
-    /// A reset is under way.
+    /// A reset runs.
     case resetting
-    /// The app's own part failed, or did not answer in time.
+    /// The app's own part of the call failed, or did not answer in time.
     case appFailed
     /// The SDK has been shut down.
     case shutDown
-    /// The device is in Low Data Mode, and the app wants events to wait for its end.
+    /// The device is in Low Data Mode, and the app's configuration keeps events until its end.
     case constrained
-    /// Nobody has unlocked the device since its start, so that files cannot be read yet. The same call works a while later.
+    /// The person has not unlocked the device since its start, so the files cannot be read yet. The same call works later.
     case locked
-    /// The platform has no such thing.
+    /// The platform does not have this function.
     case unavailable
 }
 
 extension OnymError {
-    /// Whether the same call may well succeed later.
+    /// Whether the same call may succeed later.
     public var isPassing: Bool {
         switch self {
         case .offline, .timeout, .connection, .malformed: true
-        // A redirection, for one, says nothing of the call.
+        // A redirection, for example, says nothing about the call.
         case .http(let failure): [408, 429].contains(failure.status) || !(400..<500).contains(failure.status)
         case .tls, .refused, .storage, .dropped: false
         }
     }
 
-    /// Whether there was no answer, for want of a network.
+    /// Whether the answer is missing because of the network.
     package var isOfNetwork: Bool {
         switch self {
         case .offline, .timeout, .tls, .connection: true
@@ -101,28 +101,28 @@ extension OnymError {
         }
     }
 
-    /// The status of an answer that is the server's own word.
+    /// The status, if the server itself answered.
     package var serversStatus: Int? {
         guard case .http(let failure) = self, failure.isServersWord else { return nil }
         return failure.status
     }
 
-    /// Whether something between the device and the server refused the call: the server may take it later.
+    /// Whether a proxy or another device before the server refused the call: the server may accept it later.
     package var isOfAnother: Bool {
         guard case .http(let failure) = self else { return false }
         return !failure.isServersWord
     }
 
-    /// Whether the server is not trusted: it may be again, when the network is another.
+    /// Whether the server is not trusted: in another network the server may be trusted again.
     package var isUntrusted: Bool { if case .tls = self { true } else { false } }
 
-    /// The seconds after which the server wants to be asked again.
+    /// The seconds after which the server allows the next try.
     public var retryAfter: TimeInterval? {
         guard case .http(let failure) = self else { return nil }
         return failure.retryAfter
     }
 
-    /// The status of the answer, if there was one.
+    /// The status of the answer, if an answer came.
     public var status: Int? {
         switch self {
         case .http(let failure): failure.status
@@ -133,7 +133,7 @@ extension OnymError {
 }
 
 extension OnymError: CustomStringConvertible {
-    /// What happened and what to do, for people.
+    /// The failure and its remedy in words, for people.
     public var description: String {
         switch self {
         case .offline: "There is no network; try again when there is."
@@ -158,7 +158,7 @@ extension OnymError: LocalizedError {
 }
 
 extension Refusal: CustomStringConvertible {
-    /// What is the matter, for people.
+    /// The reason in words, for people.
     public var description: String {
         switch self {
         case .optedOut: "The person has opted out; call optIn() first."

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Runs callbacks one after the other, never inside the call that hands them over.
+/// Runs callbacks one after the other, never inside the call that passes them.
 package protocol CallbackQueue: Sendable {
     func run(_ action: @escaping @Sendable () -> Void)
 }
@@ -9,7 +9,7 @@ extension OperationQueue: CallbackQueue {
     package func run(_ action: @escaping @Sendable () -> Void) { addOperation(action) }
 }
 
-/// What all parts of the SDK share: the platform, and what the app configured.
+/// The common parts of an SDK instance: the platform and the app's configuration.
 package final class Runtime: Sendable {
     package let configuration: Configuration
     package let files: any FileStore
@@ -17,9 +17,9 @@ package final class Runtime: Sendable {
     package let time: any TimeSource
     package let callbacks: any CallbackQueue
     package let chance: @Sendable () -> UInt64
-    /// How the device reaches the network.
+    /// The state of the device's network.
     package let path = KnownPath()
-    /// How wrong the device's clock is.
+    /// The error of the device's clock.
     package let clock: ServerClock
     private let announcer = Announcer()
 
@@ -35,17 +35,18 @@ package final class Runtime: Sendable {
     /// The time in milliseconds since 1970.
     package var milliseconds: Int64 { Int64((time.now.timeIntervalSince1970 * 1000).rounded(.down)) }
 
-    /// What the server's clock shows, as far as the device knows.
+    /// The time of the server's clock, as far as the device knows that time.
     package var serverNow: Date { time.now.addingTimeInterval(clock.correction) }
 
-    /// A time of the device's clock by the server's, which it is never ahead of.
+    /// A time of the device's clock, converted to the server's clock. The result is never later than the server's present
+    /// time.
     package func onServer(_ milliseconds: Int64) -> Int64 {
         min(milliseconds + Int64(clock.correction * 1000), serverNow.milliseconds)
     }
 
     package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
 
-    /// Random bytes as lower-case digits.
+    /// Random bytes as lower-case hexadecimal digits.
     package func digits(_ words: Int) -> String {
         (0..<words).map { _ in Mailbox.uuid(chance(), chance()).filter { $0 != "-" } }.joined()
     }
@@ -61,25 +62,25 @@ package final class Runtime: Sendable {
         return end
     }
 
-    /// Nobody can have been listening before.
+    /// Ends the time of early notices: before this, no observer could exist.
     package func opened() { announcer.opened() }
 
-    /// A part of a time, by chance.
+    /// A random part of a time.
     package func part(of time: TimeInterval) -> TimeInterval { time * Double(chance() >> 11) / Double(1 << 53) }
 
-    /// A waiting time with chance in it, so that devices that failed together do not come again together.
+    /// A waiting time with a random part, so that devices that failed together do not return together.
     package func jittered(_ delay: TimeInterval) -> TimeInterval {
         delay + part(of: delay * 0.4)
     }
 }
 
-/// Who wants to be told.
+/// The observers of notices.
 private final class Announcer: @unchecked Sendable {
-    /// Guards the rest.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var next = 0
     private var table: [Int: @Sendable (Notice) -> Void] = [:]
-    /// What happened before anybody could listen. Each who does hears of it first.
+    /// The notices from before the first observer could exist. Each observer gets them first.
     private var early: [Notice] = []
     private var isOpen = false
 
@@ -108,12 +109,12 @@ private final class Announcer: @unchecked Sendable {
 // MARK: - Ids that outlive the app
 
 extension Runtime {
-    /// All names under which ids are kept.
+    /// All names of kept ids.
     private static let keepsakes = ["idsync.stamp", "claim.anonymous", "entitlements.user", "linking.install"]
     static let marker = "installed"
 
-    /// Finds out whether the app is new on the device. What an earlier one left behind is removed or used again, as the app
-    /// wants it.
+    /// Finds out whether the app is new on the device. The ids of an earlier install are removed or used again, as the
+    /// configuration says.
     package func checkInstall() throws(FileFault) {
         if try files.names().contains(Runtime.marker) { return }
         if configuration.reinstall == .wipe, let keepsakes = configuration.keepsakes, keepsakes.outlivesApp {
@@ -122,16 +123,16 @@ extension Runtime {
         try files.append(Array("1\n".utf8), to: Runtime.marker)
     }
 
-    /// Where vendors' SDKs have kept their ids.
+    /// The place where vendors' SDKs have kept their ids.
     package var vendorStore: any VendorStore { configuration.vendorStore ?? DeviceVendorStore() }
 
-    /// Tells what was read of a vendor's SDK, if anything was there.
+    /// Announces the values read of a vendor's SDK, if a value existed.
     func announce(_ vendor: VendorImport, _ tally: ImportTally) {
         if tally == ImportTally() { return }
         announce(.imported(vendor.vendor, kept: tally.kept, skipped: tally.skipped))
     }
 
-    /// The id of a name that outlived the app, or a new one.
+    /// The kept id of a name, or a new id.
     package func keepsake(_ name: String, _ make: () -> String) -> String {
         if let text = configuration.keepsakes?.text(name), !text.isEmpty { return text }
         let text = make()

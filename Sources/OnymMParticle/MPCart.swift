@@ -1,15 +1,15 @@
 public import Foundation
 import Onym
 
-/// Something that is sold.
+/// A product that a shop sells.
 public final class MPProduct: Hashable, Sendable {
-    /// What it is called.
+    /// The product's name.
     public let name: String
-    /// What the shop knows it by.
+    /// The shop's id of the product.
     public let sku: String
-    /// How many.
+    /// The number of items.
     public let quantity: NSNumber
-    /// What one costs.
+    /// The price of one item.
     public let price: NSNumber?
 
     /// Makes a product.
@@ -31,13 +31,13 @@ public final class MPProduct: Hashable, Sendable {
         ])
     }
 
-    /// Whether both are the same.
+    /// Whether both products are equal.
     public static func == (first: MPProduct, second: MPProduct) -> Bool { first.json == second.json }
-    /// Hashes what it is.
+    /// Hashes the product.
     public func hash(into hasher: inout Hasher) { hasher.combine(json) }
 }
 
-/// What a user wants to buy. It is kept on this device alone.
+/// A user's shopping cart. The SDK keeps the cart on this device alone.
 public final class MPCart: Sendable {
     private static let note = "cart"
     private let onym: Onym
@@ -45,7 +45,7 @@ public final class MPCart: Sendable {
 
     init(_ user: User, _ onym: Onym) { (self.user, self.onym) = (user, onym) }
 
-    /// What is in it.
+    /// The products in the cart.
     public var products: [MPProduct] {
         (onym.users.user(user.id)?.notes[MPCart.note]?.elements ?? []).compactMap(MPProduct.init)
     }
@@ -54,22 +54,22 @@ public final class MPCart: Sendable {
         onym.users.setNote(MPCart.note, products.isEmpty ? .null : .array(products.map(\.json)), of: user)
     }
 
-    /// Puts products in.
+    /// Adds products to the cart.
     public func addAllProducts(_ products: [MPProduct], shouldLogEvents: Bool) {
         keep(self.products + products)
         if shouldLogEvents { log("add_to_cart", products) }
     }
 
-    /// Puts a product in, and logs it.
+    /// Adds a product to the cart, and logs an event.
     public func addProduct(_ product: MPProduct) { addAllProducts([product], shouldLogEvents: true) }
 
-    /// Takes a product out, and logs it.
+    /// Removes a product from the cart, and logs an event.
     public func removeProduct(_ product: MPProduct) {
         keep(products.filter { $0 != product })
         log("remove_from_cart", [product])
     }
 
-    /// Takes everything out.
+    /// Removes all products.
     public func clear() { keep([]) }
 
     private func log(_ action: String, _ products: [MPProduct]) {
@@ -78,6 +78,6 @@ public final class MPCart: Sendable {
 }
 
 extension MParticleUser {
-    /// What the user wants to buy.
+    /// The user's shopping cart.
     public var cart: MPCart { MPCart(stored, owner) }
 }

@@ -1,4 +1,4 @@
-/// The kinds of names that users and devices have. The raw values are the vendor's (spec/idsync.md 2.1).
+/// The types of users' and devices' identities. The raw values are the vendor's (spec/idsync.md 2.1).
 public enum MPIdentity: UInt, CaseIterable, Sendable {
     /// Any other name.
     case other = 0
@@ -16,7 +16,7 @@ public enum MPIdentity: UInt, CaseIterable, Sendable {
     case yahoo = 6
     /// An e-mail address.
     case email = 7
-    /// A type that is none any more; it is never sent.
+    /// An obsolete type that is never sent.
     case alias = 8
     /// A Facebook App User ID.
     case facebookCustomAudienceId = 9
@@ -71,16 +71,16 @@ extension MPIdentity {
     }
 }
 
-/// Why an identity call failed. The raw values are the vendor's (spec/idsync.md 4.3); any other status of HTTP stands for
-/// itself in an error's `code`.
+/// The reason why an identity call failed. The raw values are the vendor's (spec/idsync.md 4.3). For any other HTTP status,
+/// an error's `code` is the status itself.
 public enum MPIdentityErrorResponseCode: UInt, Sendable {
-    /// Something else.
+    /// Another reason.
     case unknown = 0
-    /// Another call is under way. Never with the default policy, which has calls wait their turn.
+    /// Another call runs. It never occurs with the default policy, under which calls wait for each other.
     case requestInProgress = 1
     /// No answer came in time.
     case clientSideTimeout = 2
-    /// There is no network.
+    /// The device has no network.
     case clientNoConnection = 3
     /// The server's certificate is not trusted.
     case sslError = 4
@@ -88,33 +88,33 @@ public enum MPIdentityErrorResponseCode: UInt, Sendable {
     case optOut = 5
     /// The key or the signature is wrong.
     case unauthorized = 401
-    /// Too many calls: come again later.
+    /// The key or identity has made too many calls: the app should try again later.
     case retry = 429
-    /// A fault of the server.
+    /// The server failed.
     case internalServerError = 500
-    /// A fault of a server in between.
+    /// A proxy before the server failed.
     case badGateway = 502
-    /// A server in between got no answer in time.
+    /// A proxy before the server got no answer in time.
     case timeout = 504
 }
 
 /// The kinds of events.
 public enum MPEventType: UInt, Sendable {
-    /// Moving through the app.
+    /// Navigation through the app.
     case navigation = 1
-    /// Where the user is.
+    /// The user's location.
     case location = 2
-    /// Looking for something.
+    /// A search.
     case search = 3
-    /// Buying.
+    /// A purchase.
     case transaction = 4
-    /// Content.
+    /// Content of the user.
     case userContent = 5
-    /// Preferences.
+    /// A preference of the user.
     case userPreference = 6
-    /// Friends.
+    /// A social action.
     case social = 7
-    /// Anything else.
+    /// Any other event.
     case other = 8
     /// Media.
     case media = 9
@@ -135,12 +135,12 @@ public enum MPEventType: UInt, Sendable {
     }
 }
 
-/// The world that an app is built for.
+/// The environment of an app's build.
 public enum MPEnvironment: UInt, Sendable {
-    /// As the build says.
+    /// The environment that the build's configuration shows.
     case autoDetect = 0
-    /// That of developers.
+    /// The environment of developers.
     case development = 1
-    /// That of customers.
+    /// The environment of customers.
     case production = 2
 }

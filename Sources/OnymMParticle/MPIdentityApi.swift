@@ -1,13 +1,13 @@
 public import Foundation
 import Onym
 
-/// What came of an identity call.
+/// The result of an identity call.
 public final class MPIdentityApiResult: Sendable {
-    /// The user that is the current one now.
+    /// The current user.
     public let user: MParticleUser
-    /// The user that was the current one before, if it is another; nil for `modify`.
+    /// The previous user, if the user has changed; nil for `modify`.
     public let previousUser: MParticleUser?
-    /// What `modify` changed.
+    /// The names that `modify` changed.
     public let identityChanges: [MPIdentityChange]
 
     init(_ result: IdentityResult, _ onym: Onym) {
@@ -22,21 +22,21 @@ public final class MPIdentityApiResult: Sendable {
 
 /// A name that `modify` changed.
 public struct MPIdentityChange: Hashable, Sendable {
-    /// Whose it is or was: an MPID.
+    /// The MPID of the user who has or had the name.
     public let changedUser: NSNumber
-    /// Its type.
+    /// The name's type.
     public let changedIdentity: MPIdentity
 }
 
-/// What the server said of a failure; it is in an error's `userInfo` under ``mParticleIdentityErrorKey``.
+/// The server's answer to a failed call; an error's `userInfo` has it under ``mParticleIdentityErrorKey``.
 public final class MPIdentityHTTPErrorResponse: Sendable {
-    /// The HTTP status; 0 if there was no answer.
+    /// The HTTP status; 0 without an answer.
     public let httpCode: Int
-    /// What kind of failure it is.
+    /// The kind of failure.
     public let code: MPIdentityErrorResponseCode
-    /// What the server says about it.
+    /// The server's message.
     public let message: String?
-    /// What the SDK itself says.
+    /// The SDK's own error.
     public let innerError: (any Error)?
 
     init(_ error: OnymError) {
@@ -49,7 +49,7 @@ public final class MPIdentityHTTPErrorResponse: Sendable {
 
 /// The domain of errors of identity calls.
 public let mParticleIdentityErrorDomain = "mParticle Identity Error Domain"
-/// Where an error's `userInfo` has what the server said.
+/// The key in an error's `userInfo` for the server's answer.
 public let mParticleIdentityErrorKey = "mParticle Identity Error"
 
 extension OnymError {
@@ -69,7 +69,7 @@ extension OnymError {
     fileprivate var plain: NSError {
         var info: [String: Any] = [NSLocalizedDescriptionKey: description]
         switch self {
-        // As with the vendor, these two have a text alone.
+        // As in the vendor's SDK, these two errors have only a text.
         case .refused(.inProgress), .refused(.optedOut): info[mParticleIdentityErrorKey] = description
         default: info[mParticleIdentityErrorKey] = MPIdentityHTTPErrorResponse(self)
         }
@@ -77,34 +77,34 @@ extension OnymError {
     }
 }
 
-/// Has what one user did count for another.
+/// A request to count the events of one user for another user.
 public final class MPAliasRequest: Sendable {
     fileprivate let request: AliasRequest?
 
-    /// By users: all that the source did of the last ninety days.
+    /// Makes a request by users, for all events of the source in the last ninety days.
     public init(sourceUser: MParticleUser, destinationUser: MParticleUser) {
         request = AliasRequest(source: sourceUser.stored, destination: destinationUser.stored)
     }
 
-    /// By MPIDs, and a time that is taken as it is.
+    /// Makes a request by MPIDs. The SDK sends the times unchanged.
     public init(sourceMPID: NSNumber, destinationMPID: NSNumber, startTime: Date, endTime: Date) {
         request = AliasRequest(
             source: sourceMPID.int64Value, destination: destinationMPID.int64Value, start: startTime, end: endTime)
     }
 
-    /// Whose events are to count.
+    /// The user whose events count for another user.
     public var sourceMPID: NSNumber { NSNumber(value: request?.source ?? 0) }
-    /// For whom.
+    /// The user for whom the events count.
     public var destinationMPID: NSNumber { NSNumber(value: request?.destination ?? 0) }
-    /// From when on.
+    /// The start of the span of time.
     public var startTime: Date { request?.start ?? .distantPast }
-    /// Until when.
+    /// The end of the span of time.
     public var endTime: Date { request?.end ?? .distantPast }
 }
 
-/// Identity calls.
+/// The identity calls.
 public final class MPIdentityApi: Sendable {
-    /// What is called when a call has ended.
+    /// A callback for the end of a call.
     public typealias Completion = (MPIdentityApiResult?, (any Error)?) -> Void
 
     private let source: @Sendable () -> Onym?
@@ -129,28 +129,28 @@ public final class MPIdentityApi: Sendable {
         }
     }
 
-    /// Asks who the user is.
+    /// Asks the server for the user of some names.
     public func identify(_ identifyRequest: MPIdentityApiRequest, completion: Completion? = nil) {
         perform(completion) { $0.identify(identifyRequest.request, completion: $1) }
     }
 
-    /// Asks who the user is, by no names.
+    /// Asks the server for the user, without names.
     public func identify(completion: Completion?) { identify(.withEmptyUser(), completion: completion) }
 
-    /// Goes to a user who logs in.
+    /// Logs a user in.
     public func login(_ loginRequest: MPIdentityApiRequest, completion: Completion? = nil) {
         perform(completion) { $0.login(loginRequest.request, completion: $1) }
     }
 
-    /// Goes to a user who logs in, by no names.
+    /// Logs a user in, without names.
     public func login(completion: Completion?) { login(.withEmptyUser(), completion: completion) }
 
-    /// Goes to the user of a device that nobody is logged in on.
+    /// Logs the user out. The device's anonymous user becomes the current user.
     public func logout(_ logoutRequest: MPIdentityApiRequest, completion: Completion? = nil) {
         perform(completion) { $0.logout(logoutRequest.request, completion: $1) }
     }
 
-    /// Goes to the user of a device that nobody is logged in on, by no names.
+    /// Logs the user out, without names.
     public func logout(completion: Completion?) { logout(.withEmptyUser(), completion: completion) }
 
     /// Changes names of the current user.
@@ -158,14 +158,14 @@ public final class MPIdentityApi: Sendable {
         perform(completion) { $0.modify(modifyRequest.request, completion: $1) }
     }
 
-    /// Has what one user did count for another. Answers whether it is a request that can be sent.
+    /// Makes the events of one user count for another user. Answers whether the request can be sent.
     @discardableResult
     public func aliasUsers(_ aliasRequest: MPAliasRequest) -> Bool {
         guard let onym = source(), let request = aliasRequest.request else { return false }
         return (try? onym.identity.alias(request)) != nil
     }
 
-    /// The user that everything belongs to that happens now.
+    /// The current user, to whom all new events belong.
     public var currentUser: MParticleUser? {
         source().flatMap { onym in onym.users.current.map { MParticleUser($0, onym) } }
     }

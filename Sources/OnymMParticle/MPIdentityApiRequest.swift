@@ -1,7 +1,7 @@
 import Foundation
 package import Onym
 
-/// The names of the user that an identity call is to go to.
+/// The names for an identity call.
 public final class MPIdentityApiRequest {
     private var names: [MPIdentity: String?] = [:]
     /// The user whose names `modify` changes; nil for the current one.
@@ -9,37 +9,37 @@ public final class MPIdentityApiRequest {
 
     private init() {}
 
-    /// A request without names.
+    /// Makes a request without names.
     public static func withEmptyUser() -> MPIdentityApiRequest { MPIdentityApiRequest() }
 
-    /// A request with the names of a user, which can be changed.
+    /// Makes a request with a user's names, which the app can change.
     public static func withUser(_ user: MParticleUser) -> MPIdentityApiRequest {
         MPIdentityApiRequest(user: user)
     }
 
-    /// A request with the names of a user, which can be changed.
+    /// Makes a request with a user's names, which the app can change.
     public convenience init(user: MParticleUser) {
         self.init()
         for (type, value) in user.userIdentities { names[type] = value }
         self.user = user.userId.int64Value
     }
 
-    /// The e-mail address. Nil takes it away, which `modify` alone can.
+    /// The e-mail address. Nil removes the address, in `modify` only.
     public var email: String? {
         get { names[.email] ?? nil }
         set { setIdentity(newValue, identityType: .email) }
     }
 
-    /// The app's own id of the customer. Nil takes it away, which `modify` alone can.
+    /// The app's own id of the customer. Nil removes the id, in `modify` only.
     public var customerId: String? {
         get { names[.customerId] ?? nil }
         set { setIdentity(newValue, identityType: .customerId) }
     }
 
-    /// The user's names by their types.
+    /// The user's names by type.
     public var identities: [MPIdentity: String] { names.compactMapValues { $0 } }
 
-    /// Sets a name; nil takes it away, which `modify` alone can.
+    /// Sets a name; nil removes the name, in `modify` only.
     public func setIdentity(_ identityString: String?, identityType: MPIdentity) {
         names.updateValue(identityString, forKey: identityType)
     }

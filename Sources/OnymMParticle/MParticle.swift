@@ -1,32 +1,33 @@
 public import Foundation
 public import Onym
 
-/// Where the server is, in the vendor's words.
+/// The settings of the network, under the vendor's names.
 public final class MPNetworkOptions {
     /// The server's address.
     public var customBaseURL: URL?
-    /// The certificates or keys that the server may show.
+    /// The certificates or keys that the SDK accepts from the server.
     public var pins: [Pin] = []
 
     /// Makes options.
     public init() {}
 }
 
-/// What the SDK is told when it starts.
+/// The settings of the SDK at its start.
 public final class MParticleOptions {
     /// The API key.
     public var apiKey: String
     /// The API secret.
     public var apiSecret: String
-    /// The world that the app is built for.
+    /// The environment of the app's build.
     public var environment = MPEnvironment.autoDetect
-    /// Who the user is; nil for the last one.
+    /// The names of the user; nil for the last user.
     public var identifyRequest: MPIdentityApiRequest?
-    /// What is called when the first identify has ended.
+    /// A callback for the end of the first identify.
     public var onIdentifyComplete: MPIdentityApi.Completion?
-    /// Where the server is. Without it, `OnymEndpoint` in the app's Info.plist or the environment's `ONYM_ENDPOINT` say so.
+    /// The settings of the network. Without them, the server's address is `OnymEndpoint` in the app's Info.plist or
+    /// `ONYM_ENDPOINT` in the environment.
     public var networkOptions: MPNetworkOptions?
-    /// Changes what the vendor's options have no name for.
+    /// Changes settings that do not exist among the vendor's options.
     public var configure: ((inout Configuration) -> Void)?
 
     /// Makes options.
@@ -35,11 +36,11 @@ public final class MParticleOptions {
 
 /// An event of the app.
 public final class MPEvent {
-    /// What happened.
+    /// The event's name.
     public var name: String
-    /// What kind of event it is.
+    /// The kind of event.
     public var type: MPEventType
-    /// More about it.
+    /// Further values of the event.
     public var customAttributes: [String: Any]?
 
     /// Makes an event.
@@ -49,7 +50,7 @@ public final class MPEvent {
     }
 }
 
-/// The SDK by the names of mParticle's.
+/// The SDK with the names of mParticle's SDK.
 public final class MParticle: @unchecked Sendable {
     private static let shared = MParticle()
     /// Guards `onym`.
@@ -58,16 +59,16 @@ public final class MParticle: @unchecked Sendable {
 
     package init() {}
 
-    /// The one that an app has.
+    /// The app's shared instance.
     public static func sharedInstance() -> MParticle { shared }
 
-    /// Identity calls.
+    /// The identity calls.
     public var identity: MPIdentityApi { MPIdentityApi { [weak self] in self?.core } }
 
-    /// What does the work.
+    /// The Onym instance behind this SDK.
     public var core: Onym? { lock.withLock { onym } }
 
-    /// Starts, and asks who the user is. Starting twice is the same as once.
+    /// Starts the SDK, and asks the server for the user. A second start has no effect.
     public func start(with options: MParticleOptions) {
         let completion = Handover(options.onIdentifyComplete)
         do throws(OnymError) {
@@ -80,7 +81,7 @@ public final class MParticle: @unchecked Sendable {
         }
     }
 
-    /// However many threads start it, one of them does.
+    /// Of several threads that start the SDK, only one opens it.
     private func openOnce(_ options: MParticleOptions) throws(OnymError) -> Onym? {
         lock.lock()
         defer { lock.unlock() }
@@ -129,13 +130,13 @@ public final class MParticle: @unchecked Sendable {
         set { if newValue { core?.optOut() } else { core?.optIn() } }
     }
 
-    /// Sends what waits.
+    /// Sends all waiting letters.
     public func upload() {
         guard let core else { return }
         core.flush { _ in }
     }
 
-    /// Ends, so that it can be started anew.
+    /// Ends the SDK, so that the app can start it again.
     public func reset() {
         let old = lock.withLock { onym.take() }
         old?.close()

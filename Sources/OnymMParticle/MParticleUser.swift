@@ -5,7 +5,7 @@ package import Onym
 public final class MParticleUser: Sendable {
     /// The MPID.
     public let userId: NSNumber
-    /// Whether the user is known.
+    /// Whether the user is known to the server.
     public let isLoggedIn: Bool
     private let onym: Onym
     var owner: Onym { onym }
@@ -18,12 +18,12 @@ public final class MParticleUser: Sendable {
 
     private var now: User { onym.users.user(user.id) ?? user }
 
-    /// When the user was first the current one.
+    /// The time at which the user first became the current user.
     public var firstSeen: Date { now.firstSeen }
-    /// When the user was last the current one; for the current one, now.
+    /// The last time at which the user was the current user; for the current user, the present time.
     public var lastSeen: Date { now.lastSeen }
 
-    /// The user's names, as this device has told the server.
+    /// The user's names that this device has sent to the server.
     public var userIdentities: [MPIdentity: String] {
         var names: [MPIdentity: String] = [:]
         for (type, value) in now.identities {
@@ -32,12 +32,12 @@ public final class MParticleUser: Sendable {
         return names
     }
 
-    /// The user's names by the numbers of their types.
+    /// The user's names by the number of the type.
     public var identities: [NSNumber: String] {
         Dictionary(userIdentities.map { (NSNumber(value: $0.key.rawValue), $0.value) }, uniquingKeysWith: { $1 })
     }
 
-    /// The user's attributes. Setting them takes away what is not among the new ones.
+    /// The user's attributes. A new value removes all other attributes.
     public var userAttributes: [String: Any] {
         get { now.attributes.mapValues(\.plain) }
         set { onym.users.setAttributes(newValue.mapValues(JSON.init(plain:)), of: user) }
@@ -56,7 +56,7 @@ public final class MParticleUser: Sendable {
     /// Sets a tag.
     public func setUserTag(_ tag: String) { onym.users.setAttribute(tag, true, of: user) }
 
-    /// Takes an attribute away.
+    /// Removes an attribute.
     public func removeUserAttribute(_ key: String) { onym.users.setAttribute(key, .null, of: user) }
 
     package var stored: User { now }
@@ -68,7 +68,7 @@ extension MParticleUser: Equatable {
 }
 
 extension JSON {
-    /// A value as Foundation has it.
+    /// The value as a Foundation object.
     var plain: Any {
         switch self {
         case .null: NSNull()
@@ -81,7 +81,7 @@ extension JSON {
         }
     }
 
-    /// What Foundation has; what JSON has not becomes its description.
+    /// Makes a value of a Foundation object. An object without a JSON form becomes its description.
     init(plain value: Any) {
         switch value {
         case let text as String: self = .string(text)

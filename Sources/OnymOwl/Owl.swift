@@ -1,13 +1,13 @@
 public import Foundation
 public import Onym
 
-/// The SDK by the names of OwlMetry's.
+/// The SDK with the names of OwlMetry's SDK.
 public enum Owl {
     private static let desk = Desk()
 
-    /// Why the SDK could not be configured.
+    /// The reason why the SDK could not be configured.
     public enum ConfigurationError: Error, Hashable, Sendable {
-        /// The endpoint is no address.
+        /// The endpoint is not a valid address.
         case invalidEndpoint
         /// The key does not begin with `owl_client_`.
         case invalidApiKey
@@ -17,10 +17,10 @@ public enum Owl {
         case storage(String)
     }
 
-    /// What does the work; nil before `configure`.
+    /// The Onym instance behind this SDK; nil before `configure`.
     public static var core: Onym? { desk.onym }
 
-    /// Starts. A user who was set in a former launch is still set, and is claimed again.
+    /// Starts the SDK. A user of an earlier launch stays set, and the SDK claims the user again.
     public static func configure(
         endpoint: String, apiKey: String, flushOnBackground: Bool = true, compressionEnabled: Bool = true,
         networkTrackingEnabled: Bool = true, consoleLogging: Bool = true, attributionEnabled: Bool = true
@@ -31,7 +31,7 @@ public enum Owl {
         }
     }
 
-    /// Starts, with what the vendor has no name for.
+    /// Starts the SDK with further settings, which the vendor's SDK does not have.
     public static func configure(
         endpoint: String, apiKey: String, bundleID: String? = Bundle.main.bundleIdentifier,
         attributionEnabled: Bool = true, _ change: (inout Configuration) -> Void
@@ -42,13 +42,13 @@ public enum Owl {
         var configuration = Configuration(endpoint: url, key: .claim(key: apiKey, bundleID: bundleID))
         configuration.imports = [.owlmetry]
         #if canImport(Security)
-            // As with the vendor, the anonymous id is still there when the app was deleted and comes back.
+            // As with the vendor's SDK, the anonymous id survives the deletion of the app.
             configuration.keepsakes = KeychainKeepsakes()
             configuration.reinstall = .restore
         #endif
         change(&configuration)
         do throws(OnymError) {
-            // Two instances over one folder would write over each other's words.
+            // Two instances with one folder would overwrite each other's files.
             desk.replace(with: nil)
             let onym = try Onym(configuration)
             desk.replace(with: onym)
@@ -61,24 +61,24 @@ public enum Owl {
 
     // MARK: - Who it is
 
-    /// Says who the user is. All that happened as nobody known is claimed for this user.
+    /// Sets the known user. The server claims the earlier anonymous events for this user.
     public static func setUser(_ userId: String) { try? core?.setUser(userId) }
 
-    /// Says that the user is gone. What follows is somebody else's, unless `newAnonymousId` is false: then the server goes
-    /// on giving it to the last user, as with the vendor.
+    /// Removes the known user. Later events belong to a new anonymous id. If `newAnonymousId` is false, the server goes on
+    /// adding them to the last user, as with the vendor's SDK.
     public static func clearUser(newAnonymousId: Bool = true) { core?.clearUser(newAnonymousID: newAnonymousId) }
 
     /// Sets properties of the user; an empty text removes one.
     public static func setUserProperties(_ properties: [String: String]) { core?.properties.set(properties) }
 
-    /// The user of whatever happens now.
+    /// The user of the next event.
     public static var currentUserId: String? { core?.claimUser }
     /// The id of this launch.
     public static var sessionId: String? { core?.claim?.sessionID }
 
     // MARK: - What happens
 
-    /// Logs what is worth knowing.
+    /// Logs normal information.
     public static func info(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
         attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
@@ -86,7 +86,7 @@ public enum Owl {
         log(.info, message, screenName, attributes, attachments, file, function, line)
     }
 
-    /// Logs what is of use to developers alone.
+    /// Logs information for developers.
     public static func debug(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
         attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
@@ -94,7 +94,7 @@ public enum Owl {
         log(.debug, message, screenName, attributes, attachments, file, function, line)
     }
 
-    /// Logs what is not right, but not wrong yet.
+    /// Logs a problem that is not an error yet.
     public static func warn(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
         attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
@@ -102,7 +102,7 @@ public enum Owl {
         log(.warn, message, screenName, attributes, attachments, file, function, line)
     }
 
-    /// Logs what is wrong.
+    /// Logs an error in words.
     public static func error(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
         attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
@@ -110,13 +110,13 @@ public enum Owl {
         log(.error, message, screenName, attributes, attachments, file, function, line)
     }
 
-    /// Logs an error.
+    /// Logs an error value.
     public static func error(
         _ error: any Error, screenName: String? = nil, attributes: [String: String]? = nil,
         attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         var facts = facts(error, "_error")
-        // What it came of, and what that came of.
+        // The chain of the error's causes.
         var cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
         for number in 1...5 {
             guard let known = cause else { break }
@@ -159,17 +159,17 @@ public enum Owl {
         info("metric:\(metric):record", attributes: attributes)
     }
 
-    /// Logs that something begins that takes a while.
+    /// Logs the start of an operation that takes time.
     public static func startOperation(_ metric: String, attributes: [String: String]? = nil) -> OwlOperation {
         OwlOperation(metric, attributes ?? [:])
     }
 
     // MARK: - Attribution and feedback
 
-    /// Asks the ad network where the install came from, if it has not answered yet.
+    /// Asks the ad network for the source of the install, if the ad network has not answered yet.
     public static func sendAppleSearchAdsAttributionToken() async { _ = try? await core?.attribution.capture() }
 
-    /// Has the ad network be asked once more.
+    /// Allows another question to the ad network.
     public static func resetAppleSearchAdsAttributionCapture() { core?.claim?.resetCapture() }
 
     /// Sends feedback, once. Answers its id.
@@ -188,15 +188,15 @@ public enum Owl {
         return client
     }
 
-    /// What the user is asked; nil if the user is not, having answered or dismissed it.
-    /// - Parameter force: whether the user is asked even so.
+    /// Answers the questionnaire for the user; nil if the user has answered or dismissed it.
+    /// - Parameter force: whether to show the questionnaire to the user also in that case.
     public static func fetchQuestionnaire(slug: String, force: Bool = false) async throws -> OwlQuestionnaire? {
         let client = try client()
         let answer = try await result { client.questionnaire(slug, isForced: force, $0) }.get()
         return answer["eligible"]?.bool == true ? OwlQuestionnaire(answer) : nil
     }
 
-    /// Keeps some answers, or with them all; null takes one away. Answers whether all are there now.
+    /// Keeps answers; null removes an answer. Answers whether the questionnaire is complete now.
     @discardableResult
     public static func saveQuestionnaireResponse(
         slug: String, answers: [String: JSON], isComplete: Bool = false
@@ -205,7 +205,7 @@ public enum Owl {
         return try await result { client.answer(slug, answers, isComplete: isComplete, $0) }.get()
     }
 
-    /// Keeps the user from being asked anything.
+    /// Stops all questionnaires for the user.
     public static func dismissQuestionnaires() async throws {
         let client = try client()
         try await result { client.dismissQuestionnaires($0) }.get()
@@ -213,29 +213,29 @@ public enum Owl {
 
     // MARK: - The end
 
-    /// Sends what waits.
+    /// Sends all waiting letters.
     public static func flush() async throws { try await core?.flush() }
 
-    /// Sends what waits, as far as it can, and ends. What could not be sent is there at the next launch.
+    /// Sends waiting letters as far as possible, and ends the SDK. The rest goes out at the next launch.
     public static func shutdown() async {
         try? await core?.flush()
         desk.replace(with: nil)
     }
 }
 
-/// What a user is asked.
+/// A questionnaire for a user.
 public struct OwlQuestionnaire: Hashable, Sendable {
-    /// Its id.
+    /// The questionnaire's id.
     public let id: String
-    /// By what the app knows it.
+    /// The app's name for the questionnaire.
     public let slug: String
-    /// What it is called.
+    /// The questionnaire's title.
     public let name: String
-    /// What it says of itself.
+    /// The questionnaire's description.
     public let description: String?
-    /// The questions, as the server has them.
+    /// The questions, in the server's form.
     public let schema: JSON
-    /// What the user has answered before.
+    /// The user's earlier answers.
     public let answers: [String: JSON]
 
     init?(_ offer: JSON) {
@@ -248,7 +248,7 @@ public struct OwlQuestionnaire: Hashable, Sendable {
     }
 }
 
-/// Something that takes a while.
+/// An operation that takes time.
 public struct OwlOperation: Sendable {
     private let metric: String
     private let tracking = UUID().uuidString
@@ -265,23 +265,23 @@ public struct OwlOperation: Sendable {
 
     private var duration: [String: String] { ["duration_ms": "\(Int(Date().timeIntervalSince(start) * 1000))"] }
 
-    /// It has ended well.
+    /// Ends the operation with success.
     public func complete(attributes: [String: String]? = nil) {
         log("complete", duration.merging(attributes ?? [:]) { $1 })
     }
 
-    /// It has failed.
+    /// Ends the operation with a failure.
     public func fail(error: String, attributes: [String: String]? = nil) {
         log("fail", duration.merging(["error": error]) { $1 }.merging(attributes ?? [:]) { $1 })
     }
 
-    /// It was given up.
+    /// Ends the operation without a result.
     public func cancel(attributes: [String: String]? = nil) {
         log("cancel", duration.merging(attributes ?? [:]) { $1 })
     }
 }
 
-/// The one instance that an app has.
+/// The app's one instance.
 private final class Desk: @unchecked Sendable {
     private let lock = NSLock()
     private var current: Onym?

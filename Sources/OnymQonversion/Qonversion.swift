@@ -1,25 +1,25 @@
 public import Foundation
 public import Onym
 
-/// The SDK by the names of Qonversion's.
+/// The SDK with the names of Qonversion's SDK.
 public final class Qonversion: @unchecked Sendable {
     private static let only = Qonversion()
     /// Guards `onym`.
     private let lock = NSLock()
     private var onym: Onym?
-    /// Why there is none.
+    /// The reason why no instance exists.
     private var fault = OnymError.refused(.invalid("no endpoint and key: call Qonversion.initWithConfig(_:) first"))
 
     package init() {}
 
-    /// The one that an app has. An app that has not called `initWithConfig` gets what `OnymEndpoint` and `OnymKey` in its
-    /// Info.plist, or `ONYM_ENDPOINT` and `ONYM_KEY` in its environment, say.
+    /// The app's shared instance. An app that has not called `initWithConfig` gets the settings `OnymEndpoint` and `OnymKey`
+    /// of its Info.plist, or `ONYM_ENDPOINT` and `ONYM_KEY` of its environment.
     public static func shared() -> Qonversion {
         only.openIfNeeded()
         return only
     }
 
-    /// Starts.
+    /// Starts the SDK.
     @discardableResult
     public static func initWithConfig(_ configuration: QONConfiguration) -> Qonversion {
         if let endpoint = configuration.baseURL ?? Configuration.defaultEndpoint {
@@ -32,10 +32,10 @@ public final class Qonversion: @unchecked Sendable {
         return only
     }
 
-    /// What does the work.
+    /// The Onym instance behind this SDK.
     public var core: Onym? { lock.withLock { onym } }
 
-    /// However many threads are the first to ask, one of them opens.
+    /// Of several threads that ask first, only one opens the instance.
     private func openIfNeeded() {
         lock.lock()
         defer { lock.unlock() }
@@ -81,7 +81,7 @@ public final class Qonversion: @unchecked Sendable {
         }
     }
 
-    /// Ends with what the user may use then.
+    /// Ends with the user's entitlements at that time.
     private func checkAfter<Value>(_ completion: @escaping ([String: Entitlement], (any Error)?) -> Void) -> End<Value>
     {
         let completion = Handover(completion)
@@ -93,25 +93,25 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - Users
 
-    /// Tells who the user is.
+    /// Answers the user.
     public func userInfo(_ completion: @escaping (User?, (any Error)?) -> Void) {
         perform(Qonversion.end(completion)) { $0.userInfo(completion: $1) }
     }
 
-    /// Says who the user is.
+    /// Logs a user in under the app's own id.
     public func identify(_ userID: String) { identify(userID) { _, _ in } }
 
-    /// Says who the user is, and tells what came of it.
+    /// Logs a user in under the app's own id, and answers the user.
     public func identify(_ userID: String, completion: @escaping (User?, (any Error)?) -> Void) {
         perform(Qonversion.end(completion)) { $0.identify(userID, completion: $1) }
     }
 
-    /// Goes back to the device's own user.
+    /// Returns to the device's own user.
     public func logout() { core?.access.logout() }
 
     // MARK: - Properties
 
-    /// Sets a property that has a meaning to integrations.
+    /// Sets a property that integrations use.
     public func setUserProperty(_ property: UserPropertyKey, value: String) {
         guard let key = property.wireName else { return }
         core?.access.setProperties([key: value])
@@ -124,7 +124,7 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - What the user may use
 
-    /// Tells what the user may use, by the name of each.
+    /// Answers the user's entitlements by name.
     public func checkEntitlements(_ completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         let completion = Handover(completion)
         let end: End<[String: Onym::Entitlement]> = { result in
@@ -133,33 +133,33 @@ public final class Qonversion: @unchecked Sendable {
             case .failure(let error): completion.value([:], error)
             }
         }
-        // The vendor's rule.
+        // The vendor's limit of age in seconds.
         perform(end) { $0.entitlements(.newerThan(300), completion: $1) }
     }
 
-    /// Tells the server of something that was bought.
+    /// Sends a purchase to the server.
     public func purchase(_ purchase: Purchase, completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         perform(checkAfter(completion)) { $0.purchase(purchase, completion: $1) }
     }
 
-    /// Restores what was bought.
-    /// - Parameter receipts: what the shop has signed.
+    /// Restores purchases.
+    /// - Parameter receipts: the shop's signed receipts.
     public func restore(_ receipts: [String], completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         perform(checkAfter(completion)) { $0.restore(receipts, completion: $1) }
     }
 }
 
-/// What the SDK is told when it starts.
+/// The settings of the SDK at its start.
 public final class QONConfiguration {
-    /// The key of the project.
+    /// The project's key.
     public let projectKey: String
-    /// How purchases are watched; without a meaning here.
+    /// The vendor's mode for purchases; it has no effect here.
     public let launchMode: LaunchMode
-    /// The world that the app is built for.
+    /// The environment of the app's build.
     public var environment = Environment.production
-    /// Where the server is.
+    /// The server's address.
     public var baseURL: URL?
-    /// Changes what the vendor's configuration has no name for.
+    /// Changes settings that do not exist in the vendor's configuration.
     public var configure: ((inout Configuration) -> Void)?
 
     /// Makes a configuration.
@@ -167,33 +167,33 @@ public final class QONConfiguration {
         (self.projectKey, self.launchMode) = (projectKey, launchMode)
     }
 
-    /// How purchases are watched.
+    /// The vendor's mode for purchases.
     public enum LaunchMode: Int, Sendable {
-        /// The app watches them itself.
+        /// The app observes purchases itself.
         case analytics = 0
-        /// The SDK watches them.
+        /// The SDK observes purchases.
         case subscriptionManagement = 1
     }
 
-    /// The world that an app is built for.
+    /// The environment of an app's build.
     public enum Environment: Int, Sendable {
-        /// That of customers.
+        /// The environment of customers.
         case production = 0
-        /// That of developers.
+        /// The environment of developers.
         case sandbox = 1
     }
 
-    /// Sets where the server is.
+    /// Sets the server's address.
     public func setProxyURL(_ url: String) { baseURL = URL(string: url) }
 
-    /// Sets the world that the app is built for.
+    /// Sets the environment of the app's build.
     public func setEnvironment(_ environment: Environment) { self.environment = environment }
 }
 
 extension Qonversion {
-    /// A user, as the shops know one.
+    /// A user, as the shops know the user.
     public struct User: Hashable, Sendable {
-        /// The id that everything is kept under.
+        /// The id that the server keeps the user's purchases under.
         public let qonversionId: String
         /// The app's own id of the user who is logged in.
         public let identityId: String?
@@ -201,21 +201,21 @@ extension Qonversion {
         init(_ user: AccessUser) { (qonversionId, identityId) = (user.id, user.identityID) }
     }
 
-    /// Something that a user may use.
+    /// A feature or product that the user may use.
     public struct Entitlement: Hashable, Sendable {
-        /// Its name.
+        /// The entitlement's name.
         public let entitlementID: String
-        /// The product that grants it.
+        /// The product that grants the entitlement.
         public let productID: String?
-        /// Whether it may be used.
+        /// Whether the user may use the entitlement.
         public let isActive: Bool
-        /// Whether a subscription goes on.
+        /// The state of a subscription's renewal.
         public let renewState: RenewState
-        /// Since when.
+        /// The time at which the entitlement began.
         public let startedDate: Date?
-        /// Until when; nil for ever.
+        /// The time at which the entitlement ends; nil if the entitlement has no end.
         public let expirationDate: Date?
-        /// Where it comes from.
+        /// The shop that the entitlement comes from.
         public let source: Source
 
         init(_ entitlement: Onym::Entitlement) {
@@ -226,17 +226,17 @@ extension Qonversion {
         }
     }
 
-    /// Whether a subscription goes on.
+    /// The state of a subscription's renewal.
     public enum RenewState: Int, Sendable {
-        /// It is none.
+        /// The entitlement is not a subscription.
         case nonRenewable = -1
-        /// Nobody knows.
+        /// The state is unknown.
         case unknown = 0
-        /// It does.
+        /// The subscription will renew.
         case willRenew = 1
-        /// It was canceled.
+        /// The subscription was canceled.
         case cancelled = 2
-        /// It could not be paid.
+        /// A payment failed.
         case billingIssue = 3
 
         init(wireName: String?) {
@@ -250,9 +250,9 @@ extension Qonversion {
         }
     }
 
-    /// Where something that may be used comes from.
+    /// The shop that an entitlement comes from.
     public enum Source: Int, Sendable {
-        /// Nobody knows.
+        /// The shop is unknown.
         case unknown = -1
         /// The App Store.
         case appStore = 0
@@ -260,7 +260,7 @@ extension Qonversion {
         case playStore = 1
         /// Stripe.
         case stripe = 2
-        /// Somebody's hand.
+        /// A person granted the entitlement.
         case manual = 3
 
         init(wireName: String) {
@@ -274,13 +274,13 @@ extension Qonversion {
         }
     }
 
-    /// Properties that have a meaning to integrations.
+    /// Properties that integrations use.
     public enum UserPropertyKey: Int, CaseIterable, Sendable {
         /// An e-mail address.
         case email = 0
         /// A name.
         case name = 1
-        /// The app's own id of the user. It never decides what the user may use.
+        /// The app's own id of the user. It never decides about entitlements.
         case userID = 2
         /// The device's advertising id.
         case advertisingID = 3
@@ -290,7 +290,7 @@ extension Qonversion {
         case appsFlyerUserID = 5
         /// Adjust's id of the device.
         case adjustAdID = 6
-        /// Where Facebook says the user came from.
+        /// Facebook's attribution of the user.
         case facebookAttribution = 7
         /// Firebase's id of the app.
         case firebaseAppInstanceId = 8
@@ -306,7 +306,7 @@ extension Qonversion {
         case pushWooshUserID = 13
         /// Tenjin's id of the installation.
         case tenjinAnalyticsInstallationID = 14
-        /// None of these; it is not sent.
+        /// A property of the app's own; it is not sent.
         case custom = 15
 
         package var wireName: String? {

@@ -1,25 +1,25 @@
 import Onym
 
-/// What an app of the older kind starts with.
+/// The settings for the vendor's older form of start.
 public final class SENTConfig {
     fileprivate let options: SENTUserCreationOptions
 
-    /// - Parameter link: links the install with the app's own user; nil for a user that stays unlinked.
+    /// - Parameter link: links the install to the app's own user; nil for a user that stays unlinked.
     public init(appId: String, secret: String, link: MetaUserLinker?) {
         options = SENTUserCreationOptions(appId: appId, secret: secret, linker: link)
     }
 }
 
 extension OnymError {
-    /// What is the app's own fault, and what is not.
+    /// The issue that the vendor's SDK would report for this failure: a fault of the app, or of something else.
     fileprivate var startIssue: SENTInitIssue {
         if case .http = self { .invalidCredentials } else { .serviceUnreachable }
     }
 }
 
 extension Sentiance {
-    /// Starts as apps of the older kind do: makes the user too, if there is none. Ends with `linkFailed` if the app's own part
-    /// did not link it; the next try gives the linker the same install.
+    /// Starts the SDK in the vendor's older form: it also creates a user, if no user exists. Ends with `linkFailed` if the
+    /// app's own part did not link the user; the next try gives the linker the same install.
     public func initWithConfig(
         _ config: SENTConfig, success: @escaping () -> Void, failure: @escaping (SENTInitIssue) -> Void
     ) {

@@ -1,12 +1,12 @@
 import Foundation
 public import Onym
 
-/// The SDK by the names of Sentiance's.
+/// The SDK with the names of Sentiance's SDK.
 public final class Sentiance: @unchecked Sendable {
-    /// The one that an app has.
+    /// The app's shared instance.
     public static let shared = Sentiance()
 
-    /// Guards the rest.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var onym: Onym?
     private var options = SENTOptions()
@@ -16,20 +16,20 @@ public final class Sentiance: @unchecked Sendable {
     private var isOpenWithApp = false
     private var isInitialized = false
 
-    /// Makes another than the shared one: for tests, and for apps that stand for several devices.
+    /// Makes a separate instance: for tests, and for apps that stand for several devices.
     public init() {}
 
-    /// What does the work.
+    /// The Onym instance behind this SDK.
     public var core: Onym? { lock.withLock { onym } }
 
-    /// Starts. What a former launch has left undone is done; no user is made.
+    /// Starts the SDK. The start finishes the work of an earlier launch, and creates no user.
     @discardableResult
     public func initialize(
         options: SENTOptions, launchOptions: [AnyHashable: Any]? = nil
     ) -> SENTInitializationResult {
         if core?.device.state?.phase == .resetting { return Sentiance.failed(.sdkResetInProgress) }
         if lock.withLock({ isInitialized }), userExists { return Sentiance.failed(.reinitializationNotAllowed) }
-        // Much may be asked before the start, but not by other options than these.
+        // Calls before the start may have opened an instance; it stays only if it has the same options.
         let early = lock.withLock { () -> Onym? in
             self.options = options
             return onym?.device.state?.phase == .creating ? nil : onym.take()
@@ -37,7 +37,7 @@ public final class Sentiance: @unchecked Sendable {
         early?.close()
         guard open() != nil else { return Sentiance.failed(.internalInconsistency) }
         lock.withLock { isInitialized = true }
-        // Another device may have taken over since.
+        // Another device may have become the active device since.
         if userExists { refreshStatus() }
         return SENTInitializationResult(isSuccessful: true, failureReason: .none)
     }
@@ -46,7 +46,7 @@ public final class Sentiance: @unchecked Sendable {
         SENTInitializationResult(isSuccessful: false, failureReason: reason)
     }
 
-    /// The work's part, made when it is first needed: much may be asked before the start.
+    /// Opens the Onym instance at the first call that needs it: many calls are allowed before the start.
     private func open(_ platformURL: String? = nil) -> Onym? {
         lock.lock()
         defer { lock.unlock() }
@@ -68,7 +68,7 @@ public final class Sentiance: @unchecked Sendable {
         return new
     }
 
-    /// Makes the work's part, as a first question before the start does where the app's Info.plist says where the server is.
+    /// Opens the Onym instance as a first call before the start does, if the app's Info.plist names the server's address.
     package func prepare(_ options: SENTOptions) {
         lock.withLock { self.options = options }
         _ = open()
@@ -84,7 +84,7 @@ public final class Sentiance: @unchecked Sendable {
 
     // MARK: - How it stands
 
-    /// How far the SDK is.
+    /// The state of the SDK's start.
     public var initState: SENTSDKInitState {
         switch core?.device.state?.phase {
         case nil: .notInitialized
@@ -94,14 +94,14 @@ public final class Sentiance: @unchecked Sendable {
         }
     }
 
-    /// Whether there is a user.
+    /// Whether a user exists.
     public var userExists: Bool { userId != nil }
-    /// Whether the app's own id of the user is known to the server.
+    /// Whether the server knows the app's own id of the user.
     public var isUserLinked: Bool { open()?.device.state?.isLinked ?? false }
     /// The user's id.
     public var userId: String? { open()?.device.state?.userID }
 
-    /// How the user stands.
+    /// The user's status.
     public var sdkStatus: SENTSDKStatus {
         let state = open()?.device.state
         let isEnabled = state?.deactivation == nil
@@ -111,7 +111,7 @@ public final class Sentiance: @unchecked Sendable {
             deactivation: state?.deactivation)
     }
 
-    /// Sets what is called when the status changes. It survives a reset.
+    /// Sets the handler of changes of the status. The handler survives a reset.
     public func setDidReceiveSdkStatusUpdateHandler(_ handler: ((SENTSDKStatus) -> Void)?) {
         lock.withLock { statusHandler = handler }
     }
@@ -121,7 +121,7 @@ public final class Sentiance: @unchecked Sendable {
         handler?(sdkStatus)
     }
 
-    /// Asks the server how the user stands.
+    /// Asks the server for the user's status.
     public func refreshStatus(_ completion: @escaping (SENTSDKStatus) -> Void = { _ in }) {
         let completion = Handover(completion)
         guard let device = open()?.device else { return completion.value(sdkStatus) }
@@ -133,7 +133,7 @@ public final class Sentiance: @unchecked Sendable {
 
     // MARK: - Users
 
-    /// Makes the user that a code stands for, or brings it back.
+    /// Creates the user of a code, or restores the user if the user exists already.
     public func createUser(
         options: SENTUserCreationOptions,
         completionHandler: @escaping (SENTUserCreationResult?, SENTUserCreationError?) -> Void
@@ -164,20 +164,20 @@ public final class Sentiance: @unchecked Sendable {
         }
     }
 
-    /// Keeps the app's id and secret; a work's part that was made without them is made anew.
+    /// Keeps the app's id and secret, and opens the Onym instance again if it was opened without them.
     private func use(_ id: String, _ secret: String) {
         let old = lock.withLock { () -> Onym? in
             if let app, app == (id, secret), isOpenWithApp { return nil }
             app = (id, secret)
             isOpenWithApp = false
-            // A user who is there, or about to be, has it refused anyhow.
+            // With a user, or during a creation, the call fails anyway.
             guard let state = onym?.device.state, state.userID == nil, state.phase == .idle else { return nil }
             return onym.take()
         }
         old?.close()
     }
 
-    /// A linker that is heard once, whatever it calls how often.
+    /// A linker whose first answer counts alone.
     private static func linker(_ linker: @escaping SENTUserLinker) -> Linker {
         let linker = Handover(linker)
         return { install in
@@ -188,14 +188,14 @@ public final class Sentiance: @unchecked Sendable {
         }
     }
 
-    /// Links the user that there is, by a code.
+    /// Links the current user by a code.
     public func linkUser(
         authCode: String, completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
     ) {
         link(completionHandler) { $0.link(authCode, completion: $1) }
     }
 
-    /// Links the user that there is, by the app's own back end.
+    /// Links the current user with the help of the app's own back end.
     public func linkUser(
         linker: @escaping SENTUserLinker,
         completionHandler: @escaping (SENTUserLinkingResult?, SENTUserLinkingError?) -> Void
@@ -221,7 +221,7 @@ public final class Sentiance: @unchecked Sendable {
         body(device, end)
     }
 
-    /// Gives a token of the user's.
+    /// Answers a token of the user.
     public func requestUserAccessToken(
         completionHandler: @escaping (SENTToken?, SENTUserAccessTokenError?) -> Void
     ) {
@@ -239,7 +239,7 @@ public final class Sentiance: @unchecked Sendable {
         device.token(completion: end)
     }
 
-    /// Forgets the user, at once and for good. Handlers stay.
+    /// Removes the user from the device at once and for good. Handlers stay.
     public func reset(_ completionHandler: @escaping (SENTResetResult?, SENTResetError?) -> Void = { _, _ in }) {
         let handler = Handover(completionHandler)
         guard let device = open()?.device else {
@@ -255,7 +255,7 @@ public final class Sentiance: @unchecked Sendable {
     }
 }
 
-/// An answer that is given once.
+/// An answer that can be given once.
 private final class OneAnswer: @unchecked Sendable {
     private let lock = NSLock()
     private var continuation: CheckedContinuation<Bool, Never>?

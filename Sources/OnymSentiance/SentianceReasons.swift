@@ -1,105 +1,105 @@
-/// How far the SDK is.
+/// The state of the SDK's start.
 public enum SENTSDKInitState: Int, Sendable {
-    /// It has not been initialized.
+    /// The SDK is not initialized.
     case notInitialized = 0
-    /// It is being initialized.
+    /// The SDK is being initialized.
     case initInProgress = 1
-    /// It forgets the user.
+    /// The SDK resets the user.
     case resetting = 2
-    /// It has been initialized.
+    /// The SDK is initialized.
     case initialized = 3
 }
 
-/// Why the SDK could not be initialized.
+/// The reason why the SDK could not be initialized.
 public enum SENTInitializationFailureReason: Int, Sendable {
-    /// It could.
+    /// No failure.
     case none = 0
     /// The system is too old.
     case unsupportedOSVersion = 1
-    /// It has been already, and has made a user since.
+    /// The SDK is initialized already, and has created a user since.
     case reinitializationNotAllowed = 2
-    /// It forgets the user at the moment.
+    /// A reset runs.
     case sdkResetInProgress = 3
-    /// Something that should not be.
+    /// An unexpected fault.
     case internalInconsistency = 4
 }
 
-/// Why a user could not be made (spec/linking.md 2.4, in this order).
+/// The reason why a user could not be created (spec/linking.md 2.4, in this order).
 public enum SENTUserCreationFailureReason: Int, Sendable {
-    /// The SDK forgets the user at the moment.
+    /// A reset runs.
     case sdkResetInProgress = 0
-    /// A user is made already.
+    /// Another creation runs.
     case userCreationInProgress = 1
-    /// There is a user.
+    /// A user exists already.
     case userAlreadyExists = 2
-    /// There is no network.
+    /// The device has no network.
     case networkError = 3
-    /// The server refused; the details say why.
+    /// The server refused; the details name the reason.
     case serverError = 4
-    /// Something else.
+    /// An unexpected fault.
     case unexpectedError = 5
-    /// The app's own part failed.
+    /// The app's own part of the linking failed.
     case appSideLinkingFailed = 6
 }
 
-/// Why a user could not be linked.
+/// The reason why a user could not be linked.
 public enum SENTUserLinkingFailureReason: Int, Sendable {
-    /// There is no user.
+    /// No user exists.
     case noUser = 0
-    /// The user is linked.
+    /// The user is linked already.
     case userAlreadyLinked = 1
-    /// There is no network.
+    /// The device has no network.
     case networkError = 2
-    /// The server refused; the details say why.
+    /// The server refused; the details name the reason.
     case serverError = 3
     /// The server has disabled the user on this device.
     case userDisabledRemotely = 4
-    /// Something else.
+    /// An unexpected fault.
     case unexpectedError = 5
-    /// The app's own part failed.
+    /// The app's own part of the linking failed.
     case appSideLinkingFailed = 6
 }
 
-/// Why there is no token.
+/// The reason why no token is available.
 public enum SENTUserAccessTokenFailureReason: Int, Sendable {
-    /// There is no user.
+    /// No user exists.
     case noUser = 0
-    /// There is no network.
+    /// The device has no network.
     case networkError = 1
     /// The server has disabled the user on this device.
     case userDisabledRemotely = 2
 }
 
-/// Why the user could not be forgotten.
+/// The reason why the user could not be reset.
 public enum SENTResetFailureReason: Int, Sendable {
-    /// A user is made at the moment.
+    /// A creation runs.
     case initInProgress = 0
-    /// It forgets already.
+    /// Another reset runs.
     case resetting = 1
 }
 
-/// Why an app of the older kind could not start.
+/// The reason why the vendor's older form of start failed.
 public enum SENTInitIssue: UInt, Sendable {
     /// The app's id or secret is wrong.
     case invalidCredentials = 0
     /// The app's secret has changed.
     case changedCredentials = 1
-    /// There is no network, or the server does not answer.
+    /// The device has no network, or the server does not answer.
     case serviceUnreachable = 2
-    /// The app's own part failed.
+    /// The app's own part of the linking failed.
     case linkFailed = 3
-    /// It forgets the user at the moment.
+    /// A reset runs.
     case resetInProgress = 4
 }
 
-/// Whether the device gathers anything.
+/// The state of the device's detections.
 public enum SENTDetectionStatus: Int, Sendable {
-    /// There is no user.
+    /// No user exists.
     case disabled = 0
-    /// The time for it is over.
+    /// The time for detections is over.
     case expired = 1
-    /// Something is in the way: another device is the active one.
+    /// Detections are blocked: another device is the active device.
     case enabledButBlocked = 2
-    /// It does.
+    /// The device may detect.
     case enabledAndDetecting = 3
 }

@@ -1,64 +1,65 @@
 public import Foundation
 public import Onym
 
-/// What the SDK is told when it starts.
+/// The settings of the SDK at its start.
 public final class SENTOptions {
-    /// Where the server is. Without it, `OnymEndpoint` in the app's Info.plist or the environment's `ONYM_ENDPOINT` say so.
+    /// The server's address. Without it, the SDK uses `OnymEndpoint` in the app's Info.plist or `ONYM_ENDPOINT` in the
+    /// environment.
     public var platformUrl: String?
-    /// Changes what the vendor's options have no name for.
+    /// Changes settings that do not exist among the vendor's options.
     public var configure: ((inout Configuration) -> Void)?
 
     /// Makes options.
     public init() {}
 }
 
-/// Links an install by the app's own back end, and then calls one of the two that it is given.
+/// Links an install with the help of the app's own back end, and then calls one of its two callbacks.
 public typealias SENTUserLinker = (
     _ installId: String, _ linkSuccess: @escaping () -> Void, _ linkFailed: @escaping () -> Void
 ) -> Void
 
-/// What older apps call a linker.
+/// The older name of a linker.
 public typealias MetaUserLinker = SENTUserLinker
 
-/// How a user is made.
+/// The settings for the creation of a user.
 public final class SENTUserCreationOptions {
-    /// The code that the app's own back end has asked for.
+    /// The code that the app's own back end has got.
     public let authenticationCode: String?
-    /// What the vendor's reference calls it.
+    /// The code, under the name in the vendor's reference.
     public var authCode: String? { authenticationCode }
-    /// The app's id, where there is no code.
+    /// The app's id, without a code.
     public let appId: String?
-    /// The app's secret, where there is no code.
+    /// The app's secret, without a code.
     public let appSecret: String?
     let linker: SENTUserLinker?
-    /// Where the server is, if elsewhere than the SDK was told when it started.
+    /// The server's address, if it differs from the address at the start.
     public var platformUrl: String?
 
-    /// By a code.
+    /// Makes options with a code.
     public init(authenticationCode: String) {
         self.authenticationCode = authenticationCode
         (appId, appSecret, linker) = (nil, nil, nil)
     }
 
-    /// By a code.
+    /// Makes options with a code.
     public convenience init(authCode: String) { self.init(authenticationCode: authCode) }
 
-    /// By the app's id and secret. Without a linker, the user stays unlinked.
+    /// Makes options with the app's id and secret. Without a linker, the user stays unlinked.
     public init(appId: String, secret: String, linker: SENTUserLinker?) {
         authenticationCode = nil
         (self.appId, appSecret, self.linker) = (appId, secret, linker)
     }
 }
 
-/// A token of the user's.
+/// A token of the user.
 public struct SENTToken: Hashable, Sendable, CustomStringConvertible {
-    /// The token itself.
+    /// The token's text.
     public let tokenId: String
-    /// Until when it is good.
+    /// The time at which the token expires.
     public let expiryDate: Date
-    /// Whether it is good no more.
+    /// Whether the token has expired.
     public var isExpired: Bool { expiryDate <= Date() }
-    /// Nothing of the token.
+    /// A text without the token's value, for logs.
     public var description: String { "SENTToken(expiryDate: \(expiryDate))" }
 }
 
@@ -66,74 +67,74 @@ public struct SENTToken: Hashable, Sendable, CustomStringConvertible {
 public struct SENTUserInfo: Hashable, Sendable {
     /// The user's id.
     public let userId: String
-    /// A token; nil until one has been asked for.
+    /// A token; nil before the app's first request for a token.
     public let token: SENTToken?
 }
 
-/// A user who was made.
+/// The result of a creation.
 public struct SENTUserCreationResult: Hashable, Sendable {
     /// The user.
     public let userInfo: SENTUserInfo
 }
 
-/// A user who was linked.
+/// The result of a linking.
 public struct SENTUserLinkingResult: Hashable, Sendable {
     /// The user.
     public let userInfo: SENTUserInfo
 }
 
-/// What came of a start.
+/// The result of a start.
 public struct SENTInitializationResult: Hashable, Sendable {
-    /// Whether it worked.
+    /// Whether the start succeeded.
     public let isSuccessful: Bool
-    /// Why it did not.
+    /// The reason for a failure.
     public let failureReason: SENTInitializationFailureReason
 }
 
-/// The user is forgotten.
+/// The result of a reset.
 public struct SENTResetResult: Hashable, Sendable {
-    /// How far the SDK is now.
+    /// The state of the SDK's start now.
     public let initState: SENTSDKInitState
 }
 
-/// Why a user could not be made.
+/// The reason why a user could not be created, with details.
 public struct SENTUserCreationError: Error, Hashable, Sendable {
     /// The reason.
     public let failureReason: SENTUserCreationFailureReason
-    /// More about it.
+    /// Details for people.
     public let details: String
 }
 
-/// Why a user could not be linked.
+/// The reason why a user could not be linked, with details.
 public struct SENTUserLinkingError: Error, Hashable, Sendable {
     /// The reason.
     public let failureReason: SENTUserLinkingFailureReason
-    /// More about it.
+    /// Details for people.
     public let details: String
 }
 
-/// Why there is no token.
+/// The reason why no token is available, with details.
 public struct SENTUserAccessTokenError: Error, Hashable, Sendable {
     /// The reason.
     public let failureReason: SENTUserAccessTokenFailureReason
-    /// More about it.
+    /// Details for people.
     public let details: String
 }
 
-/// Why the user could not be forgotten.
+/// The reason why the user could not be reset.
 public struct SENTResetError: Error, Hashable, Sendable {
     /// The reason.
     public let failureReason: SENTResetFailureReason
 }
 
-/// How the user stands.
+/// The user's status.
 public struct SENTSDKStatus: Hashable, Sendable {
     /// Whether the server lets the user work on this device.
     public let isRemoteEnabled: Bool
-    /// Whether the device gathers anything.
+    /// The state of the device's detections.
     public let detectionStatus: SENTDetectionStatus
-    /// Whether it could.
+    /// Whether the device can detect.
     public var canDetect: Bool { detectionStatus == .enabledAndDetecting }
-    /// Why it does not work, and which device took over; the vendor has no such thing.
+    /// The reason why the user is inactive here, and the device that became active; the vendor's SDK has no such property.
     public let deactivation: Deactivation?
 }

@@ -16,7 +16,7 @@ package struct OutboundCall: Equatable, Sendable {
         case post([UInt8], contentType: String)
     }
 
-    /// - Parameter bearer: what is sent as `Authorization: Bearer …`; nil for calls that need none.
+    /// - Parameter bearer: the token for `Authorization: Bearer …`; nil for calls without a token.
     /// - Precondition: a content type, a bearer and a field are one line of visible ASCII each.
     package init(
         _ method: Method, _ url: OutboundURL, bearer: String? = nil, fields: [(name: String, value: String)] = []
@@ -36,11 +36,11 @@ package struct OutboundCall: Equatable, Sendable {
     }
 }
 
-/// An address of HTTP or HTTPS, whole, as libcurl reads it.
+/// A complete address of HTTP or HTTPS, as libcurl reads it.
 package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
     package let description: String
 
-    /// Nil where the text is no such address.
+    /// Reads an address; nil for other texts.
     package init?(_ text: String) {
         guard !text.utf8.contains(0), let url = unsafe curl_url() else { return nil }
         defer { unsafe curl_url_cleanup(url) }
@@ -55,7 +55,7 @@ package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What another server said, whatever its status.
+/// Another server's answer, with any status.
 package struct OutboundAnswer: Equatable, Sendable {
     package let status: Int
     package let body: [UInt8]
@@ -66,18 +66,18 @@ package struct OutboundAnswer: Equatable, Sendable {
     }
 }
 
-/// Why another server's answer is not there.
+/// The reason why another server's answer is missing.
 package enum OutboundFault: Error, Equatable, Sendable {
     /// The name has no address.
     case notResolved
     case notConnected
-    /// The address is one of a private network, or of this machine, which this client does not call.
+    /// The address belongs to a private network or to this machine, and this client does not call such addresses.
     case notAllowed
-    /// The certificate is not one that is trusted here, or TLS failed otherwise.
+    /// The certificate is not trusted, or TLS failed in another way.
     case notTrusted
     case timedOut
     case answerTooLarge
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the received bytes are not HTTP.
     case broken
     /// Too many calls wait already.
     case overloaded
@@ -97,7 +97,7 @@ package enum OutboundFault: Error, Equatable, Sendable {
             }
     }
 
-    /// One sentence for a person.
+    /// A sentence for people.
     package var message: String {
         switch self {
         case .notResolved: "The server's name has no address."
@@ -113,19 +113,19 @@ package enum OutboundFault: Error, Equatable, Sendable {
     }
 }
 
-/// What calls to other servers may take.
+/// The limits of calls to other servers.
 package struct OutboundLimits: Equatable, Sendable {
-    /// To resolve a name, connect, and agree on TLS.
+    /// The time to resolve a name, connect, and agree on TLS.
     package var connectMilliseconds = 3_000
-    /// From the submission of a call to the last byte of its answer.
+    /// The time from the submission of a call to the last byte of its answer.
     package var wholeMilliseconds = 10_000
-    /// Of an answer's body.
+    /// The greatest size of an answer's body.
     package var answerBytes = 64 << 10
-    /// Calls that are under way.
+    /// The greatest number of running calls.
     package var callsAtOnce = 64
-    /// Calls that wait for others to end.
+    /// The greatest number of calls that wait for other calls.
     package var callsWaiting = 1_024
-    /// Whether addresses of private networks and of this machine are called.
+    /// Whether the client calls addresses of private networks and of this machine.
     package var allowsPrivateAddresses = true
 
     package init() {}

@@ -2,13 +2,13 @@ import CCurl
 import Glibc
 import Threads
 
-/// Calls other servers over HTTP and HTTPS: libcurl's, on a thread of its own.
+/// Calls other servers over HTTP and HTTPS: libcurl, on a thread of its own.
 ///
-/// Certificates are verified, redirects are not followed, and a proxy that the environment names is not used. Every call is
-/// answered once, whatever happens.
+/// The client verifies certificates, follows no redirects, and ignores a proxy in the environment. Every call gets exactly
+/// one answer.
 @safe
 package final class OutboundClient: @unchecked Sendable {
-    // Unchecked: the inbox has a lock; the handle belongs to the thread, and others only wake that while they hold the lock.
+    // Unchecked: the inbox has a lock. The handle belongs to the thread; other threads only wake it while they hold the lock.
 
     package typealias Result = Swift.Result<OutboundAnswer, OutboundFault>
 
@@ -31,7 +31,7 @@ package final class OutboundClient: @unchecked Sendable {
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// - Parameter authorities: a file with the certificates to trust, in PEM, instead of those that the system trusts.
+    /// - Parameter authorities: a file with the trusted certificates, in PEM, instead of the system's certificates.
     package init(limits: OutboundLimits = OutboundLimits(), authorities: String? = nil) {
         guard OutboundClient.isLibraryReady, let handle = unsafe curl_multi_init() else {
             preconditionFailure("The system has no memory left for a client.")
@@ -45,7 +45,7 @@ package final class OutboundClient: @unchecked Sendable {
 
     deinit { unsafe curl_multi_cleanup(handle) }
 
-    /// Makes a call. The answer comes on any thread, which it must not keep.
+    /// Makes a call. The answer comes on any thread, and its receiver must not block that thread.
     package func submit(_ call: OutboundCall, _ done: @escaping @Sendable (Result) -> Void) {
         let deadline = ContinuousClock.now.advanced(by: .milliseconds(limits.wholeMilliseconds))
         let fault: OutboundFault? = inbox.withLock { inbox in
@@ -58,7 +58,7 @@ package final class OutboundClient: @unchecked Sendable {
         if let fault { done(.failure(fault)) }
     }
 
-    /// Answers what is not yet answered with ``OutboundFault/cancelled``, and returns when the thread has ended.
+    /// Answers all open calls with ``OutboundFault/cancelled``, and returns when the thread has ended.
     package func stop() {
         inbox.withLock { inbox in
             inbox.isStopping = true
@@ -70,7 +70,7 @@ package final class OutboundClient: @unchecked Sendable {
     // MARK: - On the thread
 
     private func run() {
-        // A peer that goes away while TLS writes is a fault of that call, not of the process.
+        // If a peer leaves while TLS writes, only that call fails, not the process.
         var pipe = sigset_t()
         unsafe sigemptyset(&pipe)
         unsafe sigaddset(&pipe, SIGPIPE)
@@ -88,7 +88,7 @@ package final class OutboundClient: @unchecked Sendable {
                 for waiting in waiting { waiting.done(.failure(.cancelled)) }
                 break
             }
-            // Where a call has ended there may be room for the next.
+            // After the end of a call, the next call may have room.
             var hasEnded = false
             for waiting in waiting {
                 guard let transfer = begin(waiting) else {
@@ -112,7 +112,7 @@ package final class OutboundClient: @unchecked Sendable {
         }
     }
 
-    /// The thread is woken for what happens; this is only how long it sleeps while nothing does.
+    /// Events wake the thread; this is only its longest sleep without an event.
     private static let idleMilliseconds: CInt = 60_000
 
     private func nextEnded() -> (UnsafeMutableRawPointer, CURLcode)? {
@@ -121,8 +121,8 @@ package final class OutboundClient: @unchecked Sendable {
         return unsafe (ended, code)
     }
 
-    /// Begins a call; nil where it has been answered instead. Its time has run since it was submitted, so nobody waits
-    /// longer because others wait as well.
+    /// Starts a call; nil if the call has its answer already. The time limit counts from the submission, so other calls do
+    /// not extend the wait.
     private func begin(_ waiting: Waiting) -> Transfer? {
         let left = waiting.deadline - ContinuousClock.now
         let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
@@ -137,7 +137,7 @@ package final class OutboundClient: @unchecked Sendable {
     }
 }
 
-/// One call under way: libcurl's handle, and what has come of the answer. It belongs to the client's thread.
+/// One running call: libcurl's handle, and the received part of the answer. It belongs to the client's thread.
 @safe
 private final class Transfer {
     let handle: UnsafeMutableRawPointer
@@ -172,7 +172,7 @@ private final class Transfer {
         set(CURLOPT_NOSIGNAL, 1)
         set(CURLOPT_CONNECTTIMEOUT_MS, min(limits.connectMilliseconds, milliseconds))
         set(CURLOPT_TIMEOUT_MS, milliseconds)
-        // A resolver that hangs does not keep the server from stopping.
+        // A blocked resolver must not delay the server's stop.
         set(CURLOPT_QUICK_EXIT, 1)
         var codes: [CURLcode] = []
         if case .post(let bytes, _) = call.method {
@@ -193,15 +193,15 @@ private final class Transfer {
         precondition(codes.allSatisfy { $0 == CURLE_OK }, "libcurl does not take what a call needs.")
     }
 
-    /// Looks at each address when it is connected to, so no name can stand for one address when it is looked at and for
-    /// another when it is called.
+    /// Checks each address at the moment of the connection, so that a name cannot change its address between the check and
+    /// the call.
     private func refusePrivateAddresses() -> CURLcode {
         unsafe onym_curl_set_opener(
             handle,
             { context, _, address in
                 guard let context = unsafe context, let address = unsafe address else { return -1 }
                 let transfer = unsafe Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-                // The structure ends in a sockaddr, which is as long as its family needs it to be.
+                // The structure ends in a sockaddr, whose length depends on its family.
                 let start = unsafe UnsafeRawPointer(address) + Transfer.addressOffset
                 let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(address.pointee.addrlen))
                 guard unsafe transfer.mayCall(address.pointee.family, Array(bytes)) else { return -1 }
@@ -232,7 +232,7 @@ private final class Transfer {
         precondition(code == CURLE_OK, "libcurl does not take an option that a call needs.")
     }
 
-    /// Takes a piece of the answer; false where there is too much of it.
+    /// Takes a piece of the answer; false if the answer is too long.
     private func take(_ piece: UnsafeRawBufferPointer) -> Bool {
         isTooLarge = piece.count > limit - body.count
         if !isTooLarge { unsafe body.append(contentsOf: piece) }

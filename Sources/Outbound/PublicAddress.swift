@@ -1,7 +1,6 @@
 import Glibc
 
-/// An address of the open network: none of this machine, of a private network, or of those that mean something special
-/// (RFC 6890).
+/// Checks for addresses of the public network: not of this machine, of a private network, or of a special range (RFC 6890).
 package enum PublicAddress {
     package static func includes(family: CInt, sockaddr bytes: [UInt8]) -> Bool {
         switch family {
@@ -18,14 +17,14 @@ package enum PublicAddress {
         return !closed.contains { start, bits in (address ^ start) >> (32 - bits) == 0 }
     }
 
-    /// Only 2000::/3 is given out; in it and outside stand addresses that carry one of IPv4.
+    /// Only 2000::/3 is assigned; addresses inside and outside of it can contain an IPv4 address.
     private static func isOpen(v6 bytes: [UInt8]) -> Bool {
         let words = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
         let mapped: [UInt16] = [0, 0, 0, 0, 0, 0xFFFF]
         let translated: [UInt16] = [0x64, 0xFF9B, 0, 0, 0, 0]
         if words.starts(with: mapped) || words.starts(with: translated) { return isOpen(v4: bytes[12...]) }
         if words[0] == 0x2002 { return isOpen(v4: bytes[2..<6]) }
-        // 2001::/23 is for protocols, Teredo among them; 2001:db8::/32 for documents.
+        // 2001::/23 is for protocols, for example Teredo; 2001:db8::/32 is for documents.
         return words[0] >> 13 == 1 && !(words[0] == 0x2001 && (words[1] < 0x0200 || words[1] == 0x0DB8))
     }
 

@@ -1,20 +1,20 @@
 import CPostgres
 import Glibc
 
-/// Where a database is, and how long it is waited for.
+/// The address of a database, and the time limits for it.
 package struct ConnectionSettings: Sendable {
-    /// A connection string as libpq takes it, `postgres://…`. It may have several hosts, and it may have a password: it is
-    /// for no log.
+    /// A connection string of libpq, `postgres://…`. It may contain several hosts. It may contain a password, so it must not
+    /// be in a log.
     package var address: String
-    /// How long a connection may take to be made, for each host.
+    /// The greatest time to connect, for each host.
     package var connectSeconds = 3
-    /// How long the answers to what was sent may take. Then the connection is given up.
+    /// The greatest time for the answers to sent statements. After it the connection is closed.
     package var answerMilliseconds = 10_000
-    /// Whether statements are prepared once for each connection. A pooler that gives each transaction another connection may
-    /// not allow it.
+    /// Whether each connection prepares a statement once. A pooler that changes the connection for each transaction may not
+    /// allow that.
     package var preparesStatements = true
-    /// What each transaction begins with, as for settings that end with it: a pooler gives the connection to somebody else
-    /// then, so that nothing may stay with it.
+    /// A statement at the start of each transaction, for settings that end with the transaction. A pooler gives the
+    /// connection to another client afterwards, so no setting may stay.
     package var setUp: Connection.Statement?
 
     package init(address: String) { self.address = address }
@@ -22,32 +22,32 @@ package struct ConnectionSettings: Sendable {
 
 /// A connection to PostgreSQL. It belongs to one thread at a time.
 ///
-/// Statements are sent ahead of their answers, as many as one likes, and ``answers()`` waits for all of them at once: so
-/// that costs one round trip, however many there are. After a fault the connection is closed, whatever the fault was.
+/// Many statements can be sent before their answers, and ``answers()`` waits for all of them together: that costs one round
+/// trip. After any fault the connection is closed.
 @safe
 package final class Connection {
-    // Nil when it is closed.
+    // Nil after the connection is closed.
     private var handle: OpaquePointer?
     private let settings: ConnectionSettings
     /// The names of the statements that the server has prepared.
     private var prepared: [String: String] = [:]
-    /// Those that are prepared by what was sent last.
+    /// The statements that the last sending prepares.
     private var expected: [Expected] = []
 
-    /// Whether answers are still wanted: asked now and then while they are waited for. When this is true the server is told to
-    /// give up, and the connection is closed.
+    /// Whether the answers are not needed any more. The connection asks regularly while it waits. If the answer is true, the
+    /// server gets a cancel request, and the connection is closed.
     package var isOver: @Sendable () -> Bool = { false }
 
-    /// Whether what was sent last leaves a transaction open.
+    /// Whether a transaction is open after the last sent statements.
     private var isInTransaction = false
 
-    /// What the server will answer with, in this order.
+    /// The expected answers of the server, in order.
     private enum Expected { case prepared, setUp, rows, left, end }
 
     /// Connects.
     package init(_ settings: ConnectionSettings) throws(PostgresFault) {
         self.settings = settings
-        // What the address says itself goes before these.
+        // The address's own values override these values.
         let values = [
             ("connect_timeout", "\(settings.connectSeconds)"), ("application_name", "onym"),
             ("target_session_attrs", "read-write"), ("keepalives_idle", "5"), ("keepalives_interval", "2"),
@@ -64,7 +64,7 @@ package final class Connection {
 
     deinit { close() }
 
-    /// Closes it. What was not answered is undone, or done: nobody knows.
+    /// Closes the connection. It stays unknown whether unanswered statements were run.
     package func close() {
         unsafe PQfinish(handle)
         unsafe handle = nil
@@ -72,13 +72,13 @@ package final class Connection {
 
     package var isOpen: Bool { unsafe handle != nil }
 
-    /// By which another thread may have the server give up what it is at.
+    /// An object with which another thread can cancel the running statement.
     package func canceller() -> Canceller? { unsafe handle.flatMap { unsafe PQgetCancel($0) }.map(Canceller.init) }
 
-    /// Has the server give up what a connection is at; the connection learns it as a fault.
+    /// Cancels the running statement of a connection; the connection gets a fault.
     @safe
     package final class Canceller: @unchecked Sendable {
-        // Unchecked: it does not change, and libpq lets any thread use it.
+        // Unchecked: the handle does not change, and libpq lets any thread use it.
         private let handle: OpaquePointer
 
         fileprivate init(_ handle: OpaquePointer) { unsafe self.handle = handle }
@@ -91,7 +91,7 @@ package final class Connection {
         }
     }
 
-    /// A statement; those with the same text are the same.
+    /// A statement; statements with the same text are equal.
     package struct Statement: Sendable {
         package let text: String
         fileprivate let begins: Bool
@@ -104,13 +104,13 @@ package final class Connection {
         }
     }
 
-    /// Sends a statement. What is wrong with it is said by ``answers()``.
+    /// Sends a statement. ``answers()`` reports its errors.
     ///
-    /// Statements that are sent outside of a transaction are one together, which is over when they are answered.
+    /// Statements outside a transaction form one common transaction, which ends with their answers.
     package func send(_ statement: Statement, _ parameters: Parameters = Parameters()) {
         guard unsafe handle != nil else { return }
         let isFirst = !isInTransaction && (expected.isEmpty || expected.last == .end)
-        // A transaction's isolation is chosen before it is asked anything.
+        // The isolation of a transaction has to be set before its first query.
         if isFirst, !statement.begins, let setUp = settings.setUp { queue(setUp, Parameters(), .setUp) }
         queue(statement, parameters, .rows)
         if isFirst, statement.begins, let setUp = settings.setUp { queue(setUp, Parameters(), .setUp) }
@@ -131,7 +131,7 @@ package final class Connection {
             name = known
         } else {
             name = "s\(prepared.count)"
-            // If that fails the connection is closed, and forgets it.
+            // If the preparation fails, the connection is closed and forgets the name.
             prepared[statement.text] = name
             unsafe PQsendPrepare(handle, name, statement.text, 0, nil)
             expected.append(.prepared)
@@ -142,18 +142,18 @@ package final class Connection {
         expected.append(answer)
     }
 
-    /// Sends a statement whose answer nobody waits for; what comes next takes it.
+    /// Sends a statement without waiting for its answer; the next wait reads that answer.
     package func leave(_ statement: Statement) {
         guard let handle = unsafe handle else { return }
         queue(statement, Parameters(), .left)
         isInTransaction = false
-        // What is not sent now is sent with what comes next, and what fails here fails again then.
+        // Unsent bytes go out with the next statement, and a failure here repeats there.
         if unsafe PQpipelineSync(handle) == 1 { expected.append(.end) }
         _ = unsafe PQflush(handle)
     }
 
-    /// Waits until all that was sent is answered; answers with the rows of each statement, in their order. Where one fails
-    /// those behind it were not run.
+    /// Waits for the answers to all sent statements; answers the rows of each statement, in order. After a failed statement,
+    /// the later statements were not run.
     package func answers() throws(PostgresFault) -> [Rows] {
         guard let handle = unsafe handle else { throw .lost("The connection is closed.") }
         guard unsafe PQpipelineSync(handle) == 1 else { throw fault() }
@@ -197,11 +197,11 @@ package final class Connection {
         return rows
     }
 
-    /// How much there was to look through when statements were last planned.
+    /// The size of the data at the last planning of statements.
     private var plannedSize: Int64 = 0
 
-    /// Has statements planned anew where there is twice as much to look through as there was when they were: what was planned
-    /// for an empty table goes through all of it.
+    /// Plans statements again when the data has doubled since the last planning: a plan for an empty table would read a whole
+    /// large table.
     package func plan(forSize size: Int64) throws(PostgresFault) {
         guard settings.preparesStatements, size / 2 > plannedSize else { return }
         try run(Statement("DISCARD PLANS"))
@@ -210,7 +210,7 @@ package final class Connection {
 
     // MARK: - The socket
 
-    /// Sends what is to be sent, taking in meanwhile what comes: the server may not read on before somebody has.
+    /// Sends the waiting bytes, and reads incoming bytes meanwhile: the server may stop reading until its answers are read.
     private func flush(until deadline: Int64) throws(PostgresFault) {
         while true {
             let left = unsafe PQflush(handle)
@@ -247,7 +247,7 @@ package final class Connection {
         }
     }
 
-    /// How often it is asked, while answers are waited for, whether they are still wanted.
+    /// The interval between two questions whether the answers are still needed.
     private static let lookMilliseconds: Int64 = 100
 
     private static func now() -> Int64 {
@@ -258,19 +258,19 @@ package final class Connection {
 
     // MARK: - Faults
 
-    /// What was wrong with the connection, which is closed then.
+    /// The fault of the connection, which is then closed.
     private func fault() -> PostgresFault {
         let message = unsafe String(message: PQerrorMessage(handle))
         close()
         return .lost(message.isEmpty ? "The connection was lost." : message)
     }
 
-    /// What was wrong with a statement; the connection is closed then, too.
+    /// The fault of a statement; the connection is then closed too.
     private func fault(of answer: OpaquePointer) -> PostgresFault {
         let code = unsafe PQresultErrorField(answer, Int32(Connection.stateField))
         let state = unsafe code.map { unsafe String(cString: $0) } ?? ""
         let message = unsafe String(message: PQresultErrorMessage(answer))
-        // Whether the server has ended: the error may say why, and the end come behind it.
+        // Whether the server has ended the connection: the error may name the reason, with the end after it.
         let isLost = unsafe state.isEmpty || PQstatus(handle) == CONNECTION_BAD
         close()
         return PostgresFault(state: state, message: message, isConnectionLost: isLost)
@@ -283,7 +283,7 @@ package final class Connection {
 
     private typealias Strings = UnsafePointer<UnsafePointer<CChar>?>
 
-    /// Lends strings as C has them, with nothing at the end.
+    /// Lends strings as C strings, with a null at the end of the list.
     private static func withStrings<Result>(
         _ strings: [String], _ body: (Strings) -> Result
     ) -> Result {
@@ -304,7 +304,7 @@ package final class Connection {
         let lengths = parameters.places.map { Int32($0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: count)
         unsafe parameters.bytes.withUnsafeBytes { bytes in
-            // An empty array may have no address, and libpq takes that for NULL.
+            // An empty array may have no address, and libpq treats such an array as NULL.
             let empty: StaticString = ""
             let values = unsafe parameters.places.map { place -> UnsafePointer<CChar>? in
                 guard let place else { return nil }
@@ -316,7 +316,7 @@ package final class Connection {
             unsafe values.withUnsafeBufferPointer { values in
                 unsafe lengths.withUnsafeBufferPointer { lengths in
                     unsafe formats.withUnsafeBufferPointer { formats in
-                        // What fails here fails again at the end, where it is said.
+                        // A failure here repeats at the end, where it is reported.
                         _ = unsafe body(values.baseAddress, lengths.baseAddress, formats.baseAddress, Int32(count))
                     }
                 }

@@ -1,8 +1,8 @@
-/// What a statement is given, in PostgreSQL's binary form. Parameters count from 1, in the order in which they are added.
+/// The parameters of a statement, in PostgreSQL's binary form. They count from 1, in the order of their addition.
 ///
-/// Arrays have one dimension; a statement takes them apart with `unnest`, so that one statement does for any number of rows.
+/// Arrays have one dimension; a statement expands them with `unnest`, so that one statement handles any number of rows.
 package struct Parameters: Sendable {
-    /// All values, one after the other, and where each begins and ends; nil stands for NULL.
+    /// All values one after the other, and the place of each value; nil stands for NULL.
     private(set) var bytes: [UInt8] = []
     private(set) var places: [Range<Int>?] = []
 
@@ -26,7 +26,7 @@ package struct Parameters: Sendable {
 
     package mutating func add(_ value: String?) { if let value { add(value) } else { addNull() } }
 
-    /// A `bytea`, or a `uuid` if there are 16 of them and the statement takes one.
+    /// A `bytea`, or a `uuid` for 16 bytes if the statement takes a `uuid`.
     package mutating func add(_ value: [UInt8]) { place { $0.append(contentsOf: value) } }
 
     package mutating func add(_ value: [UInt8]?) { if let value { add(value) } else { addNull() } }
@@ -46,7 +46,7 @@ package struct Parameters: Sendable {
         add(array)
     }
 
-    /// A `bytea[]` with the bytes of texts: PostgreSQL keeps no text with a zero byte in it.
+    /// A `bytea[]` with the bytes of texts, because PostgreSQL keeps no text with a zero byte.
     package mutating func add(texts values: some Collection<String>) {
         var array = ArrayParameter(.blobs)
         for value in values { array.add(value) }
@@ -70,9 +70,9 @@ package struct Parameters: Sendable {
     }
 }
 
-/// An array for a statement, which is made value by value.
+/// An array parameter, built value by value.
 package struct ArrayParameter: Sendable {
-    /// What its values are, by PostgreSQL's number of the type.
+    /// The type of the values, by PostgreSQL's number.
     package enum ElementType: Int32, Sendable {
         case integers = 20
         case blobs = 17
@@ -80,7 +80,7 @@ package struct ArrayParameter: Sendable {
     }
 
     private let type: ElementType
-    /// Each value behind its length; NULL has a length of -1.
+    /// Each value after its length; NULL has the length -1.
     private var values: [UInt8] = []
     package private(set) var count = 0
     private var hasNulls = false
@@ -115,7 +115,7 @@ package struct ArrayParameter: Sendable {
         count += 1
     }
 
-    /// Dimensions | whether there are NULLs | type | count | first index, and then the values.
+    /// Dimensions | whether NULLs exist | type | count | first index, and then the values.
     fileprivate func append(to bytes: inout [UInt8]) {
         bytes.append(bigEndian: Int32(count == 0 ? 0 : 1))
         bytes.append(bigEndian: Int32(hasNulls ? 1 : 0))

@@ -1,12 +1,12 @@
 import CPostgres
 
-/// Something that PostgreSQL, or the way to it, failed at.
+/// A failure of PostgreSQL, or of the connection to it.
 package struct PostgresFault: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The code of the error, as the SQL standard and PostgreSQL have them; empty where no server has said it.
+    /// The error's code in the SQL standard and in PostgreSQL; empty if the error does not come from a server.
     package let state: String
-    /// What PostgreSQL says of it. It never has the password in it, but it may have values.
+    /// PostgreSQL's message. It never contains the password, but it may contain values.
     package let message: String
-    /// Whether the connection is of no use any more, so that nobody knows what became of what was sent last.
+    /// Whether the connection is lost, so that the result of the last statements is unknown.
     package let isConnectionLost: Bool
 
     package init(state: String, message: String, isConnectionLost: Bool) {
@@ -15,19 +15,19 @@ package struct PostgresFault: Error, Equatable, Sendable, CustomStringConvertibl
         self.isConnectionLost = isConnectionLost
     }
 
-    /// The first two letters of the code: what kind of error it is.
+    /// The first two letters of the code: the class of the error.
     package var stateClass: Substring { state.prefix(2) }
 
     package var description: String { "PostgreSQL: \(message) (\(state.isEmpty ? "no code" : state))" }
 
-    /// A connection that does not answer in time, or ended.
+    /// The fault of a connection that ended, or did not answer in time.
     static func lost(_ message: String) -> PostgresFault {
         PostgresFault(state: "", message: message, isConnectionLost: true)
     }
 }
 
 extension String {
-    /// What libpq says, without the line's end.
+    /// libpq's message, without the line's end.
     init(message: UnsafePointer<CChar>?) {
         var text = unsafe message.map { unsafe String(cString: $0) } ?? ""
         while text.last?.isNewline == true { text.removeLast() }

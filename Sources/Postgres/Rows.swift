@@ -1,6 +1,6 @@
 import CPostgres
 
-/// What a statement has answered, in PostgreSQL's binary form. Rows and columns count from 0.
+/// The rows of a statement's answer, in PostgreSQL's binary form. Rows and columns count from 0.
 @safe
 package final class Rows {
     private let handle: OpaquePointer
@@ -16,14 +16,14 @@ package final class Rows {
     /// Whether a column is a `text`.
     package func isText(_ column: Int) -> Bool { unsafe PQftype(handle, Int32(column)) == 25 }
 
-    /// How many rows a statement has changed that answers none.
+    /// The number of rows that a statement without result rows has changed.
     package var changed: Int { unsafe Int(String(cString: PQcmdTuples(handle))) ?? 0 }
 
     package func isNull(_ row: Int, _ column: Int) -> Bool {
         unsafe PQgetisnull(handle, Int32(row), Int32(column)) == 1
     }
 
-    /// An integer of any width, or a `boolean`; 0 where it is NULL.
+    /// An integer of any width, or a `boolean`; 0 for NULL.
     package func integer(_ row: Int, _ column: Int) -> Int64 {
         withBytes(row, column) { bytes in
             guard bytes.count > 0 else { return 0 }
@@ -37,7 +37,7 @@ package final class Rows {
         isNull(row, column) ? nil : integer(row, column)
     }
 
-    /// The text of a column; nil where it is NULL.
+    /// The text of a column; nil for NULL.
     package func text(_ row: Int, _ column: Int) -> String? {
         isNull(row, column)
             ? nil
@@ -46,7 +46,7 @@ package final class Rows {
             }
     }
 
-    /// The bytes of a `bytea` or a `uuid`; nil where it is NULL.
+    /// The bytes of a `bytea` or a `uuid`; nil for NULL.
     package func blob(_ row: Int, _ column: Int) -> [UInt8]? {
         isNull(row, column)
             ? nil

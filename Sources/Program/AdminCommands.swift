@@ -1,6 +1,6 @@
 import Invocation
 
-/// `onym projects|apps|keys list|create|revoke`, `onym stats`: the calls of the API under the same names.
+/// `onym projects|apps|keys list|create|revoke`, `onym stats`: the API's calls with the same names.
 enum ProjectsListCommand: ProgramCommand {
     static let name = "projects list"
     static let summary = "Lists the projects."

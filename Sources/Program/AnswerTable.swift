@@ -1,6 +1,6 @@
 import JSON
 
-/// Answers of the API as people read them: a line for each member, lists of things as lines of their own.
+/// Writes the API's answers for people: a line for each member, and lists of things as separate lines.
 enum AnswerTable {
     private static let column = 18
 
@@ -37,7 +37,7 @@ enum AnswerTable {
         }
     }
 
-    /// A value that needs no lines of its own; nil for others.
+    /// A value that fits one line; nil for other values.
     static func line(_ value: JSONValue) throws(JSONFault) -> String? {
         switch value.kind {
         case .null: return "-"
@@ -71,9 +71,9 @@ enum AnswerTable {
     }
 }
 
-/// The body and the path of a call that a command makes.
+/// The body and the path of a command's call.
 enum CallText {
-    /// A body of the members that are given.
+    /// A body of the members that have values.
     static func body(_ members: [(name: String, value: String?)], lists: [(name: String, value: String?)] = [])
         -> [UInt8]
     {
@@ -93,7 +93,7 @@ enum CallText {
         return json.bytes
     }
 
-    /// A part of a path or a query, with all escaped that means something there.
+    /// A part of a path or a query, with all special characters escaped.
     static func escaped(_ text: String) -> String {
         var escaped = ""
         for byte in text.utf8 {
@@ -105,7 +105,7 @@ enum CallText {
         return escaped
     }
 
-    /// `?name=value&…` of what is given.
+    /// `?name=value&…` of the parameters that have values.
     static func query(_ parameters: [(name: String, value: String?)]) -> String {
         let given = parameters.compactMap { name, value in value.map { "\(name)=\(escaped($0))" } }
         return given.isEmpty ? "" : "?" + given.joined(separator: "&")

@@ -1,7 +1,7 @@
 import Invocation
 import JSON
 
-/// `onym products list`: what is sold.
+/// `onym products list`: lists the project's products.
 enum ProductsListCommand: ProgramCommand {
     static let name = "products list"
     static let summary = "Lists what a project sells, and which entitlements that gives."
@@ -13,7 +13,7 @@ enum ProductsListCommand: ProgramCommand {
     }
 }
 
-/// `onym products set`: says what a product gives.
+/// `onym products set`: sets the entitlements that a product grants.
 enum ProductsSetCommand: ProgramCommand {
     static let name = "products set"
     static let summary = "Says which entitlements a product gives, and for how long."
@@ -70,7 +70,7 @@ enum ProductsRemoveCommand: ProgramCommand {
     }
 }
 
-/// `onym entitlements list`: what access there is.
+/// `onym entitlements list`: lists the project's entitlements.
 enum EntitlementsListCommand: ProgramCommand {
     static let name = "entitlements list"
     static let summary = "Lists the entitlements that a project has defined."
@@ -82,7 +82,7 @@ enum EntitlementsListCommand: ProgramCommand {
     }
 }
 
-/// `onym entitlements set`: defines one.
+/// `onym entitlements set`: defines an entitlement.
 enum EntitlementsSetCommand: ProgramCommand {
     static let name = "entitlements set"
     static let summary = "Defines an entitlement."
@@ -114,7 +114,7 @@ enum EntitlementsRemoveCommand: ProgramCommand {
     }
 }
 
-/// `onym receipt`: makes a receipt to try purchases with.
+/// `onym receipt`: makes a receipt for a test purchase.
 enum ReceiptCommand: ProgramCommand {
     static let name = "receipt"
     static let summary = "Makes a signed receipt for trying purchases in the sandbox."
@@ -159,9 +159,9 @@ enum ReceiptCommand: ProgramCommand {
     }
 }
 
-/// Definitions, as people read them.
+/// Definitions, in the form for people.
 private enum CatalogText {
-    /// The path of what `--id` names.
+    /// The path of the definition that `--id` names.
     static func path(_ base: String, _ arguments: Arguments) throws(CommandFault) -> String {
         guard let id = arguments["id"], !id.isEmpty else { throw .usage("--id must be given.") }
         let digits = Array("0123456789ABCDEF".utf8)
@@ -177,7 +177,7 @@ private enum CatalogText {
         return String(decoding: path, as: UTF8.self)
     }
 
-    /// Prints one definition, for programs as it is.
+    /// Prints a definition; programs get the answer unchanged.
     static func show(_ answer: ControlClient.Answer, _ context: CommandContext) throws(CommandFault) -> Int32 {
         let shown =
             try context.isForPrograms

@@ -3,17 +3,17 @@ import StorePostgres
 
 /// A command of the program.
 protocol ProgramCommand: SendableMetatype {
-    /// Its name: a word, or two for those that do one thing of several with something, like `strategy show`.
+    /// The command's name: one word, or two words for one of several actions on a thing, like `strategy show`.
     static var name: String { get }
     static var summary: String { get }
-    /// The flags that it has besides settings, as its help shows them.
+    /// The command's own flags besides the settings, in the form of its help.
     static var usage: String { get }
     static var valuedFlags: [String] { get }
-    /// The words that it needs behind its name, in their order.
+    /// The necessary words after the command's name, in order.
     static var operands: [String] { get }
     static var switches: [String] { get }
 
-    /// Does it. Answers the exit code.
+    /// Runs the command. Answers the exit code.
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32
 }
 
@@ -25,23 +25,23 @@ extension ProgramCommand {
     static var words: [String] { name.split(separator: " ").map(String.init) }
 }
 
-/// What a command works with.
+/// The arguments and tools of a command.
 struct CommandContext {
     let arguments: Arguments
     let settings: Settings
     let terminal: Terminal
 
-    /// Whether results are to be printed for programs.
+    /// Whether the command prints its results for programs.
     var isForPrograms: Bool { arguments.has("json") }
 
     var dataFolder: DataFolder { DataFolder(path: settings["data"] ?? "data") }
 
-    /// The database that the store is in; nil where it is a file in the data folder.
+    /// The store's database; nil if the store is a file in the data folder.
     var database: PostgresSettings? {
         settings["store"].flatMap(database(at:))
     }
 
-    /// A database, as the settings want it used.
+    /// A database with the settings for its use.
     func database(at address: String) -> PostgresSettings? {
         guard var database = PostgresSettings(address: address, schema: settings["store_schema"] ?? "onym") else {
             return nil
@@ -52,14 +52,14 @@ struct CommandContext {
     }
 }
 
-/// Why a command did not do what it was told.
+/// The reason why a command failed.
 enum CommandFault: Error, Equatable {
-    /// It was told wrongly.
+    /// The command line is wrong.
     case usage(String)
-    /// It could not be done.
+    /// The command could not be done.
     case failed(String)
 
-    /// Names what failed, where something below said why.
+    /// Makes a fault of the cause in a lower layer.
     init(_ error: some Error & CustomStringConvertible) { self = .failed(error.description) }
 
     var message: String {

@@ -8,12 +8,12 @@ import HTTPServer
 import Invocation
 import JSON
 
-/// Makes the calls of the command line: to the server that runs, else to one in this process, for the one call.
+/// Makes the calls of the command line: to a running server, or else to a server in this process for this one call.
 struct ControlClient {
     let folder: DataFolder
-    /// The project that is meant; nil where there is only one.
+    /// The project of the calls; nil if the server has only one project.
     let project: String?
-    /// Opens the store for a call, where nobody serves it from this folder.
+    /// Opens the store for a call, if no server serves it from this folder.
     let openStore: () throws(CommandFault) -> OpenedStore
 
     struct Answer: Equatable {
@@ -23,9 +23,9 @@ struct ControlClient {
         var text: String { String(decoding: body, as: UTF8.self) }
     }
 
-    /// For how long an answer is waited for.
+    /// The longest wait for an answer, in seconds.
     private static let seconds = 60
-    /// The most bytes of an answer.
+    /// The greatest size of an answer in bytes.
     private static let answerBytes = 64 << 20
 
     /// Makes one call.
@@ -33,10 +33,10 @@ struct ControlClient {
         try session { session throws(CommandFault) in try session.call(method, path, body: body) }
     }
 
-    /// Several calls to one server: the one that runs, or one in this process that serves until the last.
+    /// Several calls to one server: to the running server, or to a server in this process that runs until the last call.
     struct Session {
         fileprivate let client: ControlClient
-        /// Whether nobody else serves the store.
+        /// Whether no other process serves the store.
         let isAlone: Bool
 
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
@@ -55,7 +55,7 @@ struct ControlClient {
         return try servingAlone { () throws(CommandFault) in try body(Session(client: self, isAlone: true)) }
     }
 
-    /// Connects to whoever serves the store; nil where nobody does.
+    /// Connects to the server of the store; nil if no server runs.
     private func connect() throws(CommandFault) -> CInt? {
         do throws(SystemFault) {
             return try folder.control.connect()
@@ -65,7 +65,7 @@ struct ControlClient {
         }
     }
 
-    /// Serves a store that nobody serves for as long as a body takes.
+    /// Serves the store during a body, if no other process serves it.
     private func servingAlone<Result>(
         _ body: () throws(CommandFault) -> Result
     ) throws(CommandFault) -> Result {
@@ -104,7 +104,7 @@ struct ControlClient {
         return Array((head + "\r\n").utf8) + (body ?? [])
     }
 
-    /// Sends a request and reads the answer to the connection's end, where our server closes it.
+    /// Sends a request, and reads the answer up to the connection's end, because the server closes the connection.
     private func exchange(_ request: [UInt8], _ descriptor: CInt) throws(CommandFault) -> Answer {
         defer { close(descriptor) }
         var timeout = timeval(tv_sec: ControlClient.seconds, tv_usec: 0)
@@ -116,7 +116,7 @@ struct ControlClient {
             let sent = unsafe rest.withUnsafeBytes {
                 unsafe send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
             }
-            // A server that refuses before it has read all has answered; that is read below.
+            // A server that refuses early has answered before it has read the whole request; the answer is read below.
             guard sent > 0 else { break }
             rest = rest.dropFirst(sent)
         }
@@ -135,7 +135,7 @@ struct ControlClient {
 }
 
 extension CommandContext {
-    /// What makes calls for this command.
+    /// The client for this command's calls.
     func controlClient() throws(CommandFault) -> ControlClient {
         let project = arguments["project"]
         guard project.map({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) ?? true else {
@@ -145,14 +145,14 @@ extension CommandContext {
             folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() })
     }
 
-    /// Makes a call, and answers what is no problem.
+    /// Makes a call, and returns its answer; a problem is thrown.
     func control(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
         try controlClient().session { session throws(CommandFault) in
             try session.done(method, path, body: body)
         }
     }
 
-    /// Makes a call, and prints what it came to.
+    /// Makes a call, and prints the answer.
     func show(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Int32 {
         let answer = try control(method, path, body: body)
         terminal.result(isForPrograms ? answer.text : try AnswerTable.text(answer))
@@ -161,7 +161,7 @@ extension CommandContext {
 }
 
 extension ControlClient.Session {
-    /// Makes a call, and answers what is no problem.
+    /// Makes a call, and returns its answer; a problem is thrown.
     func done(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
         let answer = try call(method, path, body: body)
         guard (200..<300).contains(answer.status) else { throw .failed(answer.problem) }
@@ -170,7 +170,7 @@ extension ControlClient.Session {
 }
 
 extension ControlClient.Answer {
-    /// What a problem says; the status where it is none.
+    /// The problem's text; the status for an answer without a problem's form.
     fileprivate var problem: String {
         let unknown = "The server answered \(status)."
         do throws(CommandFault) {
@@ -189,7 +189,7 @@ extension ControlClient.Answer {
         }
     }
 
-    /// A text that the body has; nil where it has none of that name.
+    /// A text of the body; nil if the member does not exist.
     func text(of name: String) throws(CommandFault) -> String? {
         try read { root throws(JSONFault) in
             var text: String?
@@ -200,7 +200,7 @@ extension ControlClient.Answer {
         }
     }
 
-    /// Reads an answer whose end is the connection's; nil where it is not complete.
+    /// Reads an answer that ends with its connection; nil for an incomplete answer.
     init?(_ bytes: [UInt8]) {
         let end: [UInt8] = Array("\r\n\r\n".utf8)
         guard let head = bytes.indices.first(where: { bytes[$0...].starts(with: end) }) else { return nil }

@@ -6,15 +6,15 @@ import Gateway
 import HTTPMessage
 import HTTPServer
 
-/// What the command line speaks to: the server's own surface, on a socket in the data folder.
+/// The server of the command line: the native dialect, on a socket in the data folder.
 ///
-/// Whoever can open the socket can open the store beside it, so no key is asked for.
+/// Only a person who can open the store beside it can open the socket, so the calls need no key.
 final class ControlServer: Sendable {
     private let server: Server
     private let gateway: Gateway
     private let file: SocketFile
 
-    /// Serves a store that this process has open, on one lane of its engine.
+    /// Serves a store that this process has open, with one queue of its engine.
     init(
         _ sources: Native.Sources, _ engine: Engine, _ readers: Readers, _ store: any Store, lane: Int,
         clock: @escaping @Sendable () -> Instant, at file: SocketFile
@@ -30,10 +30,10 @@ final class ControlServer: Sendable {
         self.file = file
     }
 
-    /// Has the loop's thread run some work soon.
+    /// Runs work on the loop's thread soon.
     func post(_ work: @escaping @Sendable () -> Void) { server.post(toLoop: 0, work) }
 
-    /// Finishes what is in flight, and removes the socket.
+    /// Finishes the running calls, and removes the socket.
     func stop() {
         gateway.stop()
         server.stop()
@@ -41,7 +41,7 @@ final class ControlServer: Sendable {
     }
 }
 
-/// Counts nothing: whoever looks after the server is not part of what is counted.
+/// Counts nothing: the operator's calls are not part of the metrics.
 final class Unobserved: ServerObserver, EngineObserver {
     func answered(loop: Int, route: Int?, status: Status, nanoseconds: UInt64) {}
     func openedConnection() {}

@@ -5,40 +5,40 @@ import EventLoop
 import Glibc
 import StoreSQLite
 
-/// The folder that everything of a server is in.
+/// The folder of all files of a server.
 struct DataFolder: Equatable, Sendable {
     let path: String
 
     var store: StoreFile { StoreFile(folder: path) }
     var masterKeyPath: String { "\(path)/master.key" }
-    /// The socket that the command line reaches a running server by.
+    /// The socket through which the command line reaches a running server.
     var control: SocketFile { SocketFile(folder: path, name: "onym.sock") }
-    /// The folder of the files that came with events.
+    /// The folder of attachments.
     var attachments: String { "\(path)/attachments" }
     var settingsPath: String { "\(path)/onym.toml" }
 
-    /// What the settings file says; nil where there is none.
+    /// The text of the settings file; nil if the file does not exist.
     func settingsText() throws(CommandFault) -> String? {
         guard unsafe access(settingsPath, F_OK) == 0 else { return nil }
         return try Files.read(settingsPath, orElse: "The settings \(settingsPath) cannot be read")
     }
 
-    /// Whether a store may be made here without being asked to: nothing else is there.
+    /// Whether the program may make a store here without being asked: the folder has no other files.
     var isVacant: Bool {
         guard let names = try? Files.names(in: path) else { return true }
-        // What is there before a store is: settings, and what an earlier attempt left.
+        // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
             ["onym.toml", "onym.lock", "onym.sock", "master.key"].contains(name) || name.hasPrefix("onym.db.new")
         }
     }
 
-    /// Makes the folder, for its owner only, if it is not there.
+    /// Makes the folder, for its owner only, if it does not exist.
     func make() throws(CommandFault) {
         guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
         throw .failed("The folder \(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
     }
 
-    /// Opens the store, and tells how far it is if that takes long.
+    /// Opens the store, and reports the progress if the opening takes long.
     func openStore(_ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
         guard store.exists else {
             throw .failed("There is no store in \(path). Make one with \"onym init\".")
@@ -47,7 +47,7 @@ struct DataFolder: Equatable, Sendable {
             return try SQLiteStore(
                 store,
                 progress: { done, total in
-                    // A store that opens at once needs no progress.
+                    // A small store opens at once, so it needs no report.
                     if total > 1_000_000 { terminal.note("Reading the store: \(done) of about \(total) rows.") }
                 })
         } catch {
@@ -55,7 +55,7 @@ struct DataFolder: Equatable, Sendable {
         }
     }
 
-    /// Reads the master key, from the environment's text if there is one.
+    /// Reads the master key: from the environment's text, or else from the file.
     func masterKey(setting: String?) throws(CommandFault) -> MasterKey {
         if let key = setting.flatMap(MasterKey.init(text:)) { return key }
         let text = try Files.read(masterKeyPath, orElse: "The master key \(masterKeyPath) cannot be read")
@@ -69,7 +69,7 @@ struct DataFolder: Equatable, Sendable {
         return key
     }
 
-    /// Makes a master key, unless one is given or there already.
+    /// Makes a master key, unless the environment or the folder has a key.
     func makeMasterKey(setting: String?) throws(CommandFault) -> MasterKey {
         let isThere = unsafe access(masterKeyPath, F_OK) == 0
         if setting != nil || isThere { return try masterKey(setting: setting) }
@@ -79,7 +79,7 @@ struct DataFolder: Equatable, Sendable {
     }
 }
 
-/// The key that secrets are derived from. It never leaves the data folder, nor is it printed.
+/// The key from which the server derives secrets. The key never leaves the data folder, and is never printed.
 struct MasterKey: Equatable, Sendable {
     let bytes: [UInt8]
 
@@ -93,12 +93,12 @@ struct MasterKey: Equatable, Sendable {
 
     var text: String { Hexadecimal.encode(bytes) }
 
-    /// By which servers of one store find out that they have the same key; it tells nothing of it.
+    /// A mark by which the servers of one store check that they have the same key. The mark says nothing about the key.
     var mark: [UInt8] { HMAC(key: bytes).authenticate(Array("onym master key".utf8)).bytes }
     static let markName = "master_key_mark"
 }
 
-/// The few things that are done with small files.
+/// Operations on small files.
 enum Files {
     struct NoSuchFolder: Error {}
 
@@ -142,13 +142,13 @@ enum Files {
         return bytes
     }
 
-    /// Whether nobody but its owner may read or write a file.
+    /// Whether only the owner may read and write a file.
     static func isPrivate(_ path: String) -> Bool {
         var status = stat()
         return unsafe stat(path, &status) == 0 && status.st_mode & 0o077 == 0
     }
 
-    /// Writes a file that was not there, for its owner only, and has it reach the disk.
+    /// Writes a new file, for its owner only, and waits until it is on the disk.
     static func writeNew(_ text: String, to path: String) throws(CommandFault) {
         let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

@@ -3,7 +3,7 @@ import JSON
 import StorePostgres
 import StoreSQLite
 
-/// `onym doctor`: checks what must always be true of a store.
+/// `onym doctor`: checks the rules that always hold for a store.
 enum DoctorCommand: ProgramCommand {
     static let name = "doctor"
     static let summary = "Checks the store, beside a running server or alone; says what is wrong and what to do."

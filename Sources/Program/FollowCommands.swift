@@ -2,7 +2,7 @@ import Glibc
 import Invocation
 import JSON
 
-/// `onym compact`: gives room back, and waits until that is done.
+/// `onym compact`: starts a compaction, and waits for its end.
 enum CompactCommand: ProgramCommand {
     static let name = "compact"
     static let summary = "Gives back the room that nothing needs, so that no file has a byte of what was erased."
@@ -52,7 +52,7 @@ enum CompactCommand: ProgramCommand {
     }
 }
 
-/// `onym changes`: what happened, and what happens.
+/// `onym changes`: prints the feed, and can wait for further changes.
 enum ChangesCommand: ProgramCommand {
     static let name = "changes"
     static let summary = "Prints what happened, a change a line; with --follow also what happens."

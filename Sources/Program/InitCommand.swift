@@ -32,7 +32,7 @@ enum InitCommand: ProgramCommand {
         return 0
     }
 
-    /// Makes everything, or nothing: the store gets its name when it is complete.
+    /// Makes the whole store or nothing: the store gets its name when it is complete.
     static func make(
         in folder: DataFolder, project name: String, masterKey: String?
     ) throws(CommandFault) -> ProjectPlan.Credentials {

@@ -1,17 +1,17 @@
 import Threads
 
-/// The way from the writer back to the loops, which begin after it.
+/// Carries work from the writer's thread to the loops, which start after the writer.
 final class LoopPosts: Sendable {
     typealias Work = @Sendable () -> Void
-    /// Has the thread of a lane run some work soon.
+    /// Runs some work on a loop's thread soon.
     typealias Post = @Sendable (@escaping Work) -> Void
 
     private let posts = Monitor<[Post]>([])
 
-    /// Has each lane's work go somewhere.
+    /// Sets the loops that get the work.
     func open(_ posts: [Post]) { self.posts.withLock { $0 = posts } }
 
-    /// Has all further work go nowhere.
+    /// Discards all further work.
     func close() { open([]) }
 
     var deliver: @Sendable (Int, @escaping Work) -> Void {

@@ -63,7 +63,7 @@ enum MigrateCommand: ProgramCommand {
         return settings
     }
 
-    /// What was shown of how far it is: a table's beginning, and a line a second.
+    /// The progress that was printed: each table's start, and a line a second.
     private struct Shown {
         private var last: (step: Move.Progress.Step, table: StoredTable)?
         private var at: Int64 = 0
@@ -127,7 +127,7 @@ enum MigrateCommand: ProgramCommand {
 }
 
 extension String {
-    /// With spaces behind it, up to some width.
+    /// The text with spaces behind it, up to a width.
     fileprivate func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - utf8.count))
     }

@@ -5,7 +5,7 @@ import DialectNative
 import Domain
 
 extension AccessKey.Kind {
-    /// A new key, in the form that its dialect's clients know.
+    /// A new key, in the form of its dialect.
     var newText: String {
         switch self {
         case .admin: "onym_admin_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
@@ -32,11 +32,11 @@ extension ProjectPlan {
 }
 
 extension IDSyncSecrets {
-    /// What the calls to a webhook are signed with. It is derived, so it is kept nowhere.
+    /// The secret that signs the calls to a webhook. The server derives the secret, and does not keep it.
     func webhookKey(_ id: Int64) -> [UInt8] { derivedKey(for: "webhook", of: id) }
 
-    /// What a customer signs tokens for known users with, by a key that signs by HMAC: these very characters. It is derived
-    /// as well.
+    /// The secret of an HMAC key, with which a customer signs tokens for known users: exactly these characters. The server
+    /// derives this secret too.
     func identitySecret(_ id: Int64) -> String {
         "onym_sign_" + Hexadecimal.encode(derivedKey(for: "identity token", of: id))
     }

@@ -6,7 +6,7 @@ import Invocation
 import StorePostgres
 import StoreSQLite
 
-/// A store that this process has open, and the master key that goes with it.
+/// A store that this process has open, and its master key.
 struct OpenedStore {
     let store: any Store
     let master: [UInt8]
@@ -29,8 +29,8 @@ struct OpenedStore {
         closing = { store.close() }
     }
 
-    /// Refuses a master key that is not the store's: the secrets and tokens that were given out are derived from that. A store from
-    /// before it was kept keeps the first one that it is opened with.
+    /// Refuses a master key that does not belong to the store, because the store's secrets and tokens derive from the right
+    /// key. An older store without a mark keeps the mark of the first key that opens it.
     private static func check(
         _ key: MasterKey, in folder: DataFolder, _ place: String, _ agree: () throws(StoreFault) -> [UInt8]
     ) throws(CommandFault) {
@@ -40,7 +40,7 @@ struct OpenedStore {
                 + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }
 
-    /// Opens the store in a database. What only one process keeps is in the data folder all the same.
+    /// Opens the store in a database. Files of this process alone are still in the data folder.
     init(
         in database: PostgresSettings, _ folder: DataFolder, masterKey: String?
     ) throws(CommandFault) {
@@ -52,7 +52,7 @@ struct OpenedStore {
             let isNew = store.directory.projects.isEmpty
             let key =
                 isNew ? try folder.makeMasterKey(setting: masterKey) : try folder.masterKey(setting: masterKey)
-            // Secrets are derived from it: one process with another key would give out what the others do not take.
+            // The key derives secrets: a process with another key would make secrets that the other processes refuse.
             try OpenedStore.check(key, in: folder, "the database") { () throws(StoreFault) in
                 try store.agree(on: key.mark, as: MasterKey.markName)
             }
@@ -75,7 +75,7 @@ struct OpenedStore {
         }
     }
 
-    /// Makes the first project of a store that has none; nil where another process has just made it.
+    /// Makes the first project of an empty store; nil if another process has just made it.
     func makeProject(_ name: String) throws(CommandFault) -> ProjectPlan.Credentials? {
         let plan = ProjectPlan(name: name, secrets: IDSyncSecrets(master: master), now: SystemClock.now())
         do throws(StoreFault) {

@@ -1,7 +1,7 @@
 import Invocation
 import JSON
 
-/// `onym person`: all that is known of somebody.
+/// `onym person`: shows a person with all facts.
 enum PersonCommand: ProgramCommand {
     static let name = "person"
     static let summary = "Shows who somebody is: members, ids, identities, properties, counts."
@@ -18,7 +18,7 @@ enum PersonCommand: ProgramCommand {
     }
 }
 
-/// `onym export`: all that is held of somebody, to be given to them.
+/// `onym export`: exports all facts about a person, to give them to the person.
 enum ExportCommand: ProgramCommand {
     static let name = "export"
     static let summary = "Prints all that is held of somebody, a line of JSON for each thing."
@@ -38,7 +38,7 @@ enum ExportCommand: ProgramCommand {
                 let answer = try session.done("POST", path + CallText.query([("cursor", cursor)]))
                 var lines = answer.text.split(separator: "\n")
                 cursor = nil
-                // Where there is more, the last line says how to go on.
+                // The last line of a part says how to continue.
                 if let last = lines.last, last.hasPrefix(#"{"kind":"next""#) {
                     let next = ControlClient.Answer(status: answer.status, body: Array(last.utf8))
                     cursor = try next.text(of: "cursor")
@@ -51,7 +51,7 @@ enum ExportCommand: ProgramCommand {
     }
 }
 
-/// `onym explain`: why two are one, or are not.
+/// `onym explain`: explains why two identifiers are one person, or are not.
 enum ExplainCommand: ProgramCommand {
     static let name = "explain"
     static let summary = "Tells by which facts two identifiers are one person, or why they are not."
@@ -65,7 +65,7 @@ enum ExplainCommand: ProgramCommand {
     }
 }
 
-/// `onym journal`: what happened to somebody.
+/// `onym journal`: shows the calls that concern a person.
 enum JournalCommand: ProgramCommand {
     static let name = "journal"
     static let summary = "Shows what happened to somebody, call by call, the last first."
@@ -80,7 +80,7 @@ enum JournalCommand: ProgramCommand {
     }
 }
 
-/// `onym merge`: says that somebody is somebody else.
+/// `onym merge`: merges two people.
 enum MergeCommand: ProgramCommand {
     static let name = "merge"
     static let summary = "Says that one person is another; nothing is rewritten, and undo takes it back."
@@ -98,7 +98,7 @@ enum MergeCommand: ProgramCommand {
     }
 }
 
-/// `onym undo`: takes a merge back.
+/// `onym undo`: undoes a merge.
 enum UndoCommand: ProgramCommand {
     static let name = "undo"
     static let summary = "Takes a merge back; each side has again what it would have had."
@@ -115,7 +115,7 @@ enum UndoCommand: ProgramCommand {
     }
 }
 
-/// `onym erase`: erases somebody, for good.
+/// `onym erase`: erases a person for good.
 enum EraseCommand: ProgramCommand {
     static let name = "erase"
     static let summary = "Erases a person and all who are one with it; prints the receipt. It cannot be undone."
@@ -135,7 +135,7 @@ private enum PeopleCommands {
 
     static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }
 
-    /// The id of whom a word names in any form.
+    /// The id of the person that a word names in any form.
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
         if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
         if let id = try context.control("GET", path(word)).text(of: "id") { return id }

@@ -1,6 +1,6 @@
 import Invocation
 
-/// The program: finds the command, reads its settings, runs it, and says what went wrong.
+/// The program: finds the command, reads its settings, runs it, and prints the cause of a failure.
 package enum Program {
     package static let version = "0.1.0"
 
@@ -20,7 +20,7 @@ package enum Program {
         SettingsCommand.self,
     ]
 
-    /// Runs a command line without the program's own name; answers the exit code.
+    /// Runs a command line without the program's own name. Answers the exit code.
     package static func run(
         _ words: [String], environment: [String: String], terminal: Terminal = .standard
     ) -> Int32 {
@@ -63,7 +63,7 @@ package enum Program {
         }
     }
 
-    /// The command that some words begin with the name of.
+    /// The command whose name is at the start of some words.
     private static func command(_ words: [String]) -> (any ProgramCommand.Type)? {
         commands.first { words.starts(with: $0.words) }
     }
@@ -109,7 +109,7 @@ package enum Program {
             }
             return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))
         }
-        // The folder has to be known before the file in it can be read.
+        // The settings file is in the data folder, so the program finds the folder first.
         let folder = DataFolder(path: early["data"] ?? "data")
         let text = try folder.settingsText()
         return try usage { () throws(UsageFault) in
@@ -121,7 +121,7 @@ package enum Program {
         }
     }
 
-    /// Does what fails if the command was told wrongly.
+    /// Runs a body whose failure means a wrong command line.
     private static func usage<Result>(_ body: () throws(UsageFault) -> Result) throws(CommandFault) -> Result {
         do throws(UsageFault) {
             return try body()
@@ -144,14 +144,14 @@ package enum Program {
         """
     }
 
-    /// Names commands, each with what it does.
+    /// Lists commands, each with its purpose.
     private static func list(_ commands: [any ProgramCommand.Type]) -> String {
         commands.map { command in
             "  \(command.name)\(String(repeating: " ", count: max(1, 20 - command.name.count)))\(command.summary)"
         }.joined(separator: "\n")
     }
 
-    /// What there is to say of the command, or of the commands, that some words name; nil where they name none.
+    /// The help for the command, or the commands, that some words name; nil for unknown words.
     private static func help(for words: [String]) -> String? {
         if let command = command(words) { return help(for: command) }
         let group = group(words.first)

@@ -4,13 +4,13 @@ package import Domain
 import Gateway
 import JSON
 
-/// A project to be made: an app for each dialect and all their keys, with the secrets that are shown once and then only
-/// known by their hashes.
+/// A new project: an app for each dialect, and all their keys. The secrets are printed once; afterwards the server has only
+/// their hashes.
 package struct ProjectPlan {
     package let setUp: SetUp
     package let credentials: Credentials
 
-    /// What is printed when a project is made (spec/native.md).
+    /// The credentials that the program prints for a new project (spec/native.md).
     package struct Credentials: Equatable, Sendable {
         package internal(set) var projectID: String
         package let projectName: String
@@ -109,7 +109,7 @@ extension ProjectPlan.Credentials {
         return String(decoding: json.bytes, as: UTF8.self)
     }
 
-    /// The same for people.
+    /// The same credentials, for people.
     var text: String {
         """
         Project "\(projectName)" (\(projectID)). These keys are shown once; the server keeps only their hashes.

@@ -17,12 +17,12 @@ import Outbound
 package import Telemetry
 import Threads
 
-/// A server with all its parts: the one place that knows every one of them.
+/// A server with all its parts. Only this type knows every part.
 package final class RunningServer: Sendable {
     package struct Configuration: Sendable {
         package var address: ListeningAddress
         package var metricsAddress: ListeningAddress?
-        /// Where the command line reaches the server, if anywhere.
+        /// The address of the command line's socket, if the server has one.
         package var control: SocketFile?
         package var loops: Int
         package var limits = ServerLimits()
@@ -30,25 +30,25 @@ package final class RunningServer: Sendable {
         package var logger: Logger
         package var rates = RateLimits()
         package var readTimes = ReadTimes()
-        /// How far the date of an IDSync signature may be from now; 0 takes any.
+        /// The greatest distance of an IDSync signature's date from now; 0 accepts every date.
         package var signedDateWindowMinutes = 0
-        /// Who is asked where users of the Claim dialect came from.
+        /// The ad network that knows the source of users in the Claim dialect.
         package var attribution = AdServices()
-        /// Who vouches for purchases besides the receipts that this server makes itself.
+        /// The stores that confirm purchases, besides the server's own test receipts.
         package var stores = StoreSettings()
         /// The folder of attachments.
         package var attachments: String
-        /// For how long rows are kept.
+        /// The time for which the server keeps rows.
         package var retention = Retention()
         package var attachmentQuotas = AttachmentQuotas()
-        /// Where clients reach the server; nil takes the host that a call names.
+        /// The server's address for clients; nil uses the host of the call.
         package var publicURL: String?
-        /// For how long a key signs the tokens of installs.
+        /// The days for which a key signs the tokens of installs.
         package var signingKeyDays = LinkingTokens.rotationDays
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
         package var clock: @Sendable () -> Instant = SystemClock.now
-        /// Routes that the native API has besides its own: those of a test.
+        /// Further routes of the native API, for tests.
         package var moreRoutes: [Endpoint] = []
 
         package init(address: ListeningAddress, loops: Int, attachments: String, logger: Logger) {
@@ -73,10 +73,10 @@ package final class RunningServer: Sendable {
     private let metricsServer: Server?
     private let control: ControlServer?
 
-    /// Where the metrics are read without a key, if anywhere.
+    /// The address of the metrics without a key, if the server has one.
     package var metricsAddress: ListeningAddress? { metricsServer?.address }
 
-    /// Starts to serve a store that is open, and stays so until the server has stopped.
+    /// Starts to serve an open store. The store must stay open until the server has stopped.
     package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets, receipts: TestReceipts)
         throws(SystemFault)
     {
@@ -118,7 +118,7 @@ package final class RunningServer: Sendable {
 
         readers = Readers(threads: configuration.loops)
         outbound = OutboundClient()
-        // Of its own: a connection that is open was allowed to whoever opened it.
+        // Webhooks have connections of their own, because an open connection was allowed only for its own purpose.
         var webhookLimits = OutboundLimits()
         webhookLimits.allowsPrivateAddresses = configuration.callsPrivateAddresses
         webhookClient = OutboundClient(limits: webhookLimits)
@@ -144,7 +144,7 @@ package final class RunningServer: Sendable {
             configuration, inspection, engine, readers, store, lane: configuration.loops)
         var other: Server?
         do throws(SystemFault) {
-            // The one that nobody has been told of yet comes last.
+            // The address that nobody knows yet starts last.
             if let address = configuration.metricsAddress {
                 other = try RunningServer.serveMetrics(on: address, inspection)
             }
@@ -163,7 +163,7 @@ package final class RunningServer: Sendable {
         self.control = control
         var posts: [LoopPosts.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) }
         }
-        // Where there is no control server its lane stays unused.
+        // Without a control server, its queue stays unused.
         if let control { posts.append { control.post($0) } } else { posts.append { $0() } }
         posts.append { $0() }
         lanes.open(posts)
@@ -179,8 +179,8 @@ package final class RunningServer: Sendable {
                 payload: ChangeCalls.payload))
     }
 
-    /// The dialect that a path which is not served looks like: the one of the calls that begin most like it, if they are one
-    /// dialect's, and by two parts at least.
+    /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
+    /// belong to one dialect and share at least two parts.
     private static func surface(of refusal: HTTPRefusal, _ surfaces: [WireDialect]) -> WireDialect? {
         guard case .notFound(_, let path) = refusal else { return nil }
         if Entitlements.owns(path: path) { return surfaces.first { $0.name == Entitlements.name } }
@@ -198,25 +198,25 @@ package final class RunningServer: Sendable {
         return alike.count == 1 ? alike[0] : nil
     }
 
-    /// Finishes what is in flight, has everything reach the store, and returns.
+    /// Finishes the running calls, writes all changes to the store, and returns.
     package func stop() {
         gateway.stop()
         server.stop()
         metricsServer?.stop()
         control?.stop()
-        // What another server still owes after that nobody waits for.
+        // The server does not wait for the answers of other servers any more.
         outbound.stop()
         dispatcher.stop()
         webhookClient.stop()
         rehearsals.stop()
         readers.stop()
         engine.stop()
-        // These two know of the parts, which know of them: all would keep each other for ever.
+        // These two objects and the server's parts refer to each other: without this step, the memory would never be freed.
         lanes.close()
         inspection.end()
     }
 
-    /// Serves the command line. A server does without that rather than not serve.
+    /// Serves the command line. If that fails, the server runs without it.
     private static func serveControl(
         _ configuration: Configuration, _ inspection: Inspection, _ engine: Engine, _ readers: Readers,
         _ store: any Store, lane: Int
@@ -232,7 +232,7 @@ package final class RunningServer: Sendable {
         }
     }
 
-    /// Serves the metrics alone, without a key, where only monitoring can reach them.
+    /// Serves the metrics alone, without a key, on an address for monitoring.
     private static func serveMetrics(
         on address: ListeningAddress, _ inspection: Inspection
     ) throws(SystemFault) -> Server {
@@ -247,7 +247,7 @@ package final class RunningServer: Sendable {
     }
 }
 
-/// Who vouches for purchases.
+/// The settings of the stores that confirm purchases.
 package struct StoreSettings: Sendable {
     package var takesTestsInProduction = false
     package var appStore: AppStore?
@@ -256,13 +256,13 @@ package struct StoreSettings: Sendable {
     package init() {}
 }
 
-/// What the server tells about itself, once its parts are there.
+/// The server's facts about itself, available when its parts exist.
 final class Inspection: Sendable {
     private struct Parts {
         let store: any Store
         let engine: Engine
         let rehearsals: DryRuns
-        /// Nil where nobody counts.
+        /// The metrics; nil if nothing counts.
         let metrics: RequestMetrics?
         let openAPI: [UInt8]
     }
@@ -294,7 +294,7 @@ final class Inspection: Sendable {
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() })
     }
 
-    /// Asks a gateway when keys were used.
+    /// Sets the gateway that knows the last uses of keys.
     func countUse(in gateway: Gateway) { self.gateway.withLock { $0 = gateway } }
 
     func begin(

@@ -10,7 +10,7 @@ import StoreSQLite
 import TLS
 import Telemetry
 
-/// `onym serve`: serves until it is told to stop.
+/// `onym serve`: runs the server until a signal stops it.
 enum ServeCommand: ProgramCommand {
     static let name = "serve"
     static let summary = "Serves. An empty data folder is initialised first."
@@ -21,12 +21,13 @@ enum ServeCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let settings = context.settings
         let logger = Logger(level: settings["log_level"].flatMap(Logger.Level.init(named:)) ?? .info)
-        // Before any thread begins, so that every thread inherits it: signals are waited for, never caught.
+        // Every thread inherits this mask, so the call comes before the first thread. The server waits for signals and never
+        // catches them.
         let signals = Signals.block()
         OpenFiles.raiseLimit()
         Memory.keep()
 
-        // What was told wrongly is found before anything is made.
+        // A wrong setting fails before the program makes anything.
         let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
         let folder = context.dataFolder
         var configuration = try configuration(settings, folder, logger, tls)
@@ -38,7 +39,7 @@ enum ServeCommand: ProgramCommand {
                     "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
             }
             let made = try InitCommand.make(in: folder, project: "Demo", masterKey: settings["master_key"])
-            // Now: they cannot be shown again, and what comes next may fail.
+            // The credentials are printed now: they cannot be shown again, and the next steps may fail.
             context.terminal.note("\n\(made.text)\n")
             credentials = made
         }
@@ -104,7 +105,7 @@ enum ServeCommand: ProgramCommand {
         return configuration
     }
 
-    /// Shows what somebody who sees the server for the first time can do with it.
+    /// Shows a first call to a person who uses the server for the first time.
     private static func showCall(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
         terminal.note(
             """
@@ -118,7 +119,7 @@ enum ServeCommand: ProgramCommand {
             """)
     }
 
-    /// Waits for SIGTERM or SIGINT. SIGHUP reads the certificate anew.
+    /// Waits for SIGTERM or SIGINT. SIGHUP reloads the certificate.
     private static func waitForStop(
         _ signals: Signals, _ identity: TLSIdentity?, _ files: TLSFiles?, _ logger: Logger
     ) {
@@ -128,11 +129,11 @@ enum ServeCommand: ProgramCommand {
                 identity.replace(with: try files.load())
                 logger.log(.info, "The certificate was read anew.")
             } catch {
-                // The old one stays in use: better a certificate that is about to expire than none.
+                // The old certificate stays in use: an expiring certificate is better than no certificate.
                 logger.log(.error, "The certificate could not be read.", [("reason", .text(error.message))])
             }
         }
-        // Whoever asks twice does not want to wait for what is in flight.
+        // A second signal ends the process without waiting for the running calls.
         signals.unblockEnding()
     }
 }
@@ -160,7 +161,7 @@ private struct TLSFiles: Sendable {
     }
 }
 
-/// The signals that the server acts on, taken one at a time by the thread that asks.
+/// The signals that the server handles. A thread takes them one at a time.
 private struct Signals {
     private var set = sigset_t()
 
@@ -169,7 +170,7 @@ private struct Signals {
         unsafe sigemptyset(&signals.set)
         for number in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals.set, number) }
         unsafe pthread_sigmask(SIG_BLOCK, &signals.set, nil)
-        // A peer that is gone, or a file at its limit, is told by the call that finds it.
+        // The failing call reports a lost peer, or a file at its size limit, so these signals are ignored.
         for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
         return signals
     }
@@ -180,7 +181,7 @@ private struct Signals {
         return number
     }
 
-    /// Lets those that end the process end it.
+    /// Allows the ending signals to end the process.
     func unblockEnding() {
         var set = set
         unsafe sigdelset(&set, SIGHUP)
@@ -188,9 +189,9 @@ private struct Signals {
     }
 }
 
-/// How many files and sockets the process may have open.
+/// The number of files and sockets that the process may open.
 private enum OpenFiles {
-    /// Takes as many as the system allows without asking: each connection needs one.
+    /// Raises the limit as far as the system allows, because each connection needs a file.
     static func raiseLimit() {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -199,10 +200,10 @@ private enum OpenFiles {
     }
 }
 
-/// How the process deals with memory that it has freed.
+/// The handling of freed memory.
 private enum Memory {
-    /// Keeps some of it, because the next batch wants as much again: given back and taken anew with each batch, it costs
-    /// a twentieth of the durable calls.
+    /// Keeps some freed memory, because the next batch needs as much again. Without this, the return and the new allocation
+    /// cost a twentieth of the durable calls.
     static func keep() {
         mallopt(M_TRIM_THRESHOLD, 256 << 20)
         mallopt(M_TOP_PAD, 16 << 20)

@@ -11,7 +11,7 @@ import Outbound
 import StorePostgres
 import Telemetry
 
-/// What whoever runs the server can choose.
+/// The settings that an operator can choose.
 enum ServerSettings {
     static let definitions: [SettingDefinition] =
         [
@@ -134,7 +134,7 @@ enum ServerSettings {
 
     private static let rates = RateLimits()
 
-    /// The limits that were chosen.
+    /// The limits in the settings.
     static func rates(_ settings: Settings) -> RateLimits {
         func limit(_ name: String, _ standard: RateLimit) -> RateLimit {
             RateLimit(
@@ -146,14 +146,14 @@ enum ServerSettings {
             claim: limit("rate_limit_claim", rates.claim))
     }
 
-    /// What is said of how long rows are kept: the setting, the kinds, and what they are.
+    /// The settings of retention: the setting, the kinds of rows, and their description.
     private static let retentions: [(setting: String, kinds: [RowKind], what: String)] = [
         ("retention_days_events", [.event, .context], "events"), ("retention_days_metrics", [.metric], "metric events"),
         ("retention_days_funnels", [.step], "steps of funnels"),
         ("retention_days_issues", [.occurrence], "occurrences of issues"),
         ("retention_days_feedback", [.feedback], "feedback"),
     ]
-    /// What is sent again is recognized for two days; it is kept for longer.
+    /// The server recognizes a repeated event for two days, so it keeps rows longer than that.
     private static let retentionDays = 3...36_500
 
     static func retention(_ settings: Settings) -> Retention {
@@ -165,7 +165,7 @@ enum ServerSettings {
         return retention
     }
 
-    /// How many bytes of attachments somebody may have.
+    /// The greatest size of the attachments of a user and of a project.
     static func attachmentQuotas(_ settings: Settings) -> AttachmentQuotas {
         var quotas = AttachmentQuotas()
         quotas.userBytes = settings["attachment_user_quota_mib"].flatMap(Int.init).map { $0 << 20 } ?? quotas.userBytes
@@ -174,7 +174,7 @@ enum ServerSettings {
         return quotas
     }
 
-    /// Who is asked where users came from.
+    /// The ad network that knows the source of users.
     static func attribution(_ settings: Settings) -> AdServices {
         var network = AdServices()
         network.url = settings["apple_attribution_url"].flatMap(OutboundURL.init) ?? network.url
@@ -184,7 +184,7 @@ enum ServerSettings {
         return network
     }
 
-    /// Who vouches for purchases.
+    /// The stores that confirm purchases.
     static func stores(_ settings: Settings) throws(CommandFault) -> StoreSettings {
         var stores = StoreSettings()
         stores.takesTestsInProduction = settings["mode"] == "development"

@@ -1,7 +1,7 @@
 import Invocation
 import JSON
 
-/// `onym settings`: prints each setting with where it came from.
+/// `onym settings`: prints each setting with its source.
 enum SettingsCommand: ProgramCommand {
     static let name = "settings"
     static let summary = "Prints each setting, and where its value came from."

@@ -1,7 +1,7 @@
 import Invocation
 import JSON
 
-/// `onym signing-keys list`: what tokens for known users may be signed with.
+/// `onym signing-keys list`: lists the keys that sign tokens for known users.
 enum SigningKeysListCommand: ProgramCommand {
     static let name = "signing-keys list"
     static let summary = "Lists the keys that your back ends sign tokens for known users with."

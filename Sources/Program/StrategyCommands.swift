@@ -3,7 +3,7 @@ import Glibc
 import Invocation
 import JSON
 
-/// `onym strategy show`: what the rules are.
+/// `onym strategy show`: shows the strategy.
 enum StrategyShowCommand: ProgramCommand {
     static let name = "strategy show"
     static let summary = "Shows the rules by which a project finds people."
@@ -15,7 +15,7 @@ enum StrategyShowCommand: ProgramCommand {
     }
 }
 
-/// `onym strategy set`: changes the rules.
+/// `onym strategy set`: changes the strategy.
 enum StrategySetCommand: ProgramCommand {
     static let name = "strategy set"
     static let summary = "Changes the rules, to a preset or to what a file says of them."
@@ -34,7 +34,7 @@ enum StrategySetCommand: ProgramCommand {
     }
 }
 
-/// What rules the arguments of a command ask for.
+/// The strategy that a command's arguments ask for.
 private enum StrategyArgument {
     static func document(_ arguments: Arguments) throws(CommandFault) -> [UInt8] {
         switch (arguments["preset"], arguments["file"]) {
@@ -56,7 +56,7 @@ private enum StrategyArgument {
     }
 }
 
-/// `onym strategy dry-run`: what would be if the rules had been others.
+/// `onym strategy dry-run`: shows what another strategy would have changed.
 enum StrategyDryRunCommand: ProgramCommand {
     static let name = "strategy dry-run"
     static let summary = "Tells what would be otherwise if other rules had been in force from the start."
@@ -122,14 +122,14 @@ enum StrategyDryRunCommand: ProgramCommand {
     }
 }
 
-/// `onym strategy versions`: what the rules were.
+/// `onym strategy versions`: lists the strategy's versions.
 enum StrategyVersionsCommand: ProgramCommand {
     static let name = "strategy versions"
     static let summary = "Lists the rules that were, the newest first."
     static let usage = "onym strategy versions [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["cursor", "project"]
 
-    /// How many are shown at a time.
+    /// The number of versions on a page.
     private static let limit = 200
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
@@ -145,7 +145,7 @@ enum StrategyVersionsCommand: ProgramCommand {
     }
 }
 
-/// `onym strategy rollback`: has earlier rules hold again.
+/// `onym strategy rollback`: returns to an earlier version of the strategy.
 enum StrategyRollbackCommand: ProgramCommand {
     static let name = "strategy rollback"
     static let summary = "Has an earlier version of the rules hold again, as a version of its own."
@@ -162,9 +162,9 @@ enum StrategyRollbackCommand: ProgramCommand {
     }
 }
 
-/// Documents of strategies, as people read them.
+/// Documents of strategies, in the form for people.
 private enum StrategyText {
-    /// Prints a document, for programs as it is.
+    /// Prints a document; programs get the answer unchanged.
     static func show(_ answer: ControlClient.Answer, _ context: CommandContext) throws(CommandFault) -> Int32 {
         context.terminal.result(context.isForPrograms ? answer.text : try document(answer))
         return 0

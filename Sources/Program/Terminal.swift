@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where a command prints: results on standard output, everything else on standard error.
+/// The output of a command: results go to standard output, all other lines to standard error.
 package struct Terminal: Sendable {
     private let output: @Sendable (String) -> Void
     private let error: @Sendable (String) -> Void
@@ -10,14 +10,14 @@ package struct Terminal: Sendable {
         self.error = error
     }
 
-    /// The process's own.
+    /// The output of this process.
     package static let standard = Terminal(
         output: { Terminal.write($0, to: STDOUT_FILENO) }, error: { Terminal.write($0, to: STDERR_FILENO) })
 
     /// Prints a line of the result.
     package func result(_ line: String) { output(line + "\n") }
 
-    /// Prints a line for whoever looks on.
+    /// Prints a line for the person at the terminal.
     package func note(_ line: String) { error(line + "\n") }
 
     private static func write(_ text: String, to descriptor: CInt) {

@@ -6,7 +6,7 @@ package final class Connection {
     package enum Mode: Sendable { case create, readWrite, readOnly }
 
     private let handle: OpaquePointer
-    /// Asked now and then while statements run.
+    /// The function that SQLite calls regularly while statements run.
     private let progress = ProgressWatch()
 
     /// Opens a file. SQLite itself reads nothing before the first statement.
@@ -18,7 +18,7 @@ package final class Connection {
             case .readOnly: SQLITE_OPEN_READONLY
             }
         var handle: OpaquePointer?
-        // Without its own lock: the thread rule above is ours to keep.
+        // The connection has no lock of its own: this code keeps the rule of one thread at a time.
         let code = unsafe sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let opened = unsafe handle else {
             defer { unsafe sqlite3_close_v2(handle) }
@@ -29,7 +29,7 @@ package final class Connection {
 
     deinit { unsafe sqlite3_close_v2(handle) }
 
-    /// Runs statements that answer nothing.
+    /// Runs statements without results.
     package func execute(_ sql: String) throws(SQLiteFault) {
         try check(unsafe sqlite3_exec(handle, sql, nil, nil, nil))
     }
@@ -41,7 +41,7 @@ package final class Connection {
         return unsafe Statement(statement, connection: self)
     }
 
-    /// The first column of the first row that a query answers; nil where there is no row, or a NULL.
+    /// The first column of a query's first row; nil without a row, or for NULL.
     package func integer(_ sql: String) throws(SQLiteFault) -> Int64? {
         let statement = try prepare(sql)
         guard try statement.step() else { return nil }
@@ -61,19 +61,20 @@ package final class Connection {
         }
     }
 
-    /// Waits this long for another process's lock before it gives up.
+    /// Sets how long a statement waits for another process's lock.
     package func setBusyTimeout(milliseconds: Int32) {
         unsafe sqlite3_busy_timeout(handle, milliseconds)
     }
 
     package enum CheckpointMode: Sendable {
-        /// Copies what it can without waiting for anyone.
+        /// Copies as much as possible without waiting for other connections.
         case passive
         /// Waits for readers and writers, copies everything, and truncates the log.
         case truncate
     }
 
-    /// Copies pages from the write-ahead log into the database. Answers the frames in the log, and those copied.
+    /// Copies pages from the write-ahead log into the database. Answers the numbers of frames in the log and of copied
+    /// frames.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLiteFault) -> (frames: Int, copied: Int) {
         var (frames, copied): (CInt, CInt) = (0, 0)
@@ -84,7 +85,7 @@ package final class Connection {
 
     package var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
 
-    /// Has a watch look on at every commit.
+    /// Gives every commit to a watch.
     package func watchCommits(_ watch: CommitWatch) {
         let pointer = unsafe Unmanaged.passUnretained(watch).toOpaque()
         unsafe sqlite3_commit_hook(
@@ -103,7 +104,7 @@ package final class Connection {
             }, pointer)
     }
 
-    /// Asks now and then, while statements run, whether they are to end: then they fail.
+    /// Sets a question that SQLite asks regularly while statements run. If the answer is true, the statements fail.
     package func interruptStatements(when isOver: @escaping @Sendable () -> Bool) {
         progress.isOver = isOver
         unsafe sqlite3_progress_handler(
@@ -114,10 +115,10 @@ package final class Connection {
             }, Unmanaged.passUnretained(progress).toOpaque())
     }
 
-    /// How many steps of SQLite's machine go by between two looks: some ten microseconds.
+    /// The number of steps of SQLite's machine between two questions: some ten microseconds.
     private static let stepsBetweenLooks: CInt = 1000
 
-    /// What SQLite's machine asks; a class, because it is known by its address.
+    /// Holds the question; a class, because SQLite knows it by its address.
     private final class ProgressWatch {
         var isOver: @Sendable () -> Bool = { false }
     }
@@ -129,20 +130,20 @@ package final class Connection {
     fileprivate func fault(_ code: CInt) -> SQLiteFault { unsafe SQLiteFault(code, handle) }
 }
 
-/// Looks on at a connection's commits. It has to live as long as the connection that it is given to.
+/// Observes the commits of a connection. It has to live as long as the connection.
 package final class CommitWatch {
-    /// The pages that the last commit left in the write-ahead log.
+    /// The number of pages in the write-ahead log after the last commit.
     package fileprivate(set) var logPages = 0
 
-    /// When a commit may fail.
+    /// The moment at which a commit can fail, for tests.
     package enum FaultPoint: Sendable {
-        /// Before anything of it is in the file.
+        /// Before the file has any part of the commit.
         case before
-        /// When all of it is in the file, and only the answer is lost.
+        /// After the file has the whole commit: only the answer is lost.
         case after
     }
 
-    /// Has the next commit fail, for tests of what happens then.
+    /// The fault of the next commit, for tests.
     package var nextFault: FaultPoint?
 
     package init() {}
@@ -182,7 +183,7 @@ package final class Statement {
         bound(
             text.withUTF8 { utf8 in
                 unsafe utf8.withMemoryRebound(to: CChar.self) { text in
-                    // An empty string may have no address, and SQLite takes that for NULL.
+                    // An empty string may have no address, and SQLite treats such a string as NULL.
                     unsafe text.count == 0
                         ? onym_sqlite3_bind_text(handle, index, "", 0)
                         : onym_sqlite3_bind_text(handle, index, text.baseAddress, UInt64(text.count))
@@ -210,13 +211,13 @@ package final class Statement {
     }
 
     private func bound(_ code: CInt) {
-        // Anything but a lack of memory is a wrong index, or a statement that is still running.
+        // Any code except a lack of memory means a wrong index, or a statement that still runs.
         precondition(code == SQLITE_OK, "A parameter could not be bound: \(connection.fault(code)).")
     }
 
     // MARK: - Running
 
-    /// Moves to the next row; false when there is none, and then the statement is ready to run again.
+    /// Moves to the next row; false after the last row, and then the statement can run again.
     package func step() throws(SQLiteFault) -> Bool {
         let code = unsafe sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -229,12 +230,12 @@ package final class Statement {
         throw fault
     }
 
-    /// Runs to the end, dropping rows.
+    /// Runs to the end, and ignores rows.
     package func run() throws(SQLiteFault) {
         while try step() {}
     }
 
-    /// Makes ready to run again, before the last row was reached.
+    /// Prepares the statement for another run before its last row.
     package func reset() {
         unsafe sqlite3_reset(handle)
     }
@@ -247,7 +248,7 @@ package final class Statement {
 
     package func optionalInteger(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
 
-    /// The text of a column; nil where it is NULL.
+    /// The text of a column; nil for NULL.
     package func text(_ column: Int32) -> String? {
         isNull(column)
             ? nil
@@ -262,7 +263,7 @@ package final class Statement {
 
     /// Lends the bytes of a text or a blob, until the statement moves on.
     package func withBytes<Result>(_ column: Int32, _ body: (borrowing Span<UInt8>) -> Result) -> Result {
-        // The order matters: sqlite3_column_bytes after sqlite3_column_blob changes nothing any more.
+        // The order matters: after sqlite3_column_blob, sqlite3_column_bytes does not convert the value.
         let start = unsafe sqlite3_column_blob(handle, column)
         let count = unsafe Int(sqlite3_column_bytes(handle, column))
         return body(unsafe Span(_unsafeBytes: UnsafeRawBufferPointer(start: start, count: count)))

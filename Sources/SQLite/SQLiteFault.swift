@@ -1,10 +1,10 @@
 import CSQLite
 
-/// A call to SQLite that failed.
+/// A failed call to SQLite.
 package struct SQLiteFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// The extended result code.
     package let code: Int32
-    /// What SQLite says of it.
+    /// SQLite's message.
     package let message: String
 
     package init(code: Int32, message: String) {
@@ -19,7 +19,7 @@ package struct SQLiteFault: Error, Equatable, Sendable, CustomStringConvertible 
             ?? String(cString: sqlite3_errstr(code))
     }
 
-    /// The code without what extends it.
+    /// The code without its extension.
     package var primaryCode: Int32 { code & 0xFF }
 
     package var description: String { "SQLite: \(message) (\(code))" }

@@ -1,10 +1,10 @@
 import COpenSSL
 
-/// Why a certificate or a key cannot be used, or a connection cannot go on.
+/// The reason why a certificate or a key is unusable, or a connection cannot continue.
 package struct TLSFault: Error, Equatable, Sendable, CustomStringConvertible {
     package let description: String
 
-    /// Says what failed, and why by OpenSSL's account; empties the thread's queue of errors.
+    /// Makes a fault of an action, with OpenSSL's reason; empties the thread's queue of errors.
     init(_ action: String) {
         var reason = "no reason given"
         while true {
@@ -16,13 +16,13 @@ package struct TLSFault: Error, Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A certificate chain with its key, and the versions and protocols that sessions made from it speak.
+/// A certificate chain with its key, and the versions and protocols of its sessions.
 @safe
 package final class TLSContext: @unchecked Sendable {
-    // Unchecked: OpenSSL counts references to a context atomically, and nothing changes it after init.
+    // Unchecked: OpenSSL counts references to a context atomically, and nothing changes the context after init.
     fileprivate let handle: OpaquePointer
 
-    /// Reads PEM files. TLS 1.2 and 1.3 are spoken, HTTP/1.1 is what is agreed on.
+    /// Reads PEM files. Sessions use TLS 1.2 or 1.3, and agree on HTTP/1.1.
     package init(certificateFile: String, keyFile: String) throws(TLSFault) {
         ERR_clear_error()
         guard let handle = unsafe SSL_CTX_new(TLS_server_method()) else { throw TLSFault("Could not start TLS") }
@@ -46,7 +46,7 @@ package final class TLSContext: @unchecked Sendable {
 
     fileprivate func makeSession() -> OpaquePointer? { unsafe SSL_new(handle) }
 
-    /// Picks `http/1.1` where the client offers it; a client that offers only others is refused.
+    /// Chooses `http/1.1` if the client offers it; a client with other offers only is refused.
     private static let selectProtocol: SSL_CTX_alpn_select_cb_func = { _, chosen, chosenLength, offered, length, _ in
         guard let offered = unsafe offered else { return SSL_TLSEXT_ERR_NOACK }
         let list = unsafe UnsafeBufferPointer(start: offered, count: Int(length))
@@ -65,8 +65,8 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// One TLS connection as a machine over bytes: what came from the peer goes in, plain bytes and what has to go to the
-/// peer come out. It has no socket.
+/// One TLS connection as a machine over bytes, without a socket: the peer's bytes go in; plain bytes and bytes for the peer
+/// come out.
 @safe
 package final class TLSSession {
     private let handle: OpaquePointer
@@ -85,9 +85,9 @@ package final class TLSSession {
 
     deinit { unsafe SSL_free(handle) }
 
-    /// Takes bytes from the peer. Appends what they decrypt to, and what has to be sent (a handshake, an alert).
+    /// Takes bytes from the peer. Appends the decrypted bytes, and the bytes to send (a handshake, an alert).
     ///
-    /// Answers false when the peer has ended the session in order. After a fault `output` holds the alert to send.
+    /// Answers false after the regular end of the session. After a fault `output` contains the alert to send.
     package func receive(
         _ bytes: borrowing Span<UInt8>, plain: inout [UInt8], output: inout [UInt8]
     ) throws(TLSFault) -> Bool {
@@ -113,7 +113,7 @@ package final class TLSSession {
         }
     }
 
-    /// Encrypts bytes and appends them to what has to be sent.
+    /// Encrypts bytes and appends them to the bytes to send.
     package func send(_ bytes: [UInt8], output: inout [UInt8]) throws(TLSFault) {
         guard !bytes.isEmpty else { return }
         ERR_clear_error()
@@ -121,11 +121,11 @@ package final class TLSSession {
             unsafe SSL_write(handle, bytes.baseAddress, CInt(bytes.count))
         }
         drain(into: &output)
-        // A memory BIO takes everything, so that a record is either written whole or never will be.
+        // A memory BIO takes all bytes, so a record is written completely or not at all.
         if written != CInt(bytes.count) { throw TLSFault("The TLS session broke") }
     }
 
-    /// Appends the alert that says that no more will be sent.
+    /// Appends the alert that announces the end of sending.
     package func close(output: inout [UInt8]) {
         ERR_clear_error()
         _ = unsafe SSL_shutdown(handle)
@@ -145,6 +145,6 @@ package final class TLSSession {
         }
     }
 
-    /// The most bytes that one TLS record holds.
+    /// The greatest number of bytes in one TLS record.
     private static let recordBytes = 16 * 1024
 }

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A row of numbers that many threads add to.
+/// A row of numbers to which many threads add.
 @safe
 package final class Counters: Sendable {
-    // The storage is made once and lives as long as the object; atomics need no lock.
+    // The storage lives as long as the object; its atomics need no lock.
     private nonisolated(unsafe) let values: UnsafeMutablePointer<Atomic<UInt64>>
     package let count: Int
 
@@ -29,17 +29,18 @@ package final class Counters: Sendable {
     }
 }
 
-/// How often something took how long, or was how large: one count for each power of two.
+/// Counts durations or sizes: one count for each power of two.
 package final class Histogram: Sendable {
     private let counters: Counters
     private let smallest: UInt64
     private let buckets: Int
 
-    /// Counts values up to `smallest`, up to twice as much, and so on; the last bucket takes the rest.
+    /// Makes buckets: the first for values up to `smallest`, the next up to twice as much, and so on; the last bucket takes
+    /// the rest.
     package init(smallest: UInt64, buckets: Int) {
         self.smallest = smallest
         self.buckets = buckets
-        // Behind the buckets stands the sum.
+        // The sum has its place after the buckets.
         counters = Counters(count: buckets + 1)
     }
 
@@ -50,7 +51,7 @@ package final class Histogram: Sendable {
         counters.add(value, at: buckets)
     }
 
-    /// What has been recorded by several histograms of one shape.
+    /// The common counts of several histograms with the same buckets.
     package static func sum(_ histograms: [Histogram]) -> Snapshot {
         guard let first = histograms.first else { return Snapshot(bounds: [], counts: [], sum: 0) }
         return Snapshot(
@@ -60,7 +61,7 @@ package final class Histogram: Sendable {
     }
 
     package struct Snapshot: Equatable, Sendable {
-        /// The largest value of each bucket; the last one has no limit, whatever stands here.
+        /// The largest value of each bucket; the last bucket has no limit, so its number has no meaning.
         package let bounds: [UInt64]
         package let counts: [UInt64]
         package let sum: UInt64

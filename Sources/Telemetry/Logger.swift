@@ -6,8 +6,8 @@ import Synchronization
 
 /// Writes one JSON object per line to standard error.
 ///
-/// Names of fields are literals, and values are numbers or short texts of our own: ids, codes, counts. No secret and no
-/// identity value is ever given to it.
+/// Names of fields are literals. Values are numbers or short texts of the server's own: ids, codes, counts. The callers never
+/// pass a secret or the value of an identity.
 package final class Logger: Sendable {
     package enum Level: Int, Comparable, Sendable, CaseIterable {
         case debug, info, warning, error
@@ -37,7 +37,7 @@ package final class Logger: Sendable {
     private let level: Level
     private let write: @Sendable ([UInt8]) -> Void
 
-    /// Logs what is at least as grave as a level, to standard error unless told otherwise.
+    /// Makes a logger for lines of a level and of graver levels. The default is standard error.
     package init(level: Level, write: @escaping @Sendable ([UInt8]) -> Void = Logger.writeToStandardError) {
         self.level = level
         self.write = write
@@ -69,7 +69,7 @@ package final class Logger: Sendable {
         write(line.bytes + [ASCII.lineFeed])
     }
 
-    /// A line is one write, so that lines of several threads do not mix.
+    /// Each line is one write, so that lines of several threads do not mix.
     package static let writeToStandardError: @Sendable ([UInt8]) -> Void = { line in
         _ = unsafe Glibc.write(STDERR_FILENO, line, line.count)
     }

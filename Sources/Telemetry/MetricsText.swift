@@ -1,6 +1,6 @@
 import ByteText
 
-/// Writes what Prometheus reads (its text format, version 0.0.4).
+/// Writes metrics for Prometheus (its text format, version 0.0.4).
 package struct MetricsText: Sendable {
     package private(set) var bytes: [UInt8] = []
 
@@ -10,7 +10,7 @@ package struct MetricsText: Sendable {
 
     package init() {}
 
-    /// Begins a metric: what it is, in one sentence.
+    /// Begins a metric, with its description in one sentence.
     package mutating func begin(_ name: String, _ kind: Kind, help: String) {
         line("# HELP \(name) \(help)")
         line("# TYPE \(name) \(kind.rawValue)")
@@ -35,7 +35,7 @@ package struct MetricsText: Sendable {
         sample(name, value)
     }
 
-    /// The samples of a histogram, its values divided by `unit`. Buckets at both ends that hold nothing are left out.
+    /// Writes the samples of a histogram, with the values divided by `unit`. Empty buckets at both ends are left out.
     package mutating func histogram(
         _ name: String, labels: [(String, String)] = [], _ histogram: Histogram.Snapshot, unit: Double
     ) {

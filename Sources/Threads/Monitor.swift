@@ -1,22 +1,22 @@
 import Glibc
 
-/// A value behind a lock, and threads that wait for it to change.
+/// A value behind a lock, and threads that wait for a change of the value.
 @safe
 package final class Monitor<State>: @unchecked Sendable {
-    // The value is touched only under the lock; both C objects stay where they were made.
+    // Only the holder of the lock uses the value; both C objects stay where they were made.
     private var state: State
     private let lock: UnsafeMutablePointer<pthread_mutex_t>
     private let changed: UnsafeMutablePointer<pthread_cond_t>
 
     package init(_ state: sending State) {
-        // A value without a size has the address of what lies beside it, which is read without the lock.
+        // A value without a size has the address of its neighbor in memory, which other code reads without the lock.
         precondition(MemoryLayout<State>.size > 0, "A lock without a value is a ReadWriteLock.")
         self.state = state
         unsafe lock = .allocate(capacity: 1)
         unsafe changed = .allocate(capacity: 1)
         var attributes = pthread_condattr_t()
         unsafe pthread_condattr_init(&attributes)
-        // Waits are measured by a clock that nobody sets.
+        // A clock that nobody can set measures the waits.
         unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         let made = unsafe pthread_mutex_init(lock, nil) == 0 && pthread_cond_init(changed, &attributes) == 0
         if !made { Shortage.end(missing: "memory for a lock") }
@@ -30,7 +30,7 @@ package final class Monitor<State>: @unchecked Sendable {
         unsafe lock.deallocate()
     }
 
-    /// Runs a body with the value, while no other thread has it.
+    /// Runs a body with the value, while no other thread has the value.
     package func withLock<Result, Failure>(
         _ body: (inout State) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
@@ -39,7 +39,7 @@ package final class Monitor<State>: @unchecked Sendable {
         return try body(&state)
     }
 
-    /// Changes the value, then wakes every thread that waits for a change.
+    /// Changes the value, then wakes every waiting thread.
     package func change<Result>(_ body: (inout State) -> sending Result) -> sending Result {
         unsafe pthread_mutex_lock(lock)
         defer {
@@ -49,7 +49,7 @@ package final class Monitor<State>: @unchecked Sendable {
         return body(&state)
     }
 
-    /// Waits until a body has an answer, asking it again after every change; nil when the time is over.
+    /// Waits until a body has an answer, and asks the body again after every change; nil after the end of the time.
     package func wait<Result>(
         milliseconds: Int? = nil, for body: (inout State) -> Result?
     ) -> sending Result? {

@@ -1,7 +1,7 @@
-/// Things that one thread uses at a time, kept for whoever needs one next.
+/// Things for one thread at a time, kept for the next user.
 package final class Pool<Thing>: Sendable {
     private struct Idle: @unchecked Sendable {
-        // Unchecked: a thing is here, or with one thread that took it.
+        // Unchecked: a thing is here, or with the one thread that took it.
         var things: [Thing] = []
         var isClosed = false
     }
@@ -10,17 +10,17 @@ package final class Pool<Thing>: Sendable {
 
     package init() {}
 
-    /// Lends one that is idle; nil where none is.
+    /// Lends an idle thing; nil if no thing is idle.
     package func take() -> Thing? { idle.withLock { $0.things.popLast() } }
 
-    /// Takes one back.
+    /// Takes a thing back.
     package func put(_ thing: Thing) {
         idle.withLock { if !$0.isClosed { $0.things.append(thing) } }
     }
 
-    /// Lets go of those that are idle.
+    /// Frees the idle things.
     package func clear() {
-        // They end when nobody holds the lock.
+        // The things are freed outside the lock.
         let things = idle.withLock { idle in
             defer { idle.things = [] }
             return idle.things
@@ -28,7 +28,7 @@ package final class Pool<Thing>: Sendable {
         _ = things
     }
 
-    /// Lets go of those that are idle, and of those that come back.
+    /// Frees the idle things, and every thing that comes back later.
     package func close() {
         idle.withLock { $0.isClosed = true }
         clear()

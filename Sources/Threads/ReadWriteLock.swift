@@ -1,7 +1,7 @@
 import Glibc
 
-/// A lock that many readers hold together, or one writer alone. A waiting writer goes before new readers, so that a
-/// steady stream of reads cannot keep it out.
+/// A lock for many readers together, or for one writer alone. A waiting writer comes before new readers, so that a steady
+/// stream of reads cannot keep it out.
 @safe
 package final class ReadWriteLock: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_rwlock_t>
@@ -22,7 +22,7 @@ package final class ReadWriteLock: @unchecked Sendable {
         unsafe lock.deallocate()
     }
 
-    /// Runs a body while nobody writes. Bodies do not nest.
+    /// Runs a body while no thread writes. Bodies do not nest.
     @inline(__always)
     package func read<Result>(_ body: () -> Result) -> Result {
         let code = unsafe pthread_rwlock_rdlock(lock)
@@ -31,7 +31,7 @@ package final class ReadWriteLock: @unchecked Sendable {
         return body()
     }
 
-    /// Runs a body while nobody reads or writes.
+    /// Runs a body while no other thread reads or writes.
     @inline(__always)
     package func write<Result, Failure>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let code = unsafe pthread_rwlock_wrlock(lock)

@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
 
-/// A thread of the operating system that runs one function and can be waited for.
+/// A thread of the operating system that runs one function. Other threads can wait for its end.
 ///
-/// The server's hot path runs on a few of these; Swift's tasks are for what is not hot (docs/architecture.md).
+/// The server's hot path runs on a few such threads; Swift's tasks are for other work (docs/architecture.md).
 package final class WorkerThread: Sendable {
-    /// What there is to wait for; nil once somebody has.
+    /// The thread to wait for; nil after a thread has waited.
     private let thread: Monitor<pthread_t?>
 
     /// Starts the thread. The name shows in `ps` and in a profile; Linux keeps its first 15 bytes.
@@ -26,13 +26,13 @@ package final class WorkerThread: Sendable {
     }
 
     deinit {
-        // Nobody waits for it any more, so it leaves nothing behind when it ends.
+        // No thread waits any more, so the system may free the thread at its end.
         thread.withLock { thread in
             if let thread = thread.take() { pthread_detach(thread) }
         }
     }
 
-    /// Waits until the thread has ended; whoever calls meanwhile waits too, and later calls return at once.
+    /// Waits until the thread has ended. Several callers may wait together; later calls return at once.
     package func join() {
         thread.withLock { thread in
             if let thread = thread.take() { pthread_join(thread, nil) }

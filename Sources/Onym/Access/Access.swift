@@ -1,27 +1,28 @@
 public import Foundation
 
 extension Onym {
-    /// What the user may use, and who the user is to the shops.
+    /// The user's entitlements, and the user's ids in the shops.
     public var access: Access { Access(onym: self) }
 }
 
-/// Something that a user may use.
+/// A feature or product that the user may use.
 public struct Entitlement: Hashable, Sendable, Identifiable {
-    /// Its name.
+    /// The entitlement's name.
     public let id: String
-    /// Whether it may be used. What has expired may not, whatever the server said of it before.
+    /// Whether the user may use the entitlement. An expired entitlement is never active, also when the server's last answer
+    /// said so.
     public internal(set) var isActive: Bool
-    /// Since when.
+    /// The time at which the entitlement began.
     public let started: Date?
-    /// Until when; nil for ever.
+    /// The time at which the entitlement ends; nil if the entitlement has no end.
     public let expires: Date?
-    /// Where it comes from: `appstore`, `playstore`, `stripe`, `manual` or `unknown`.
+    /// The shop that the entitlement comes from: `appstore`, `playstore`, `stripe`, `manual` or `unknown`.
     public let source: String
-    /// The product that grants it.
+    /// The product that grants the entitlement.
     public let productID: String?
-    /// Whether a subscription goes on: `will_renew`, `canceled` or `billing_issue`.
+    /// The state of a subscription's renewal: `will_renew`, `canceled` or `billing_issue`.
     public let renewState: String?
-    /// The kind of period that a subscription is in: `normal`, `trial` or `intro`.
+    /// The kind of the subscription's current period: `normal`, `trial` or `intro`.
     public let period: String?
 
     /// Makes an entitlement, for an app's own tests and previews.
@@ -34,30 +35,30 @@ public struct Entitlement: Hashable, Sendable, Identifiable {
     }
 }
 
-/// A user, as the shops know one.
+/// A user, as the shops know the user.
 public struct AccessUser: Hashable, Sendable {
-    /// The id that everything is kept under now.
+    /// The id that the server keeps the user's purchases under now.
     public let id: String
-    /// The id that this device began with.
+    /// The first id of this device.
     public let deviceID: String
     /// The app's own id of the user who is logged in.
     public let identityID: String?
 
-    /// Makes one.
+    /// Makes a user, for an app's own tests and previews.
     public init(id: String, deviceID: String, identityID: String?) {
         (self.id, self.deviceID, self.identityID) = (id, deviceID, identityID)
     }
 }
 
-/// Something bought in a shop.
+/// A purchase in a shop.
 public struct Purchase: Hashable, Sendable {
-    /// What it cost, as a decimal number.
+    /// The price, as a decimal number.
     public var price: String
     /// The currency: `EUR`.
     public var currency: String
-    /// When it was bought.
+    /// The time of the purchase.
     public var purchased: Date
-    /// What the shop says of it, under the name that the server has for the shop: `app_store_data`, `stripe_store_data`, …
+    /// The shop's data about the purchase, under the server's name for the shop: `app_store_data`, `stripe_store_data`, …
     public var store: [String: JSON]
 
     /// Makes a purchase of any shop.
@@ -73,20 +74,20 @@ public struct Purchase: Hashable, Sendable {
     }
 }
 
-/// A purchase that the server will never take.
+/// A purchase that the server will never accept.
 public struct RefusedPurchase: Hashable, Sendable {
-    /// What was sent: `price`, `currency`, `purchased` in seconds, and what the shop said of it.
+    /// The sent purchase: `price`, `currency`, `purchased` in seconds, and the shop's data.
     public let purchase: JSON
-    /// For whom it was bought.
+    /// The user of the purchase.
     public let user: String
     /// The server's code: `invalid_data`, `purchase_fraud`.
     public let code: String
-    /// What the server says about it.
+    /// The server's message about the refusal.
     public let message: String?
-    /// When it was refused.
+    /// The time of the refusal.
     public let at: Date
 
-    /// Makes one.
+    /// Makes a refused purchase.
     public init(purchase: JSON, user: String, code: String, message: String?, at: Date) {
         (self.purchase, self.user, self.code, self.message, self.at) = (purchase, user, code, message, at)
     }
@@ -107,27 +108,28 @@ extension RefusedPurchase {
     }
 }
 
-/// What became of one purchase in a restore.
+/// The result for one purchase of a restore.
 public struct RestoredPurchase: Hashable, Sendable {
-    /// The shop's id of it.
+    /// The shop's id of the transaction.
     public let transactionID: String?
-    /// What was bought.
+    /// The product of the purchase.
     public let productID: String?
     /// `yours`, `moved`, `shared`, `kept` or `invalid`.
     public let outcome: String
-    /// From whom it moved, or by whom it is kept.
+    /// The users that the purchase moved from, or the users that keep the purchase.
     public let others: [String]
 
-    /// Makes one.
+    /// Makes a result, for an app's own tests.
     public init(transactionID: String?, productID: String?, outcome: String, others: [String]) {
         (self.transactionID, self.productID) = (transactionID, productID)
         (self.outcome, self.others) = (outcome, others)
     }
 }
 
-/// What the user may use. Calls are made one after the other; a logout counts at once, and ends those that wait.
+/// The calls about a user's entitlements and purchases. Calls run one after the other. A logout takes effect at once, and
+/// ends the calls that wait.
 public struct Access: Sendable {
-    /// What is called when a call has ended.
+    /// A callback for the end of a call.
     public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
     package let onym: Onym
@@ -148,36 +150,36 @@ public struct Access: Sendable {
         }
     }
 
-    /// The user, as far as the device knows; nil without a key.
+    /// The user, as far as the device knows the user; nil without a key.
     public var user: AccessUser? { client?.user }
 
     /// Makes sure that the server knows the user.
     public func userInfo(completion: @escaping Completion<AccessUser>) { perform(.userInfo, \.user, completion) }
 
-    /// Says who the user is.
+    /// Logs a user in under the app's own id.
     public func identify(_ id: String, completion: @escaping Completion<AccessUser>) {
         perform(.identify(id), \.user, completion)
     }
 
-    /// Goes back to the device's own user, at once and without the server.
+    /// Returns to the device's own user, at once and without the server.
     public func logout() { client?.logout() }
 
-    /// What the user may use, as the device knows it; nil if the server has not answered for this user yet, or not for 30 days.
-    /// It never waits. What has expired is not active.
+    /// The entitlements that the device knows, without waiting; nil if the server has not answered for this user within 30
+    /// days. An expired entitlement is not active.
     public var cached: [String: Entitlement]? { client?.cached }
 
-    /// How new an answer has to be.
+    /// The greatest age that an answer may have.
     public enum Freshness: Hashable, Sendable {
-        /// What the device knows counts, if it knows anything; a newer answer comes by ``Access/updates``.
+        /// Uses the answer that the device knows, if there is an answer. A newer answer comes through ``Access/updates``.
         case cached
-        /// The server has answered within so many seconds, or is asked.
+        /// Uses an answer that is at most this many seconds old, or asks the server.
         case newerThan(TimeInterval)
-        /// The server is asked.
+        /// Asks the server.
         case fresh
     }
 
-    /// What the user may use, by the name of each. Where the server is asked and cannot answer, it is what was known last, as far
-    /// as it has not expired.
+    /// Answers the user's entitlements by name. If the server cannot answer, the last known entitlements count until they
+    /// expire.
     public func entitlements(
         _ freshness: Freshness = .cached, completion: @escaping Completion<[String: Entitlement]>
     ) {
@@ -188,20 +190,21 @@ public struct Access: Sendable {
             guard let client, let known = client.knownForSure else {
                 return entitlements(.newerThan(EntitlementsClient.freshness), completion: completion)
             }
-            // A newer answer is told of by the notice.
+            // The notice announces a newer answer.
             entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
             client.call { completion(.success(known)) }
         }
     }
 
-    /// What the user may use: what the device knows, and then each change, also of who the user is.
+    /// The user's entitlements: first the known entitlements, then the entitlements after each change, also after a change of
+    /// the user.
     public var updates: AsyncStream<[String: Entitlement]> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let onym = onym
             let cancel = onym.observe { [weak onym] notice in
                 guard notice == .accessChanged, let access = onym?.access else { return }
                 continuation.yield(access.cached ?? [:])
-                // Something was bought, perhaps: the server knows what that gives.
+                // Perhaps the user has bought something: only the server knows which entitlements follow.
                 access.entitlements(.newerThan(EntitlementsClient.freshness)) { _ in }
             }
             if let cached { continuation.yield(cached) }
@@ -209,46 +212,48 @@ public struct Access: Sendable {
         }
     }
 
-    /// Tells the server of a purchase. It is kept until the server has it, whatever the completion says before.
+    /// Sends a purchase to the server. The device keeps the purchase until the server has it, also if the completion gets an
+    /// error first.
     public func purchase(_ purchase: Purchase, completion: @escaping Completion<Void>) {
         guard let client else { return completion(.failure(.refused(onym.missing))) }
         client.purchase(purchase, onym.holding(completion))
     }
 
-    /// Purchases that the server will never take, the oldest first. They stay until ``forgetRefusedPurchases()``.
+    /// The purchases that the server will never accept, the oldest first. The list keeps them until
+    /// ``forgetRefusedPurchases()``.
     public var refusedPurchases: [RefusedPurchase] { client?.refused ?? [] }
 
-    /// Forgets ``refusedPurchases``, once the app has done something about them.
+    /// Empties ``refusedPurchases``. An app calls this after it has handled the refused purchases.
     public func forgetRefusedPurchases() { client?.forgetRefused() }
 
-    /// Restores purchases, by what the shop has signed: the one call that may transfer them to this user.
+    /// Restores purchases from the shop's signed data. Only this call can transfer purchases to this user.
     public func restore(
         _ receipts: [String], strategy: String? = nil, completion: @escaping Completion<[RestoredPurchase]>
     ) {
         perform(.restore(receipts, strategy), \.restored, completion)
     }
 
-    /// Sets properties of the user, who they are kept for until the server has them.
+    /// Sets properties of the user. The device keeps the properties for this user until the server has them.
     public func setProperties(_ properties: [String: String]) { client?.setProperties(properties) }
 
     /// Makes sure that the server knows the user.
     public func userInfo() async throws(OnymError) -> AccessUser { try await result { userInfo(completion: $0) }.get() }
 
-    /// Says who the user is.
+    /// Logs a user in under the app's own id.
     @discardableResult
     public func identify(_ id: String) async throws(OnymError) -> AccessUser {
         try await result { identify(id, completion: $0) }.get()
     }
 
-    /// What the user may use, by the name of each.
+    /// Answers the user's entitlements by name.
     public func entitlements(_ freshness: Freshness = .cached) async throws(OnymError) -> [String: Entitlement] {
         try await result { entitlements(freshness, completion: $0) }.get()
     }
 
-    /// Whether the user may use something.
+    /// Says whether the user may use an entitlement.
     public func check(_ id: String) async throws(OnymError) -> Bool { try await entitlements()[id]?.isActive ?? false }
 
-    /// Tells the server of a purchase.
+    /// Sends a purchase to the server.
     public func purchase(_ purchase: Purchase) async throws(OnymError) {
         try await result { self.purchase(purchase, completion: $0) }.get()
     }

@@ -1,12 +1,12 @@
 package import Foundation
 
-/// The client of the Entitlements dialect (spec/entitlements.md 3). There are two that count: the device, which keeps its first
-/// user for ever, and who is logged in on it.
+/// The client of the Entitlements dialect (spec/entitlements.md 3). Two users count: the device's first user, which the
+/// device keeps for ever, and the user who is logged in.
 package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package enum Call: Equatable, Sendable {
         case userInfo
         case identify(String)
-        /// The seconds that an answer may be old; nil for none.
+        /// The greatest age of the answer in seconds; nil to ask the server.
         case entitlements(TimeInterval?)
         case restore([String], String?)
     }
@@ -24,38 +24,38 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private let key: String
     private var configuration: Configuration { runtime.configuration }
 
-    // What is kept.
+    // The kept state.
     private var device = ""
     private var current = ""
     private var identity: String?
     private var isCreated = false
     private var isOptedOut = false
-    /// What was answered last, by who was logged in; nobody is an empty text.
+    /// The last answer for each user who was logged in; the empty text stands for no user.
     private var cache: [String: Cached] = [:]
     private var refusedPurchases: [RefusedPurchase] = []
 
     private let queue: CallQueue<Call, Outcome>
-    /// Rises with each change of who it is. What began before does not count after.
+    /// Rises with each change of the user. An answer to an earlier call does not count after a change.
     private var epoch = 0
-    /// When the server was last asked in this process, by who was logged in.
+    /// The time of the last answer in this process, for each user who was logged in.
     private var asked: [String: Date] = [:]
-    /// How often the server has been told of something that gives access.
+    /// The number of purchases and restores that the server has got.
     private var grants = 0
-    /// How often it had been, when it answered last.
+    /// The value of `grants` at the server's last answer.
     private var grantsAsked = 0
-    /// Purchases whose user the server had lost, and was told of anew.
+    /// Purchases whose user the server had lost, and for which this client has made the user again.
     private var retold: Set<Int64> = []
     private var buyers: [Int64: @Sendable (Result<Void, OnymError>) -> Void] = [:]
 
-    /// For so long an answer is not asked for again.
+    /// An answer that is younger than this is not asked for again.
     package static let freshness: TimeInterval = 300
-    /// For so long an answer counts without a network, as far as it has not expired.
+    /// Without a network an answer counts for this long, until its entitlements expire.
     package static let lifetime: TimeInterval = 30 * 86_400
-    /// Of so many who were logged in, the answers are kept.
+    /// The client keeps the answers of at most this many users.
     private static let cacheLimit = 10
-    /// The codes by which the server says that a purchase is not one (spec/entitlements.md 1.5).
+    /// The codes with which the server says that a purchase is invalid (spec/entitlements.md 1.5).
     private static let invalidPurchase: Set<String> = ["invalid_data", "purchase_fraud", "not_found"]
-    /// So many refused purchases are kept; the oldest go.
+    /// The greatest number of kept refused purchases; the oldest are removed first.
     package static let refusedLimit = 100
     private static let property = "p"
     private static let purchase = "b"
@@ -66,7 +66,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     package init(_ runtime: Runtime, key: String) throws(FileFault) {
-        // The world of developers is that of the same key with a word before it (spec/entitlements.md 1.1).
+        // The sandbox has the same key with a prefix (spec/entitlements.md 1.1).
         let isSandbox = runtime.configuration.environment == .development && !key.hasPrefix("test_")
         self.key = isSandbox ? "test_\(key)" : key
         var callback: (@escaping @Sendable () -> Void) -> Void = { _ in }
@@ -99,7 +99,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         if mailbox.count > 0 { deliverSoon() }
     }
 
-    /// Reads who the user of the vendor's SDK is.
+    /// Reads the user of the vendor's SDK.
     private func importVendor() -> QonversionImport? {
         for vendor in configuration.imports {
             guard case .qonversion(let suite) = vendor else { continue }
@@ -125,7 +125,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         body["error"]?["code"]?.text != nil && body["error"]?["message"]?.text != nil
     }
 
-    /// Purchases that the server will never take.
+    /// The purchases that the server will never accept.
     package var refused: [RefusedPurchase] { enter { refusedPurchases } }
 
     package func forgetRefused() {
@@ -156,7 +156,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     package func logout() {
         enter {
             guard !isShutDown, !isOptedOut else { return }
-            // What was asked for before the logout is not to undo it.
+            // A call from before the logout must not undo the logout.
             epoch += 1
             queue.close(.refused(.superseded))
             become(device, nil)
@@ -186,7 +186,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     package override var droppable: Set<String> { [EntitlementsClient.property] }
 
-    /// What buyers have bought goes on waiting; they hear now how it stands.
+    /// Purchases go on waiting; their callers get the error now.
     package override func held(_ error: OnymError) { endBuyers(error) }
 
     private func endBuyers(_ error: OnymError) {
@@ -216,7 +216,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func finish(_ result: Result<Outcome, OnymError>) { queue.finish(result) }
 
-    /// Sends a request; the answer counts only if it is still the same who asked.
+    /// Sends a request. The answer counts only if the user has not changed.
     private func ask(_ request: HTTPRequest, then: @escaping (Result<HTTPAnswer, OnymError>) -> Void) {
         let epoch = epoch
         exchange(request) { [unowned self] result in if epoch == self.epoch { then(result) } }
@@ -231,7 +231,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             case .success:
                 created()
                 then(.success(()))
-            // An answer was lost on the way: it is there already (spec/entitlements.md, decision 7).
+            // An earlier answer was lost: the user exists already (spec/entitlements.md, decision 7).
             case .failure(let error) where error.serversStatus == 422:
                 ask(request("GET", "/v3/users/\(device.escaped)")) { [unowned self] result in
                     let found = result.flatMap { $0.object }
@@ -277,7 +277,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Somebody was quicker, or this device's user is another's already.
+    /// Another device was faster, or this device's user already belongs to another user.
     private func look(_ id: String) {
         ask(request("GET", path(id))) { [unowned self] result in
             switch result.flatMap(EntitlementsClient.owner) {
@@ -295,7 +295,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func identified(_ id: String, _ owner: String) {
-        // Others that wait were asked for after this one, and belong to whom it leads to.
+        // The waiting calls came after this call, and belong to the user that this call finds.
         epoch += 1
         become(owner, id)
         finish(.success(.user(userNow)))
@@ -322,10 +322,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private var cacheKey: String { identity ?? "" }
 
-    /// What was answered last for who is logged in, as far as it counts.
+    /// The last answer for the user who is logged in, if the answer still counts.
     package var cached: [String: Entitlement]? { enter { isOptedOut ? nil : cachedNow } }
 
-    /// The same, unless something was bought or restored since.
+    /// The last answer, unless the user bought or restored something since.
     var knownForSure: [String: Entitlement]? { enter { isOptedOut || isShutDown || isOutdated ? nil : cachedNow } }
 
     private var cachedNow: [String: Entitlement]? {
@@ -335,10 +335,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return effective(EntitlementsClient.read(cached.list), since: cached.at)
     }
 
-    /// Whether something was bought or restored since the server was asked last.
+    /// Whether the user bought or restored something since the last question to the server.
     private var isOutdated: Bool { grants != grantsAsked }
 
-    /// What was answered a moment ago, unless something of it has expired since.
+    /// A recent answer, unless one of its entitlements has expired since.
     private func fresh(within seconds: TimeInterval) -> [String: Entitlement]? {
         let now = runtime.serverNow
         guard let at = asked[cacheKey], seconds > 0, (0..<seconds).contains(now.timeIntervalSince(at)),
@@ -359,10 +359,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 }
                 keep(list)
                 grantsAsked = grants
-                // Something was bought while the server looked.
+                // The user bought something while the server answered.
                 if grants != self.grants { asked[cacheKey] = nil }
                 finish(.success(.entitlements(effective(EntitlementsClient.read(list)))))
-            // The server has lost the user, and is told of it anew.
+            // The server has lost the user: the client makes the user again.
             case .failure(let error) where error.serversStatus == 404 && current == device && !isAgain:
                 isCreated = false
                 ensureUser { [unowned self] result in
@@ -388,7 +388,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         if isChanged { runtime.announce(.accessChanged) }
     }
 
-    /// Without a network, what was known last counts, for the one who was logged in then.
+    /// Without a network, the last known answer counts for the user of that answer.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
         guard error.isPassing || error.isOfAnother, let cached = cache[cacheKey],
             runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
@@ -400,8 +400,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         EntitlementsClient.effective(list, at: runtime.serverNow, since: since)
     }
 
-    /// With each that has expired by now not active any more. A clock that was set back brings nothing back: it is later than
-    /// when the server answered.
+    /// The entitlements, with expired entitlements made inactive. A clock that was set back activates nothing: the time is
+    /// never earlier than the server's answer.
     private static func effective(
         _ list: [String: Entitlement], at now: Date, since: Date
     ) -> [String: Entitlement] {
@@ -413,7 +413,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Who the user is and what was answered last, as far as somebody sees it who only reads the files; nil where there is no state.
+    /// The user and the last answer, for a reader that only reads the files; nil where no state exists.
     static func kept(
         in files: ReadOnlyFiles, at now: Date
     ) throws(FileFault) -> (user: AccessUser, list: [String: Entitlement])? {
@@ -444,7 +444,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         return table
     }
 
-    /// Seconds; 0 is for ever.
+    /// A time in seconds; 0 stands for no end.
     private static func date(_ seconds: JSON?) -> Date? {
         guard let seconds = seconds?.integer, seconds != 0 else { return nil }
         return Date(timeIntervalSince1970: Double(seconds))
@@ -507,7 +507,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         request(method, path, json, device, identity ?? "")
     }
 
-    /// The view of whoever looks, to the letter (spec/entitlements.md, decision 3).
+    /// The headers that identify the app's view, exactly as the vendor spells them (spec/entitlements.md, decision 3).
     private func request(
         _ method: String, _ path: String, _ json: JSON?, _ device: String, _ identity: String
     ) -> HTTPRequest {
@@ -565,8 +565,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             })
     }
 
-    /// Whether the server has lost the device's user, and has to be told of it anew: once for each letter. Another user whom it
-    /// does not know was erased.
+    /// Whether the server has lost the device's user, so that the client must make the user again; at most once for each
+    /// letter. Another user that the server does not know was erased.
     private func isLost(_ failure: HTTPFailure, _ letter: Mailbox.Letter) -> Bool {
         guard failure.status == 404, letter.owner == device, retold.insert(letter.number).inserted else { return false }
         isCreated = false

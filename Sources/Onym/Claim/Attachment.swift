@@ -1,10 +1,11 @@
 public import Foundation
 
-/// A file that goes with an event, in the Claim dialect. It is sent while the process lives, and not kept.
+/// A file that goes with an event, in the Claim dialect. The SDK sends the file while the process lives, and does not keep
+/// it.
 public struct Attachment: Sendable {
-    /// What it is called.
+    /// The file's name.
     public let name: String
-    /// What kind of file it is: `image/png`.
+    /// The file's media type: `image/png`.
     public let contentType: String
     private let source: Source
 
@@ -13,15 +14,15 @@ public struct Attachment: Sendable {
         case file(URL)
     }
 
-    /// A larger file is not sent: it is in memory while it is.
+    /// The greatest size of a file. The SDK does not send larger files, because a file is in memory while the SDK sends it.
     public static let byteLimit = 64 << 20
 
-    /// Makes one of bytes.
+    /// Makes an attachment of bytes.
     public init(name: String, contentType: String, data: Data) {
         (self.name, self.contentType, source) = (name, contentType, .bytes([UInt8](data)))
     }
 
-    /// Makes one of a file, which is read a moment later.
+    /// Makes an attachment of a file. The SDK reads the file a moment later.
     public init(file: URL, contentType: String = "application/octet-stream") {
         (name, self.contentType, source) = (file.lastPathComponent, contentType, .file(file))
     }
@@ -29,7 +30,7 @@ public struct Attachment: Sendable {
     private static let tooLarge = DropReason.refused(
         .refused(.invalid("an attachment has at most \(byteLimit) bytes")))
 
-    /// Its bytes, or why they are not sent.
+    /// The file's bytes, or the reason why the SDK does not send them.
     func read() -> Result<[UInt8], DropReason> {
         switch source {
         case .bytes(let bytes):

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is asked and told once, and not kept: feedback, questionnaires, files (spec/claim.md 3.1).
+/// Calls that the client sends once and does not keep: feedback, questionnaires, files (spec/claim.md 3.1).
 extension ClaimClient {
     package typealias Ends<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
@@ -12,17 +12,17 @@ extension ClaimClient {
         }
     }
 
-    /// Who and where, as far as each of these calls has it.
+    /// The user and the place, as far as each of these calls has them.
     private var place: [String: JSON] {
         ["bundle_id": .string(bundleID), "user_id": .string(owner), "session_id": .string(session)]
     }
 
-    /// With what is known of the device.
+    /// The members, and the known facts about the device.
     private func body(_ members: [String: JSON]) -> JSON {
         .object(facts.merging(place) { $1 }.filter { $0.value != .null }.merging(members) { $1 })
     }
 
-    /// Sends feedback. Answers its id.
+    /// Sends feedback. Answers the feedback's id.
     package func sendFeedback(_ message: String, name: String?, email: String?, _ completion: @escaping Ends<String>) {
         var members: [String: JSON] = ["message": .string(message)]
         members["submitter_name"] = name.map(JSON.string)
@@ -32,7 +32,7 @@ extension ClaimClient {
 
     // MARK: - Questionnaires
 
-    /// Asks whether the user is asked, and what.
+    /// Asks for a questionnaire, and whether the app may show it to the user.
     package func questionnaire(_ slug: String, isForced: Bool, _ completion: @escaping Ends<JSON>) {
         ask(
             completion,
@@ -41,7 +41,7 @@ extension ClaimClient {
                     + (isForced ? "&force=true" : ""), nil, "GET"))
     }
 
-    /// Sends answers. Answers whether all are there now.
+    /// Sends answers. Answers whether the questionnaire is complete now.
     package func answer(
         _ slug: String, _ answers: [String: JSON], isComplete: Bool, _ completion: @escaping Ends<Bool>
     ) {
@@ -51,7 +51,7 @@ extension ClaimClient {
             request("/v1/questionnaires/\(slug.escaped)/responses", body(members)))
     }
 
-    /// Keeps the user from being asked anything.
+    /// Stops all questionnaires for the user.
     package func dismissQuestionnaires(_ completion: @escaping Ends<Void>) {
         ask(
             { completion($0.map { _ in }) },
@@ -60,11 +60,11 @@ extension ClaimClient {
 
     // MARK: - Files
 
-    /// So long may a file be under way: for so long the server waits for it.
+    /// The longest time for an upload: the server waits equally long.
     private static let uploadSeconds: TimeInterval = 15 * 60
     private static let uploadAttempts = 2
 
-    /// Sends files that go with an event. They are read and summed up where nobody waits.
+    /// Sends files that go with an event. A background queue reads the files and computes their checksums.
     func attach(_ attachments: [Attachment], to letter: Mailbox.Letter) {
         let event = mailbox.uuid(of: letter)
         outside { [weak self] in
@@ -75,7 +75,7 @@ extension ClaimClient {
                     self?.enter {
                         switch bytes {
                         case .failure(let reason): self?.runtime.announce(.dropped(1, reason))
-                        // Nothing is nothing to send.
+                        // An empty file needs no upload.
                         case .success(let bytes) where bytes.isEmpty: break
                         case .success(let bytes):
                             self?.reserve(attachment, bytes, sum, event, letter.owner, 1)

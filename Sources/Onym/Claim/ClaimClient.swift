@@ -2,29 +2,29 @@ package import Foundation
 
 /// The client of the Claim dialect (spec/claim.md 3.1).
 ///
-/// What is logged and what is claimed goes the same way, one after the other: so all that was logged before a user was known
-/// is with the server before it is told who that was.
+/// Events and claims go through one queue, in order. So the server has all events of an anonymous user before it gets the
+/// user's claim.
 package final class ClaimClient: DialectClient, @unchecked Sendable {
     private let key: String
     let bundleID: String
     let session: String
     var configuration: Configuration { runtime.configuration }
 
-    // What is kept.
+    // The kept state.
     private var anonymous = ""
     private var user: String?
     private(set) var isOptedOut = false
     package override var isOut: Bool { enter { isOptedOut } }
     private var isCaptured = false
     private var pendings = 0
-    /// When an ad network that knew nothing yet was asked last, and how long it wants to be left alone.
+    /// The time of the last question to an ad network without an answer yet, and the time to wait before the next question.
     private var pending: Pending?
 
     private struct Pending {
         let since: Date
         let wait: TimeInterval
 
-        /// Nobody waits for a clock that was set back.
+        /// A clock that was set back ends the wait.
         func isOver(at now: Date) -> Bool { !(0..<wait).contains(now.timeIntervalSince(since)) }
     }
 
@@ -34,13 +34,13 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     private var repeats: [Int: (count: Int, since: Date)] = [:]
 
     package static let prefix = "owl_anon_"
-    /// So often is an ad network asked that knows nothing yet (spec/claim.md 3.1).
+    /// The greatest number of questions to an ad network that has no answer yet (spec/claim.md 3.1).
     package static let pendingLimit = 5
-    /// The seconds that an ad network is left alone for that knows nothing yet and does not say for how long.
+    /// The seconds to wait before the next question, if an ad network without an answer names no time.
     package static let pendingDelay: TimeInterval = 3600
-    /// So often in one launch is a server asked that fails.
+    /// The greatest number of tries at a failing server in one launch.
     private static let attempts = 5
-    /// The statuses by which the server says that a token is of no use.
+    /// The statuses with which the server says that a token is useless.
     private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
     private static let eventsPerBatch = 100
     private static let claim = "c"
@@ -64,13 +64,13 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             anonymous = runtime.keepsake("claim.anonymous") { imported?.anonymous ?? newAnonymous() }
         }
         save()
-        // The claim of a former launch may have been lost on the way.
+        // The claim of an earlier launch may be lost: the client sends it again.
         if let user, !isOptedOut { postClaim(user) }
         if mailbox.count > 0 { deliverSoon() }
     }
 
-    /// Takes over who the user of the vendor's SDK is, and what that could not send. The events are here before the state is:
-    /// a process that ends in between reads them again, under the same ids.
+    /// Imports the user of the vendor's SDK, and the events that the vendor's SDK could not send. The client keeps the events
+    /// before the state. If the process ends in between, the next process reads the events again, under the same ids.
     private func importVendor() -> OwlmetryImport? {
         guard configuration.imports.contains(.owlmetry) else { return nil }
         let vendor = OwlmetryImport(runtime.vendorStore)
@@ -83,7 +83,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         return vendor
     }
 
-    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    /// The current user, for a reader that only reads the files; nil where no state exists.
     static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (owner: String?, isOut: Bool)? {
         var state: JSON = .null
         _ = try Mailbox(
@@ -92,7 +92,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         return (state["user"]?.text ?? state["anonymous"]?.text, state["out"]?.bool ?? false)
     }
 
-    /// Keeps an event that an extension has left, for the user of then.
+    /// Keeps an event that an extension has left, for the user at the time of the event.
     func take(_ note: NoteOfReader) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
@@ -116,7 +116,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     private func newAnonymous() -> String { ClaimClient.prefix + runtime.uuid().uppercased() }
 
-    /// The user of whatever happens now: known, or not yet.
+    /// The user of the next event: the known user, or the anonymous id.
     package var currentUser: String { enter { user ?? anonymous } }
     package var anonymousUser: String { enter { anonymous } }
     package var sessionID: String { session }
@@ -141,7 +141,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     }
 
     private func postClaim(_ id: String) {
-        // A claim that still waits says it already, if nobody else came after it.
+        // A waiting claim says the same already, if no other user came after it.
         if let last = mailbox.letters.last(where: { $0.kind == ClaimClient.claim }), last.owner == id,
             mailbox.content(of: last)?["anonymous_id"]?.text == anonymous
         {
@@ -151,7 +151,8 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         deliver()
     }
 
-    /// - Parameter isNew: whether what follows is somebody else's. If not, the server goes on giving it to the last user.
+    /// - Parameter isNew: whether later events belong to a new anonymous id. If not, the server goes on adding them to the
+    ///   last user.
     package func clearUser(newAnonymous isNew: Bool) {
         enter {
             guard !isShutDown, !isOptedOut else { return }
@@ -186,7 +187,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events and properties
 
-    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    /// - Parameter time: the time of the event in milliseconds since 1970; nil for now.
     package func log(_ event: Event, _ body: [UInt8], _ attachments: [Attachment] = [], at time: Int64? = nil) {
         var body = body
         body.removeLast()
@@ -202,13 +203,13 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Whose it is what happens now.
+    /// The owner of the next event.
     var owner: String { user ?? anonymous }
 
-    /// What refuses any call.
+    /// The reason to refuse any call now.
     var refusal: Refusal? { isShutDown ? .shutDown : isOptedOut ? .optedOut : nil }
 
-    /// What apps of the vendor see of themselves in their events.
+    /// Logs the life-cycle events that apps of the vendor's SDK have.
     package func live(_ phase: LifeCyclePhase) {
         switch phase {
         case .background: note("sdk:app_backgrounded")
@@ -222,19 +223,20 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
         log(event, event.body)
     }
 
-    /// The same again and again is a fault of the app: of one event, ten a minute are enough (spec/claim.md 3.1).
+    /// Whether the app logs one event too often: ten a minute are the limit, because more is a fault of the app
+    /// (spec/claim.md 3.1).
     private func isRepeated(_ fingerprint: Int) -> Bool {
         let now = runtime.time.now
         if repeats.count >= 1000 { repeats.removeAll() }
         var entry = repeats[fingerprint] ?? (0, now)
-        // A clock that was set back is no reason to wait for it.
+        // A clock that was set back begins a new minute.
         if !(0..<60).contains(now.timeIntervalSince(entry.since)) { entry = (0, now) }
         entry.count += 1
         repeats[fingerprint] = entry
         return entry.count > 10
     }
 
-    /// What two events have in common that say the same: all but where in the code they were made.
+    /// A hash of the parts that two equal events share: all parts but the place in the code.
     private static func fingerprint(_ event: Event) -> Int {
         var hasher = Hasher()
         hasher.combine(event.name)
@@ -245,7 +247,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             var hasher = Hasher()
             hasher.combine(name)
             hasher.combine(value)
-            // The order of a dictionary's entries says nothing.
+            // The order of a dictionary's entries has no meaning.
             attributes ^= hasher.finalize()
         }
         hasher.combine(attributes)
@@ -276,7 +278,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             guard captures.count == 1 else { return }
             capture += 1
             isTokenAwaited = true
-            // Whoever asks is whose it is, at every try.
+            // The answer belongs to the user who asked, at every try.
             let (number, owner) = (capture, user ?? anonymous)
             outside { [weak self] in
                 Task.detached {
@@ -309,7 +311,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             guard number == capture else { return }
             switch result.flatMap({ $0.object }) {
             case .success(let answer): submitted(answer, of: owner)
-            // The server may have been told already.
+            // The server may have the answer already.
             case .failure(let error) where error.isPassing && count + 1 < ClaimClient.attempts:
                 later(delay(after: count + 1, error)) { client in
                     (client as? ClaimClient)?.submit(token, of: owner, number, count + 1)
@@ -412,10 +414,10 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             lost: run.count - events.count)
     }
 
-    /// An older event is taken by no server (spec/claim.md 1.6), less what the way there takes.
+    /// The oldest time that a server accepts (spec/claim.md 1.6), less ten minutes for the way to the server.
     private static let oldestMilliseconds: Int64 = 30 * 86_400_000 - 600_000
 
-    /// An event of the vendor's SDK, as that would have sent it.
+    /// An event of the vendor's SDK, in the form that the vendor's SDK would have sent.
     private func wire(_ event: [String: JSON], _ letter: Mailbox.Letter, notBefore oldest: Int64) -> JSON {
         var event = event
         let time = runtime.onServer(letter.time)
@@ -436,13 +438,13 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     ) -> JSON {
         var event = event
         let time = runtime.onServer(letter.time)
-        // What waited for too long goes as the oldest that is taken, and says by how much.
+        // An event that waited too long gets the oldest accepted time, and says how much later that is.
         if time < oldest { event.attributes["_late_ms"] = .string("\(oldest - time)") }
         return .sparse(
             facts.merging([
                 "client_event_id": .string(mailbox.uuid(of: letter)), "session_id": .string(session),
                 "user_id": .string(letter.owner), "level": .string(event.level.rawValue),
-                // Characters are those that the server counts.
+                // The limit counts the same characters as the server.
                 "message": .string(String(event.name.unicodeScalars.prefix(2000))),
                 "screen_name": .optional(event.screen),
                 "source_module": event.attributes["_source"] ?? .null,
@@ -481,12 +483,12 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     }
 }
 
-/// What came of asking where an install came from.
+/// The result of a question for the source of an install.
 public enum AttributionOutcome: Hashable, Sendable {
-    /// The network has answered; these are the user's properties now.
+    /// The network has answered; the answer is now among the user's properties.
     case resolved([String: String])
-    /// The network does not know yet. It is asked again, five times in all, by the first call after the time that it wants.
+    /// The network has no answer yet. The first call after the network's waiting time asks again, five times in all.
     case pending
-    /// The network has answered before.
+    /// The network answered earlier.
     case captured
 }

@@ -1,21 +1,21 @@
 public import Foundation
 
 extension Onym {
-    /// The one user of this device, by codes that the app's own back end asks for.
+    /// The one user of this device, in the Linking dialect. The app's own back end gets a code for the user.
     public var device: Device { Device(onym: self) }
 }
 
-/// How the user of a device stands.
+/// The state of the device's user.
 public struct DeviceState: Hashable, Sendable {
-    /// The user's id; nil while there is none.
+    /// The user's id; nil without a user.
     public let userID: String?
-    /// The id of this installation; nil while there is none.
+    /// The id of this installation; nil without a user.
     public let installID: String?
-    /// Whether the app's own id of the user is known to the server.
+    /// Whether the server knows the app's own id of the user.
     public let isLinked: Bool
-    /// Why the user does not work here at the moment; nil if it does.
+    /// The reason why the user is inactive on this device; nil if the user is active.
     public let deactivation: Deactivation?
-    /// What is going on.
+    /// The call that runs now.
     public let phase: Phase
 
     /// Makes a state, for an app's own tests and previews.
@@ -27,37 +27,38 @@ public struct DeviceState: Hashable, Sendable {
         (self.deactivation, self.phase) = (deactivation, phase)
     }
 
-    /// What is going on.
+    /// The call that runs now.
     public enum Phase: Hashable, Sendable {
-        /// Nothing.
+        /// No call runs.
         case idle
-        /// A user is made.
+        /// The SDK creates a user.
         case creating
-        /// The user goes.
+        /// The SDK resets the user.
         case resetting
     }
 }
 
-/// A token of the user's, for the app's own calls.
+/// A token of the user, for the app's own calls.
 public struct AccessToken: Hashable, Sendable, CustomStringConvertible {
-    /// The token itself.
+    /// The token's text.
     public let value: String
-    /// Until when it is good.
+    /// The time at which the token expires.
     public let expires: Date
 
     /// Makes a token, for an app's own tests.
     public init(value: String, expires: Date) { (self.value, self.expires) = (value, expires) }
 
-    /// Nothing of the token.
+    /// A text without the token's value, for logs.
     public var description: String { "AccessToken(expires: \(expires))" }
 }
 
-/// Has the app's own back end link an install with a user. It ends when the back end has, and says whether it could.
+/// A function with which the app's own back end links an install to a user. It returns after the back end's answer, and says
+/// whether the link was made.
 public typealias Linker = @Sendable (_ installID: String) async throws -> Bool
 
 /// The one user of this device.
 public struct Device: Sendable {
-    /// What is called when a call has ended.
+    /// A callback for the end of a call.
     public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
     package let onym: Onym
@@ -70,69 +71,71 @@ public struct Device: Sendable {
         body(client, onym.holding(completion))
     }
 
-    /// How the user stands, as far as the device knows.
+    /// The user's state, as far as the device knows the state.
     public var state: DeviceState? { client?.state }
 
-    /// Makes the user that a code stands for, or brings it back.
+    /// Creates the user of a code, or restores the user if the user exists already.
     public func createUser(_ code: String, completion: @escaping Completion<DeviceState>) {
         with(completion) { $0.createUser(code, $1) }
     }
 
-    /// Makes a user with the app's id and secret, and has the app link it; without a linker, the user stays unlinked.
+    /// Creates a user with the app's id and secret, and asks the app to link the user. Without a linker, the user stays
+    /// unlinked.
     public func createUser(linker: Linker?, completion: @escaping Completion<DeviceState>) {
         with(completion) { $0.createUser(linker, $1) }
     }
 
-    /// Links the user that there is, by a code.
+    /// Links the current user by a code.
     public func link(_ code: String, completion: @escaping Completion<DeviceState>) {
         with(completion) { $0.link(code, $1) }
     }
 
-    /// Links the user that there is, by the app's own back end.
+    /// Links the current user with the help of the app's own back end.
     public func link(linker: @escaping Linker, completion: @escaping Completion<DeviceState>) {
         with(completion) { $0.link(linker, $1) }
     }
 
-    /// A token that is good for a while. However many ask, a new one is fetched once.
+    /// Answers a token that is still valid. Several callers at one time share one request for a new token.
     public func token(completion: @escaping Completion<AccessToken>) { with(completion) { $0.token($1) } }
 
-    /// Asks the server how the user stands.
+    /// Asks the server for the user's state.
     public func refresh(completion: @escaping Completion<DeviceState>) { with(completion) { $0.refresh($1) } }
 
-    /// Forgets the user, at once and for good, and tells the server.
+    /// Removes the user from the device at once and for good, and informs the server.
     public func reset(completion: @escaping Completion<Void>) { with(completion) { $0.reset($1) } }
 
-    /// Makes the user that a code stands for, or brings it back.
+    /// Creates the user of a code, or restores the user if the user exists already.
     @discardableResult
     public func createUser(_ code: String) async throws(OnymError) -> DeviceState {
         try await result { createUser(code, completion: $0) }.get()
     }
 
-    /// Makes a user with the app's id and secret, and has the app link it; without a linker, the user stays unlinked.
+    /// Creates a user with the app's id and secret, and asks the app to link the user. Without a linker, the user stays
+    /// unlinked.
     @discardableResult
     public func createUser(linker: Linker?) async throws(OnymError) -> DeviceState {
         try await result { createUser(linker: linker, completion: $0) }.get()
     }
 
-    /// Links the user that there is, by a code.
+    /// Links the current user by a code.
     @discardableResult
     public func link(_ code: String) async throws(OnymError) -> DeviceState {
         try await result { link(code, completion: $0) }.get()
     }
 
-    /// Links the user that there is, by the app's own back end.
+    /// Links the current user with the help of the app's own back end.
     @discardableResult
     public func link(linker: @escaping Linker) async throws(OnymError) -> DeviceState {
         try await result { link(linker: linker, completion: $0) }.get()
     }
 
-    /// A token that is good for a while.
+    /// Answers a token that is still valid.
     public func token() async throws(OnymError) -> AccessToken { try await result { token(completion: $0) }.get() }
 
-    /// Asks the server how the user stands.
+    /// Asks the server for the user's state.
     @discardableResult
     public func refresh() async throws(OnymError) -> DeviceState { try await result { refresh(completion: $0) }.get() }
 
-    /// Forgets the user, at once and for good, and tells the server.
+    /// Removes the user from the device at once and for good, and informs the server.
     public func reset() async throws(OnymError) { try await result { reset(completion: $0) }.get() }
 }

@@ -8,26 +8,27 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     private let secret: String?
     private var configuration: Configuration { runtime.configuration }
 
-    // What is kept.
+    // The kept state.
     private var session: Session?
-    /// A code that was sent, or is about to be, and the key by which the server knows that it is the same install that asks.
+    /// The last code, sent or about to be sent, and its key. The key shows the server that a second request comes from the
+    /// same install.
     private var redemption: Redemption?
-    /// An install whose link is not sure yet.
+    /// An install that may not be linked yet.
     private var unlinked: Session?
     private var deactivation: Deactivation?
     private var isOptedOut = false
 
-    // What is under way.
+    // The creation that runs now.
     private var creation: Creation?
     private var isResetting = false
     private var isLinking = false
     private var tokens: [@Sendable (Result<Session, OnymError>) -> Void] = []
-    /// Rises when what is under way must not count any more.
+    /// Rises when the answers to running calls must not count any more.
     private var epoch = 0
 
     private struct Creation {
         var completions: [Completion]
-        /// Creations that wait for one of a former process to end.
+        /// Creations that wait for the end of a creation of an earlier process.
         var waiting: [(code: String, completion: Completion)] = []
         var code: String?
         var isResumed = false
@@ -36,7 +37,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     private struct Redemption {
         let code: String
         let key: String
-        /// Whether the app has been told that it failed. Then it is for the app to try again.
+        /// Whether the app has got the failure. Then only the app tries again.
         var isTold: Bool
     }
 
@@ -50,9 +51,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         var isLinked: Bool
     }
 
-    /// For so long before its end a token is not given away any more.
+    /// A token that expires within this time is not given to callers any more.
     private static let margin: TimeInterval = 60
-    /// For so long an app may take to link.
+    /// The longest time for an app to link.
     package static let linkerTimeout: TimeInterval = 30
     private static let farewell = "r"
 
@@ -69,7 +70,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         isOptedOut = state["out"]?.bool ?? false
         save()
         if mailbox.count > 0 { deliverSoon() }
-        // The process ended between the redemption and its answer: whoever it was, it is who the code stands for.
+        // The process ended between the redemption and its answer: the client redeems the code again.
         if let redemption, session == nil, !redemption.isTold, !isOptedOut {
             creation = Creation(completions: [], code: redemption.code, isResumed: true)
             later(0) { client in (client as? LinkingClient)?.redeem() }
@@ -95,7 +96,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             deactivation: deactivation, phase: isResetting ? .resetting : creation == nil ? .idle : .creating)
     }
 
-    /// What speaks against any call.
+    /// The reason to refuse any call now.
     private var refusal: Refusal? {
         isShutDown ? .shutDown : isOptedOut ? .optedOut : isResetting ? .resetting : nil
     }
@@ -122,7 +123,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             return
         }
         if let refusal = creationRefusal { return call { completion(.failure(.refused(refusal))) } }
-        // A code that was sent before is asked for by the same key: then it is the same redemption.
+        // A repeated code goes out with the same key: the server then sees the same redemption.
         let key = redemption?.code == code ? redemption?.key : nil
         redemption = Redemption(code: code, key: key ?? runtime.uuid(), isTold: false)
         creation = Creation(completions: [completion], code: code)
@@ -149,7 +150,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 take(answer["config"] ?? answer)
                 endCreation(.success(stateNow))
             case .failure(let error):
-                // Who knows whether a code was used that nothing was heard of: its key is kept.
+                // The server may have used the code without an answer to the client: the client keeps the key.
                 if error.isPassing || error.isUntrusted || error.isOfAnother {
                     self.redemption?.isTold = true
                 } else {
@@ -178,7 +179,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 return call { completion(.failure(.refused(.notConfigured))) }
             }
             creation = Creation(completions: [completion])
-            // The install of a try that failed is used again.
+            // The next try uses the install of a failed try again.
             if let unlinked { return adopt(unlinked, linker) }
             let body: JSON = [
                 "app_id": .string(appID), "secret": .string(secret), "device": deviceFacts, "sdk": sdkFacts,
@@ -207,7 +208,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Has the server say whose the install is: a linker that says so may be wrong.
+    /// Asks the server for the user of the install: a linker can report a link that was not made.
     private func verify(_ session: Session, _ then: @escaping (Result<JSON, OnymError>) -> Void) {
         ask(request("GET", "/sdk/person", nil, session.token)) { then($0.flatMap { $0.object }) }
     }
@@ -227,13 +228,13 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         case .failure(let error) where error.serversStatus == 404 && mustBeLinked:
             endCreation(.failure(.refused(.appFailed)))
         case .failure(let error):
-            // This install will never be anybody's.
+            // This install can never be linked any more.
             if error.serversStatus == 401 || error.serversStatus == 403 { unlinked = nil }
             endCreation(.failure(error))
         }
     }
 
-    /// Has the app link. It is heard once, and not for ever.
+    /// Runs the app's linker. Only the first answer within the time limit counts.
     private func run(_ linker: @escaping Linker, _ install: String, _ then: @escaping (Bool) -> Void) {
         let once = Once(then)
         let epoch = epoch
@@ -251,7 +252,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Something that happens once. It lives inside the lock.
+    /// A flag that can be set once. It lives inside the lock.
     private final class Once: @unchecked Sendable {
         private var action: ((Bool) -> Void)?
 
@@ -327,7 +328,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Goes on with a token that is good. Whoever asks while one is fetched gets that one.
+    /// Continues with a valid token. Callers that ask during a request for a token share its answer.
     private func withToken(_ then: @escaping @Sendable (Result<Session, OnymError>) -> Void) {
         guard let session else { return then(.failure(.refused(.noUser))) }
         if !isStale(session) { return then(.success(session)) }
@@ -344,7 +345,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             "POST", "/sdk/token", ["grant_type": "refresh_token", "refresh_token": .string(session.refresh)])
     }
 
-    /// Asks by the install's token. A clock that goes wrong takes a token that is dead for good: the server knows better, once.
+    /// Sends a request with the install's token. With a wrong clock a dead token looks valid: if the server refuses the
+    /// token, the client fetches another token once.
     private func askAsInstall(
         _ method: String, _ path: String, _ json: JSON?, isAgain: Bool = false,
         _ then: @escaping (Result<HTTPAnswer, OnymError>) -> Void
@@ -377,7 +379,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 save()
                 for then in waiting { then(.success(fresh)) }
             case .failure(let error):
-                // No token will ever be had again; the user stays until the app resets.
+                // The install can never get a token again; the user stays until the app resets.
                 let isRevoked = error.serversStatus == 401
                 if isRevoked { deactivate(Deactivation(reason: "revoked")) }
                 for then in waiting { then(.failure(isRevoked ? .refused(.disabled) : error)) }
@@ -406,7 +408,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Takes what an answer says of how the install stands.
+    /// Reads the install's state from an answer.
     private func take(_ answer: JSON) {
         guard let isActive = answer["is_active"]?.bool else { return }
         if !isActive {
@@ -435,7 +437,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             let refusal = refusal ?? (creation != nil || isLinking ? .inProgress : nil)
             if let refusal { return call { completion(.failure(.refused(refusal))) } }
             let old = session
-            // The server has not heard of all former users yet.
+            // The server does not know yet that all earlier users are gone.
             forget(.superseded, keeping: LinkingClient.farewell)
             guard let old else { return call { completion(.success(())) } }
             isResetting = true
@@ -451,7 +453,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
 
     private var farewells: [Int64: () -> Void] = [:]
 
-    /// The device has forgotten; whether the server heard of it now or hears of it later is no matter.
+    /// The device has removed the user already, so it does not matter when the server gets the farewell.
     private func endFarewell(_ number: Int64) { farewells.removeValue(forKey: number)?() }
 
     private func forget(_ refusal: Refusal, keeping kind: String? = nil) {
@@ -463,7 +465,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         wipe(refusal, keeping: kind)
     }
 
-    /// Tokens that were fetched for no more than a farewell, by its number; empty for one that nobody gives any more.
+    /// The tokens that were fetched only for a farewell, by the farewell's number; empty if nobody issues such a token any
+    /// more.
     private var lastTokens: [Int64: String] = [:]
     /// Farewells whose token the server has refused.
     private var dead: Set<Int64> = []
@@ -482,19 +485,19 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
                 if case .success = answer.taken { endFarewell(number) }
                 return answer.taken
             },
-            // A token that is not good any more says that the server knows enough.
+            // An invalid token shows that the server knows of the removal already.
             forgives: { [unowned self] _ in
                 endFarewell(number)
                 return true
             },
-            // By a clock that is behind, a dead token is a good one.
+            // With a slow clock, a dead token looks valid.
             retries: { [unowned self] failure in
                 failure.status == 401 && kept != nil && lastTokens[number] == nil && dead.insert(number).inserted
             },
             failed: { [unowned self] _ in endFarewell(number) })
     }
 
-    /// A server that takes no dead token would take the user for an active one, for ever.
+    /// Fetches a token for a farewell. A server that accepts no dead token would otherwise treat the user as active for ever.
     private func tokenDelivery(_ session: Session, _ number: Int64) -> Delivery {
         Delivery(
             count: 0, request: tokenRequest(session),
@@ -511,7 +514,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             failed: { [unowned self] _ in endFarewell(number) })
     }
 
-    /// Tokens do not stay where nobody needs them.
+    /// The client does not keep tokens longer than necessary.
     package override func emptied() {
         (lastTokens, dead) = ([:], [])
         do throws(FileFault) {

@@ -12,7 +12,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     package struct Call: Equatable, Sendable {
         package var verb: Verb
-        /// nil for the names that are kept of the current user, which only `identify` can ask for.
+        /// The request; nil for the kept names of the current user, which only `identify` can use.
         package var request: IdentityRequest?
     }
 
@@ -22,43 +22,44 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private let secret: String?
     private var configuration: Configuration { runtime.configuration }
 
-    // What is kept.
+    // The kept state.
     private var stamp = ""
     private var current: Int64 = 0
-    /// Who was the first: all that was written before belongs to that user.
+    /// The first user: all earlier letters belong to this user.
     private var first: Int64 = 0
     private var users: [Int64: User] = [:]
     private var isOptedOut = false
     package override var isOut: Bool { enter { isOptedOut } }
-    /// Whether the current user's MPID is the vendor's, which the server may not know. What happens until it has answered belongs
-    /// to whomever the server names for that user.
+    /// Whether the current user's MPID comes from the vendor's SDK. The server may not know that MPID, so letters wait for
+    /// the server's own MPID of this user.
     private var isImported = false
-    /// A logout that was asked for and has not been answered. It outlives the process: nobody logs out for fun.
+    /// A logout without an answer yet. The request survives the process, because a user who logged out must not stay logged
+    /// in.
     private var leaving: IdentityRequest?
 
     private let queue: CallQueue<Call, IdentityResult>
-    /// The request that is made again under the same id.
+    /// The request that the client sends again under the same id.
     private var attempt = Attempt.none
 
-    /// The server takes a call for the same one by its id and its body, which therefore says the time of the first try.
+    /// The server recognizes a repeated call by its id and its body. So the body keeps the time of the first try.
     private struct Attempt {
         let id: String
         let time: Int64
-        /// By how much the device's clock was wrong, as far as it was known.
+        /// The correction of the device's clock at the first try.
         let correction: TimeInterval
         var count = 0
 
         static let none = Attempt(id: "", time: 0, correction: 0)
     }
 
-    /// What the server calls users whom the vendor's SDK has called otherwise.
+    /// The server's MPIDs for users with another MPID in the vendor's SDK.
     private var renames: [Int64: Int64] = [:]
-    /// What makes the call that waits for a network again.
+    /// Repeats the call that waits for a network.
     private var retry: (@Sendable (DialectClient) -> Void)?
-    /// Rises with each wait between tries, and when it is over.
+    /// Rises at the start and at the end of each wait between tries.
     private var waits = 0
 
-    /// At most so many users are remembered; the one that was seen the longest ago goes.
+    /// The greatest number of kept users; the user with the oldest `lastSeen` is removed first.
     package static let userLimit = 100
 
     package init(_ runtime: Runtime, key: String, secret: String?) throws(FileFault) {
@@ -72,20 +73,20 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         (isOptedOut, leaving, isImported) = (kept.isOptedOut, kept.leaving, kept.isImported)
         let imported = kept.isNew ? importVendor() : nil
         if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { imported ?? runtime.uuid() } }
-        // A user that letters speak of is not there when the state that named it was lost; the letters are.
+        // The state was lost, but the letters remain: their user does not exist any more.
         if current != 0, users[current] == nil { current = 0 }
         save()
         queue.run = { [unowned self] in run($0) }
         if mailbox.count > 0 { deliverSoon() }
     }
 
-    /// Takes over who the users of the vendor's SDK are. Answers the device's stamp.
+    /// Imports the users of the vendor's SDK. Answers the device's stamp.
     private func importVendor() -> String? {
         guard configuration.imports.contains(.mParticle) else { return nil }
         let vendor = MParticleImport(runtime.vendorStore, now: runtime.milliseconds)
         runtime.announce(.mParticle, vendor.tally)
         isOptedOut = vendor.isOptedOut
-        // Of somebody who has opted out, nothing is kept.
+        // The client keeps nothing about a person who has opted out.
         guard !isOptedOut else { return nil }
         (current, users, isImported) = (vendor.current, vendor.users, vendor.current != 0)
         return vendor.stamp
@@ -122,7 +123,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Who the current user is, as far as somebody sees it who only reads the files; nil where there is no state.
+    /// The current user, for a reader that only reads the files; nil where no state exists.
     static func kept(in files: ReadOnlyFiles) throws(FileFault) -> (user: User?, owner: String, isOut: Bool)? {
         var kept = Kept()
         _ = try Mailbox("idsync", in: files, id: 0, report: { _ in }, fold: { kept.fold($0) })
@@ -131,7 +132,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         return (user, user == nil || kept.isImported ? "" : "\(kept.current)", kept.isOptedOut)
     }
 
-    /// Keeps an event that an extension has left, for the user of then.
+    /// Keeps an event that an extension has left, for the user at the time of the event.
     func take(_ note: NoteOfReader) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
@@ -162,7 +163,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     package var currentUser: User? { enter { seen(current) } }
     package func user(_ id: Int64) -> User? { enter { seen(id) } }
 
-    /// All users, the newest first; the current one is always the newest.
+    /// All users, the newest first; the current user is always the first.
     package var allUsers: [User] {
         enter {
             let others = users.keys.filter { $0 != current }.compactMap(seen)
@@ -176,7 +177,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         return user
     }
 
-    /// Sets an attribute of a user, or takes it away.
+    /// Sets an attribute of a user; null removes the attribute.
     package func setAttribute(_ value: JSON, _ name: String, of id: Int64) {
         enter {
             guard !isOptedOut, !isShutDown, users[id] != nil else { return }
@@ -188,7 +189,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Sets all attributes of a user; what is not among them is taken away.
+    /// Sets all attributes of a user; other attributes are removed.
     package func setAttributes(_ attributes: [String: JSON], of id: Int64) {
         let old = user(id)?.attributes ?? [:]
         for name in old.keys.sorted() where attributes[name] == nil { setAttribute(.null, name, of: id) }
@@ -197,7 +198,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Keeps something of a user on this device alone; null forgets it.
+    /// Keeps a note about a user on this device alone; null removes the note.
     package func setNote(_ value: JSON, _ name: String, of id: Int64) {
         enter {
             guard !isOptedOut, !isShutDown, users[id] != nil else { return }
@@ -208,7 +209,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Events
 
-    /// - Parameter time: when it happened, in milliseconds since 1970; nil for now.
+    /// - Parameter time: the time of the event in milliseconds since 1970; nil for now.
     package func log(_ body: [UInt8], at time: Int64? = nil) {
         enter {
             guard !isOptedOut, !isShutDown else { return }
@@ -216,7 +217,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Whose a letter is: empty for the first user whom the server names.
+    /// The owner of a letter: empty for the first user in an answer of the server.
     private func owner(_ id: Int64) -> String { id == 0 || id == current && isImported ? "" : "\(id)" }
 
     package override func setOptedOut(_ isOut: Bool) {
@@ -228,7 +229,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             isImported = false
             runtime.configuration.keepsakes?.keep(nil, as: "idsync.stamp")
             queue.close(.refused(.optedOut))
-            // A call that waits to be made again is not made for whoever opts in.
+            // A waiting call from before the opt-out is not sent after the opt-in.
             attempt = .none
             wipe(.optedOut)
         }
@@ -252,7 +253,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 leaving = request ?? IdentityRequest()
                 save()
             }
-            // What a former process was asked to do comes first: whoever logged out is not to be found logged in.
+            // The logout of an earlier process comes first: the user must not be logged in again.
             if verb == .identify, request == nil, let leaving, queue.isEmpty {
                 job = Call(verb: .logout, request: leaving)
             }
@@ -269,7 +270,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private func run(_ call: Call) {
         attempt = newAttempt
         if call.verb == .modify {
-            // There has to be somebody whose names change.
+            // `modify` needs a user whose names it can change.
             if current == 0 || isImported, [nil, current].contains(call.request?.user) {
                 return send(Call(verb: .identify, request: nil), for: call)
             }
@@ -278,11 +279,11 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         send(call, for: call)
     }
 
-    /// Sends a call that asks who somebody is; `whole` is what the app asked for, which may be more.
+    /// Sends an identity call; `whole` is the app's call, which may contain more.
     private func send(_ call: Call, for whole: Call) {
         var identities = call.request?.identities.compactMapValues { $0 } ?? users[current]?.identities ?? [:]
         identities = identities.filter { !$0.value.isEmpty }
-        // Who is searched for need not be on this device.
+        // A search may look for a user who is not on this device.
         if call.verb != .search {
             for (type, value) in deviceIdentities where identities[type] == nil { identities[type] = value }
         }
@@ -312,10 +313,10 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         finish(.success(IdentityResult(user: user, previousUser: nil)))
     }
 
-    /// Ends the call that runs, or has it made once more, as the app wants it.
+    /// Ends the running call, or repeats it if the app's settings say so.
     private func fail(_ error: OnymError, again: @escaping @Sendable () -> Void) {
         attempt.count += 1
-        // A signature is good for the server's time alone, which the device may have learned just now.
+        // A signature is valid only for the server's time, and the device may have learned that time just now.
         if error.status == 401, runtime.clock.correction != attempt.correction {
             attempt = newAttempt
             return again()
@@ -326,7 +327,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         waits += 1
         let number = waits
         let id = attempt.id
-        // Once, by whichever comes first: the time, or the network.
+        // Runs once: at the end of the waiting time, or at the return of the network.
         let once: @Sendable (DialectClient) -> Void = { client in
             guard let client = client as? IDSyncClient, client.waits == number, client.attempt.id == id,
                 !client.isOptedOut
@@ -345,7 +346,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     }
 
     private func finish(_ result: Result<IdentityResult, OnymError>) {
-        // The app hears that its logout has failed, and decides.
+        // The app gets the failure of its logout, and decides.
         if queue.calls.first?.verb == .logout, !isLeavingLater { forgetLeaving() }
         attempt = .none
         queue.finish(result)
@@ -376,14 +377,14 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// Goes over to the user of an answer, in the documented order (spec/idsync.md 4.4). Answers who it was before, if that
-    /// was somebody else.
+    /// Makes the user of an answer the current user, in the documented order (spec/idsync.md 4.4). Answers the previous user,
+    /// if that was another user.
     private func become(_ answer: Answer, _ asked: [IdentityType: String?], by call: Call) -> User? {
         let now = runtime.time.now
         let old = current
         var user = users[answer.mpid] ?? User(answer.mpid, at: now)
         let isOfImported = isImported && isOfCurrent(call, asked)
-        // A server that does not know the vendor's MPID has another one for the same user.
+        // A server that does not know the vendor's MPID answers another MPID for the same user.
         if isOfImported, old != answer.mpid, let imported = users.removeValue(forKey: old) {
             user = users[answer.mpid] ?? imported.renamed(answer.mpid)
             renames[old] = answer.mpid
@@ -403,7 +404,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             forgetOldUsers()
         }
         let hadOwner = first != 0
-        // What an imported user did before somebody else logged in stays with that user.
+        // The events of an imported user before another user's login stay with the imported user.
         if first == 0 { first = isImported && !isOfImported ? old : current }
         isImported = false
         if !isLeavingLater { leaving = nil }
@@ -411,18 +412,18 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         if old != current {
             runtime.announce(.userChanged(.idSync, from: old == 0 ? nil : "\(old)", to: "\(current)"))
         }
-        // What waited for somebody to belong to can go now.
+        // Letters that waited for an owner can go out now.
         if !hadOwner, mailbox.count > 0 { deliver() }
         return previous
     }
 
-    /// Whether a call asks for the current user: by no name that the user has otherwise.
+    /// Whether a call asks for the current user: it contains no name that differs from the current user's names.
     private func isOfCurrent(_ call: Call, _ asked: [IdentityType: String?]) -> Bool {
         let known = users[current]?.identities ?? [:]
         return call.verb == .identify && asked.allSatisfy { type, value in known[type] == nil || known[type] == value }
     }
 
-    /// Whether a logout waits behind the call that runs.
+    /// Whether a logout waits behind the running call.
     private var isLeavingLater: Bool { queue.calls.dropFirst().contains { $0.verb == .logout } }
 
     private func forgetOldUsers() {
@@ -449,7 +450,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 "new_value": .optional(value),
             ])
         }
-        // Nothing that changes needs no server (spec/idsync.md 4.5).
+        // A call without changes needs no server (spec/idsync.md 4.5).
         if changes.isEmpty { return finish(.success(IdentityResult(user: seen(user) ?? userNow))) }
         var body = frame
         body["identity_changes"] = .array(changes)
@@ -477,7 +478,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     // MARK: - Alias
 
-    /// Keeps an alias to be sent after all events that came before it.
+    /// Keeps an alias. The client sends it after all earlier events.
     package func alias(_ request: AliasRequest) -> Result<Void, OnymError> {
         enter {
             if isShutDown { return .failure(.refused(.shutDown)) }
@@ -526,7 +527,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     private var platform: String { configuration.device.platform }
 
-    /// A request, signed if there is a secret (spec/idsync.md 1.2).
+    /// Makes a request, and signs it if the key has a secret (spec/idsync.md 1.2).
     private func request(_ path: String, _ json: JSON) -> HTTPRequest {
         var request = HTTPRequest("POST", configuration.endpoint, path, ["x-mp-key": key], json: json)
         guard let secret else { return request }
@@ -578,7 +579,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             count: count, request: request("/v2/\(key.escaped)/events", body), accept: { $0.taken }, lost: lost)
     }
 
-    /// Whoever was the first to have an MPID is who it all was before.
+    /// The owner of all letters without an MPID: the first user that had an MPID.
     private var firstUser: String? { first == 0 ? nil : "\(first)" }
 
     private func wire(_ event: Event, _ letter: Mailbox.Letter) -> JSON {
@@ -608,7 +609,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 }
 
 extension User {
-    /// Takes a change of an attribute, as a letter has it.
+    /// Applies a change of an attribute in a letter.
     fileprivate mutating func fold(_ body: JSON) {
         guard let name = body["k"]?.text else { return }
         attributes[name] = body["v"]

@@ -4,19 +4,19 @@ public import Foundation
 public struct User: Hashable, Sendable, Identifiable {
     /// The MPID.
     public let id: Int64
-    /// Whether the server says that the user is known.
+    /// Whether the user is known to the server.
     public internal(set) var isLoggedIn: Bool
-    /// The user's names, as this device has told the server.
+    /// The user's names that this device has sent to the server.
     public internal(set) var identities: [IdentityType: String]
-    /// The user's attributes, as this device has set them.
+    /// The user's attributes that this device has set.
     public internal(set) var attributes: [String: JSON]
-    /// What the app keeps of the user on this device alone.
+    /// The app's notes about the user, on this device alone.
     public internal(set) var notes: [String: JSON]
-    /// When the user was first the current one.
+    /// The time at which the user first became the current user.
     public internal(set) var firstSeen: Date
-    /// When the user was last the current one.
+    /// The last time at which the user was the current user.
     public internal(set) var lastSeen: Date
-    /// Whether what is kept of the user may go when another follows.
+    /// Whether the device may remove the user's data when another user follows.
     public internal(set) var isEphemeral: Bool
 
     /// Makes a user, for an app's own tests and previews.
@@ -72,30 +72,30 @@ extension Date {
     package init(milliseconds: Int64) { self.init(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 
-/// The names of the user that an identity call is to go to.
+/// The names for an identity call.
 public struct IdentityRequest: Hashable, Sendable {
-    /// Names by their types; nil takes a name away, which `modify` alone can.
+    /// The names by type; nil removes a name, in `modify` only.
     public var identities: [IdentityType: String?]
-    /// The user whose names `modify` changes; nil for whoever is the current one then.
+    /// The user whose names `modify` changes; nil for the user who is current when the call runs.
     public var user: User.ID?
 
     /// Makes a request.
     public init(_ identities: [IdentityType: String?] = [:]) { self.identities = identities }
 
-    /// Makes a request with all names of a user: `modify` changes that user's, whoever is the current one by then.
+    /// Makes a request with all names of a user. `modify` changes this user's names, also if another user is current by then.
     public init(_ user: User) {
         identities = user.identities.mapValues { $0 }
         self.user = user.id
     }
 }
 
-/// What came of an identity call.
+/// The result of an identity call.
 public struct IdentityResult: Hashable, Sendable {
-    /// The user that is the current one now, or for `search` the one that was found.
+    /// The current user, or for `search` the found user.
     public let user: User
-    /// The user that was the current one before, if it is another; nil for `modify`.
+    /// The previous user, if the user has changed; nil for `modify`.
     public let previousUser: User?
-    /// What `modify` changed, by user and type.
+    /// The names that `modify` changed, by user and type.
     public var changes: [Change] = []
 
     /// Makes a result, for an app's own tests.
@@ -105,33 +105,33 @@ public struct IdentityResult: Hashable, Sendable {
 
     /// A name that `modify` changed.
     public struct Change: Hashable, Sendable {
-        /// Whose it is or was.
+        /// The user who has or had the name.
         public let user: Int64
-        /// Its type.
+        /// The name's type.
         public let type: IdentityType
 
-        /// Makes one.
+        /// Makes a change.
         public init(user: Int64, type: IdentityType) { (self.user, self.type) = (user, type) }
     }
 }
 
-/// Has what one user did count for another from now on.
+/// A request to count the events of one user for another user, within a span of time.
 public struct AliasRequest: Hashable, Sendable {
-    /// Whose events are to count.
+    /// The user whose events count for another user.
     public var source: Int64
-    /// For whom.
+    /// The user for whom the events count.
     public var destination: Int64
-    /// From when on.
+    /// The start of the span.
     public var start: Date
-    /// Until when.
+    /// The end of the span.
     public var end: Date
 
-    /// Makes a request by MPIDs, which is taken as it is.
+    /// Makes a request by MPIDs. The SDK sends the times unchanged.
     public init(source: Int64, destination: Int64, start: Date, end: Date) {
         (self.source, self.destination, self.start, self.end) = (source, destination, start, end)
     }
 
-    /// Makes a request for all that a user did of late: what is more than ninety days ago, no server takes.
+    /// Makes a request for all recent events of a user. A server accepts at most ninety days.
     public init(source: User, destination: User, now: Date = Date()) {
         let earliest = now.addingTimeInterval(-Double(AliasRequest.windowDays) * 86_400)
         self.init(
@@ -139,6 +139,6 @@ public struct AliasRequest: Hashable, Sendable {
             end: max(source.lastSeen, earliest))
     }
 
-    /// How many days back an alias may reach (spec/idsync.md 1.8).
+    /// The greatest number of days that an alias may reach back (spec/idsync.md 1.8).
     public static let windowDays = 90
 }

@@ -1,13 +1,13 @@
 import Foundation
 
-/// A vendor's SDK that the app had before, whose ids are read before new ones are made.
+/// A vendor's SDK that the app had before. Onym reads its ids before it makes new ids.
 public enum VendorImport: Hashable, Sendable {
-    /// mParticle's, for the IDSync dialect.
+    /// mParticle's SDK, for the IDSync dialect.
     case mParticle
-    /// Qonversion's, for the Entitlements dialect.
-    /// - Parameter suite: the user defaults that the app has given to the vendor's SDK, if it has.
+    /// Qonversion's SDK, for the Entitlements dialect.
+    /// - Parameter suite: the suite of user defaults that the app gave to the vendor's SDK; nil without a suite.
     case qonversion(suite: String?)
-    /// OwlMetry's, for the Claim dialect.
+    /// OwlMetry's SDK, for the Claim dialect.
     case owlmetry
 
     /// The vendor's name.
@@ -20,12 +20,12 @@ public enum VendorImport: Hashable, Sendable {
     }
 }
 
-/// Counts what a vendor's SDK has left, value by value.
+/// Counts the values that a vendor's SDK has left.
 struct ImportTally: Equatable {
     private(set) var kept = 0
     private(set) var skipped = 0
 
-    /// Reads a value, if it exists. One that does not parse is skipped.
+    /// Reads a value, if the value exists. A value that does not parse is skipped.
     mutating func read<Value>(_ value: JSON?, _ body: (JSON) -> Value?) -> Value? {
         guard let value else { return nil }
         let read = body(value)
@@ -41,7 +41,7 @@ extension JSON {
     /// A text that is not empty.
     fileprivate var id: String? { text.flatMap { $0.isEmpty || $0.utf8.count > 255 ? nil : $0 } }
 
-    /// A number, and no text of its digits.
+    /// A number. A text of digits does not count.
     fileprivate var wholeNumber: Int64? {
         switch self {
         case .integer(let value): value
@@ -55,7 +55,7 @@ extension JSON {
 
 // MARK: - mParticle
 
-/// What mParticle's SDK has kept of a device and its users.
+/// The values that mParticle's SDK has kept of a device and its users.
 struct MParticleImport {
     var stamp: String?
     var current: Int64 = 0
@@ -65,7 +65,7 @@ struct MParticleImport {
 
     private static let prefix = "mParticle::"
 
-    /// Reads the user defaults. A group's suite, if the app has one, comes before the standard one.
+    /// Reads the user defaults. The suite of a group, if the app has one, comes before the standard suite.
     init(_ store: any VendorStore, now: Int64) {
         let prefix = MParticleImport.prefix
         let group = store.value("\(prefix)sgi", suite: nil)?.id
@@ -106,7 +106,7 @@ struct MParticleImport {
             return user
         }
         for entry in entries {
-            // Names of the device are told by the device itself.
+            // The device reports the names of the device itself.
             if let number = entry["n"]?.wholeNumber, IdentityType.deviceNumbers.contains(number) { continue }
             let name = tally.read(entry) { entry -> (IdentityType, String)? in
                 guard let type = entry["n"]?.wholeNumber.flatMap(IdentityType.init(number:)),
@@ -121,14 +121,14 @@ struct MParticleImport {
 }
 
 extension IdentityType {
-    /// The vendor's numbers of the names that belong to a user (spec/idsync.md 2.1). `alias`, 8, is never sent.
+    /// The vendor's numbers for the names of a user (spec/idsync.md 2.1). `alias`, 8, is never sent.
     private static let numbered: [IdentityType?] = [
         "other", "customerid", "facebook", "twitter", "google", "microsoft", "yahoo", "email", nil,
         "facebookcustomaudienceid", "other2", "other3", "other4", "other5", "other6", "other7", "other8", "other9",
         "other10", "mobile_number", "phone_number_2", "phone_number_3",
     ]
 
-    /// The vendor's numbers of the names that belong to a device.
+    /// The vendor's numbers for the names of a device.
     static let deviceNumbers: ClosedRange<Int64> = 22...25
 
     init?(number: Int64) {
@@ -140,7 +140,7 @@ extension IdentityType {
 
 // MARK: - Qonversion
 
-/// What Qonversion's SDK has kept of a device.
+/// The values that Qonversion's SDK has kept of a device.
 struct QonversionImport {
     var device: String?
     var current: String?
@@ -164,7 +164,7 @@ struct QonversionImport {
 
 // MARK: - OwlMetry
 
-/// What OwlMetry's SDK has kept of a device.
+/// The values that OwlMetry's SDK has kept of a device.
 struct OwlmetryImport {
     var anonymous: String?
     var user: String?
@@ -173,7 +173,7 @@ struct OwlmetryImport {
     var events: [Event] = []
     var tally = ImportTally()
 
-    /// An event that the vendor's SDK could not send: whose it is, when it was, and the event as it was to be sent.
+    /// An event that the vendor's SDK could not send: its user, its time, and its content.
     struct Event {
         let owner: String
         let time: Int64

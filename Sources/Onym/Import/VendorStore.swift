@@ -4,45 +4,46 @@ import Foundation
     import Security
 #endif
 
-/// Where a vendor's SDK has kept its ids. Nothing is ever changed or removed there: an app may go back.
+/// The place where a vendor's SDK has kept its ids. Onym never changes or removes anything there, because an app may return
+/// to the vendor's SDK.
 public protocol VendorStore: Sendable {
-    /// A value of the user defaults.
+    /// Answers a value of the user defaults.
     /// - Parameters:
     ///   - key: the key of the value.
-    ///   - suite: the name of a suite; nil for the standard one.
+    ///   - suite: the name of a suite; nil for the standard suite.
     func value(_ key: String, suite: String?) -> JSON?
-    /// The keys of the user defaults that begin with a text.
+    /// Answers the keys of the user defaults that begin with a text.
     func keys(prefix: String, suite: String?) -> [String]
-    /// A text of the keychain.
+    /// Answers a text of the keychain.
     func keychain(service: String, account: String) -> String?
-    /// All of a file; nil if it does not exist.
+    /// Answers the whole content of a file; nil if the file does not exist.
     func file(_ path: VendorPath) -> [UInt8]?
 }
 
-/// Where a vendor's SDK has kept a file.
+/// The path of a file of a vendor's SDK.
 public enum VendorPath: Hashable, Sendable {
-    /// Below `Application Support`.
+    /// A path below `Application Support`.
     case applicationSupport(String)
 }
 
 /// The device's own user defaults, keychain and files.
 public struct DeviceVendorStore: VendorStore {
-    /// Makes it.
+    /// Makes a store of this device.
     public init() {}
 
     private func defaults(_ suite: String?) -> UserDefaults? { suite.map { UserDefaults(suiteName: $0) } ?? .standard }
 
-    /// A value of the user defaults.
+    /// Answers a value of the user defaults.
     public func value(_ key: String, suite: String?) -> JSON? {
         defaults(suite)?.object(forKey: key).flatMap(JSON.init(propertyList:))
     }
 
-    /// The keys of the user defaults that begin with a text.
+    /// Answers the keys of the user defaults that begin with a text.
     public func keys(prefix: String, suite: String?) -> [String] {
         (defaults(suite)?.dictionaryRepresentation() ?? [:]).keys.filter { $0.hasPrefix(prefix) }.sorted()
     }
 
-    /// A text of the keychain; nil where the platform has none.
+    /// Answers a text of the keychain; nil on platforms without a keychain.
     public func keychain(service: String, account: String) -> String? {
         #if canImport(Security)
             var found: CFTypeRef?
@@ -59,7 +60,7 @@ public struct DeviceVendorStore: VendorStore {
         #endif
     }
 
-    /// All of a file; nil if it does not exist.
+    /// Answers the whole content of a file; nil if the file does not exist.
     public func file(_ path: VendorPath) -> [UInt8]? {
         switch path {
         case .applicationSupport(let name):
@@ -70,7 +71,7 @@ public struct DeviceVendorStore: VendorStore {
 }
 
 extension JSON {
-    /// A value of a property list; nil for bytes, which JSON does not have. True and false are the numbers 1 and 0.
+    /// A value of a property list; nil for bytes, which do not exist in JSON. True and false become the numbers 1 and 0.
     package init?(propertyList value: Any) {
         switch value {
         case let text as String: self = .string(text)

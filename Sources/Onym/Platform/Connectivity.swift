@@ -4,28 +4,28 @@ import Foundation
     import Network
 #endif
 
-/// How the device reaches the network.
+/// The state of the device's network.
 public struct NetworkPath: Hashable, Sendable {
-    /// Whether there is a way at all.
+    /// Whether the device has a network.
     public var isAvailable: Bool
-    /// Whether the person wants little data to go over it: Low Data Mode.
+    /// Whether the person wants the app to send little data: Low Data Mode.
     public var isConstrained: Bool
 
-    /// Makes one.
+    /// Makes a path.
     public init(isAvailable: Bool, isConstrained: Bool = false) {
         (self.isAvailable, self.isConstrained) = (isAvailable, isConstrained)
     }
 }
 
-/// Tells how the device reaches the network. On Apple's platforms, the system's own is used.
+/// Reports the state of the device's network. On Apple's platforms, the default is the system's own report.
 public protocol Connectivity: Sendable {
-    /// Tells an observer how it is now, and of each change, on any thread. Answers what ends that.
+    /// Reports the present state and each change to an observer, on any thread. Answers a function that removes the observer.
     func observe(_ observer: @escaping @Sendable (NetworkPath) -> Void) -> @Sendable () -> Void
 }
 
 /// The platform's own connectivity.
 enum PlatformConnectivity {
-    /// nil where the platform does not tell.
+    /// The platform's own report; nil on platforms without a report.
     static var available: (any Connectivity)? {
         #if canImport(Network)
             PathConnectivity()
@@ -48,17 +48,17 @@ enum PlatformConnectivity {
     }
 #endif
 
-/// The path as it was last told.
+/// The last reported path.
 package final class KnownPath: @unchecked Sendable {
     /// Guards `path`.
     private let lock = NSLock()
     private var path: NetworkPath?
 
-    /// What a change of the path brings.
+    /// The effect of a change of the path.
     struct Change {
-        /// There is a way again, and there was none.
+        /// The network is back after it was gone.
         let isBack: Bool
-        /// More data may go again.
+        /// Low Data Mode is over.
         let isFree: Bool
     }
 
@@ -72,6 +72,6 @@ package final class KnownPath: @unchecked Sendable {
             isFree: !new.isConstrained && old?.isConstrained == true)
     }
 
-    /// Whether little data is to go. Nobody who has not said so wants that.
+    /// Whether the app is to send little data. Without a report, the answer is no.
     package var isConstrained: Bool { lock.withLock { path?.isConstrained ?? false } }
 }

@@ -2,24 +2,24 @@ public import Foundation
 
 /// Files in a folder of the disk, readable by their owner alone.
 ///
-/// What is kept under a name has one owner, whom a file beside it names, `<name>.owner`. Where apps are suspended, the system's lock
-/// is held only while the owner writes: an app that holds one in an app group's folder when it is suspended is ended. An instance
-/// of another process that opens the same name then becomes the owner, and the former one can write no more. Elsewhere the lock is
-/// held until the name is given free, and another process is refused.
+/// A kept name has one owner. The file `<name>.owner` names the owner. On platforms that suspend apps, the owner holds the
+/// system's lock only while it writes, because the system ends a suspended app that holds a lock in an app group's folder. An
+/// instance of another process that opens the same name then becomes the owner, and the former owner can write no more. On
+/// other platforms the owner holds the lock until it frees the name, and another process is refused.
 public final class DiskFiles: FileStore, @unchecked Sendable {
     private let folder: URL
     /// Guards `handles`.
     private let lock = NSLock()
     private var handles: [String: FileHandle] = [:]
-    /// What is owned, by its name.
+    /// The owned names.
     private var owned: [String: Ownership] = [:]
     private let isSuspended: Bool
 
-    /// What shows whose a name is.
+    /// The proof that a name is owned.
     private struct Ownership {
-        /// The file that the system's lock is on.
+        /// The file that carries the system's lock.
         let lock: FileHandle
-        /// The file that names the owner, and what stands in it while that is this one.
+        /// The file that names the owner, and its content while this instance is the owner.
         let owner: FileHandle
         let token: [UInt8]
     }
@@ -33,12 +33,12 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         #endif
     }
 
-    /// Uses a folder, which it makes if there is none.
+    /// Uses a folder, and makes the folder if it does not exist.
     public convenience init(folder: URL) throws(FileFault) {
         try self.init(folder: folder, isSuspended: DiskFiles.suspendsApps)
     }
 
-    /// - Parameter isSuspended: whether the app may be suspended: then no lock is held but while something is written.
+    /// - Parameter isSuspended: whether the system may suspend the app: then the instance holds a lock only while it writes.
     package init(folder: URL, isSuspended: Bool) throws(FileFault) {
         (self.folder, self.isSuspended) = (folder, isSuspended)
         try DiskFiles.wrap("make \(folder.path)") {
@@ -46,7 +46,8 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         }
         #if canImport(Darwin)
-            // Two devices from one backup would be one to the server: what the second logs would count as repeated.
+            // Two devices from one backup would look like one device to the server: it would treat the second device's events
+            // as repeated.
             var folder = folder
             var values = URLResourceValues()
             values.isExcludedFromBackup = true
@@ -59,12 +60,12 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         try DiskFiles.wrap("list \(folder.path)") { try FileManager.default.contentsOfDirectory(atPath: folder.path) }
     }
 
-    /// All of a file.
+    /// Reads the whole content of a file.
     public func read(_ name: String) throws(FileFault) -> [UInt8] {
         try DiskFiles.wrap("read \(name)") { [UInt8](try Data(contentsOf: url(name))) }
     }
 
-    /// A part of a file.
+    /// Reads a part of a file.
     public func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
         try DiskFiles.wrap("read \(name)") {
             let handle = try FileHandle(forReadingFrom: url(name))
@@ -74,7 +75,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         }
     }
 
-    /// Adds to a file.
+    /// Appends bytes to a file.
     public func append(_ bytes: [UInt8], to name: String) throws(FileFault) {
         lock.lock()
         defer { lock.unlock() }
@@ -93,14 +94,14 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         }
     }
 
-    /// Waits until all of a file is safe from a loss of power.
+    /// Waits until the whole file survives a loss of power.
     public func sync(_ name: String) throws(FileFault) {
-        // Nobody waits for the disk who only wants to add.
+        // A thread that only appends must not wait for the disk.
         let handle = try openHandle(name)
         try DiskFiles.wrap("sync \(name)") { try handle.synchronize() }
     }
 
-    /// Gives a file another name.
+    /// Renames a file.
     public func rename(_ name: String, to other: String) throws(FileFault) {
         forget(name)
         forget(other)
@@ -122,7 +123,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         }
     }
 
-    /// What instances of this process own.
+    /// The names that instances of this process own.
     private static let living = Living()
 
     private final class Living: @unchecked Sendable {
@@ -135,7 +136,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
 
     private func path(_ name: String) -> String { folder.standardizedFileURL.appendingPathComponent(name).path }
 
-    /// A dying instance or process may have it for a moment longer; nobody waits for more than that.
+    /// An instance or process that is about to end may own the name for a moment longer; the call waits only for that moment.
     public func lock(_ name: String) throws(FileFault) {
         for _ in 0..<25 {
             if DiskFiles.living.insert(path(name)) {
@@ -153,10 +154,10 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
             "\(folder.path) is in use by another instance, here or in another process; close that one first")
     }
 
-    /// Answers whether nobody else is in the way.
+    /// Answers whether this instance could become the owner.
     private func becomeOwner(_ name: String) throws(FileFault) -> Bool {
         let file = try shown("\(name).lock")
-        // A file system that knows no locks has no others to be afraid of.
+        // On a file system without locks, no other process can hold a lock.
         if flock(file.fileDescriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return false }
         let owner = try shown("\(name).owner")
         let token = Array(UUID().uuidString.utf8)
@@ -169,7 +170,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         return true
     }
 
-    /// Locks what is owned, if it still is.
+    /// Takes the lock, if this instance is still the owner.
     private func take(_ ownership: Ownership) throws(FileFault) {
         flock(ownership.lock.fileDescriptor, LOCK_EX)
         var token: Data?
@@ -182,14 +183,14 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         throw FileFault("\(folder.path) has been taken over by another process")
     }
 
-    /// A file that shows others something, open.
+    /// Opens a file that other processes read.
     private func shown(_ name: String) throws(FileFault) -> FileHandle {
         let descriptor = unsafe open(url(name).path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw FileFault("open \(name): error \(errno)", isLocked: errno == EPERM) }
         return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
-    /// Lets others have what is kept under a name.
+    /// Frees a name for other instances.
     public func unlock(_ name: String) {
         guard let ownership = lock.withLock({ owned.removeValue(forKey: name) }) else { return }
         try? ownership.lock.close()
@@ -207,7 +208,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
 
     private func forget(_ name: String) { lock.withLock { handles[name] = nil } }
 
-    /// The open file of a name, at its end.
+    /// The open file of a name, at the file's end.
     private func handle(_ name: String) throws(FileFault) -> FileHandle {
         if let handle = handles[name] { return handle }
         let path = url(name).path
@@ -222,7 +223,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         do {
             return try body()
         } catch {
-            // Before the first unlock after a start of the device, the system refuses to read with this one error.
+            // Before the first unlocking after a start of the device, the system refuses to read with this one error.
             let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError ?? error as NSError
             let isLocked = cause.domain == NSPOSIXErrorDomain && cause.code == Int(EPERM)
             throw FileFault("\(what): \(error.localizedDescription)", isLocked: isLocked)

@@ -1,8 +1,8 @@
 /// A fault of the device's storage.
 public struct FileFault: Error, Hashable, Sendable {
-    /// What failed, for people.
+    /// The cause, for people.
     public let reason: String
-    /// Whether the files cannot be used before somebody has unlocked the device for the first time after its start.
+    /// Whether the files can be used only after the person has first unlocked the device since its start.
     public let isLocked: Bool
 
     /// Makes a fault.
@@ -11,31 +11,31 @@ public struct FileFault: Error, Hashable, Sendable {
 
 /// Keeps files in one folder, by name. The default is ``DiskFiles``.
 ///
-/// What was appended outlives the process as soon as `append` returns, and a loss of power as soon as `sync` has.
+/// Appended bytes survive the end of the process as soon as `append` returns, and a loss of power as soon as `sync` returns.
 public protocol FileStore: Sendable {
     /// The names of all files.
     func names() throws(FileFault) -> [String]
-    /// All of a file.
+    /// Reads the whole content of a file.
     func read(_ name: String) throws(FileFault) -> [UInt8]
-    /// A part of a file, fewer bytes where it ends.
+    /// Reads a part of a file; fewer bytes at the file's end.
     func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8]
-    /// Adds to a file, which it makes if there is none. When it fails, a part may have been added.
+    /// Appends bytes to a file, and makes the file if it does not exist. After a failure, a part of the bytes may be there.
     func append(_ bytes: [UInt8], to name: String) throws(FileFault)
-    /// Waits until all of a file is safe from a loss of power.
+    /// Waits until the whole file survives a loss of power.
     func sync(_ name: String) throws(FileFault)
-    /// Gives a file another name, in place of what had that.
+    /// Renames a file, and replaces a file that has the new name.
     func rename(_ name: String, to other: String) throws(FileFault)
-    /// Removes a file. That there is none is fine.
+    /// Removes a file. A file that does not exist is no error.
     func remove(_ name: String) throws(FileFault)
-    /// Has what is kept under a name for one's own until ``unlock(_:)``, or the process, ends that. Throws if another has it.
+    /// Takes ownership of a name, until ``unlock(_:)`` or until the process ends. Throws if another instance owns the name.
     func lock(_ name: String) throws(FileFault)
-    /// Lets others have what is kept under a name.
+    /// Frees a name for other instances.
     func unlock(_ name: String)
 }
 
 extension FileStore {
-    /// Files that nobody else can see need no lock.
+    /// Does nothing: files that no other process can see need no lock.
     public func lock(_ name: String) throws(FileFault) {}
-    /// Nothing.
+    /// Does nothing.
     public func unlock(_ name: String) {}
 }

@@ -1,8 +1,8 @@
 package import Foundation
 
-/// Where an app's files lie.
+/// The places of an app's files.
 package enum Folders {
-    /// The app's own folder: two apps of one person on a Mac must not meet in one.
+    /// The app's own folder: two apps of one person on a Mac must not share a folder.
     static var ofApp: URL { ofApp(Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName, in: base) }
 
     package static func ofApp(_ id: String, in base: URL) -> URL {
@@ -14,7 +14,7 @@ package enum Folders {
 
     private static var base: URL {
         #if os(tvOS)
-            // Devices have no Application Support that can be written to.
+            // tvOS has no Application Support folder that an app can write to.
             let place = FileManager.SearchPathDirectory.cachesDirectory
         #else
             let place = FileManager.SearchPathDirectory.applicationSupportDirectory
@@ -22,7 +22,7 @@ package enum Folders {
         return FileManager.default.urls(for: place, in: .userDomainMask).first ?? FileManager.default.temporaryDirectory
     }
 
-    /// The folder of an app group; nil where the app has no right to it, or the platform has none.
+    /// The folder of an app group; nil if the app has no right to the group, or if the platform has no groups.
     static func ofGroup(_ group: String) -> URL? {
         #if canImport(Darwin)
             FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: group)?
@@ -32,9 +32,9 @@ package enum Folders {
         #endif
     }
 
-    /// Moves a former folder to where it lies now, if nothing is there yet. Answers the folder to use: the former one, if it
+    /// Moves a former folder to its new place, if nothing is there yet. Answers the folder to use: the former folder, if it
     /// cannot be moved.
-    /// - Throws: if a part of it was moved. The next start goes on with the rest.
+    /// - Throws: if only a part was moved. The next start moves the rest.
     package static func move(_ former: URL, to folder: URL) throws(FileFault) -> URL {
         let manager = FileManager.default
         let isThere = manager.fileExists(atPath: folder.appendingPathComponent(Runtime.marker).path)
@@ -45,7 +45,7 @@ package enum Folders {
         do {
             try manager.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            // The marker goes last: a process that ends in between goes on with the rest.
+            // The marker moves last: if the process ends in between, the next process moves the rest.
             let names = try manager.contentsOfDirectory(atPath: former.path).filter { $0 != Runtime.marker }
             for name in names + [Runtime.marker] {
                 let target = folder.appendingPathComponent(name)

@@ -4,34 +4,34 @@ import Foundation
     import Security
 #endif
 
-/// Keeps a few ids where they outlive the app: on Apple's platforms, the keychain.
+/// Keeps a few ids in a place that outlives the app: on Apple's platforms, the keychain.
 public protocol Keepsakes: Sendable {
-    /// A kept text.
+    /// Answers a kept text.
     func text(_ name: String) -> String?
-    /// Keeps a text, or with nil removes it.
+    /// Keeps a text; nil removes the text.
     func keep(_ text: String?, as name: String)
-    /// Whether what is kept is still there when the app was deleted and comes back.
+    /// Whether the kept texts survive the deletion of the app.
     var outlivesApp: Bool { get }
 }
 
 extension Keepsakes {
-    /// It is.
+    /// The default: the kept texts survive the deletion of the app.
     public var outlivesApp: Bool { true }
 }
 
-/// The app's user defaults: ids there survive that the system empties the app's folder, and go with the app. On tvOS, where apps
-/// have only folders that the system may empty, it is the default.
+/// Keeps ids in the app's user defaults. The ids survive when the system empties the app's folder, and are removed with the
+/// app. It is the default on tvOS, where the system may empty all folders of an app.
 public struct UserDefaultsKeepsakes: Keepsakes {
     private let suite: String?
 
-    /// - Parameter suite: the name of a suite; nil for the standard one.
+    /// - Parameter suite: the name of a suite; nil for the standard suite.
     public init(suite: String? = nil) { self.suite = suite }
 
     private var defaults: UserDefaults? { suite.map { UserDefaults(suiteName: $0) } ?? .standard }
 
-    /// A kept text.
+    /// Answers a kept text.
     public func text(_ name: String) -> String? { defaults?.string(forKey: "onym.\(name)") }
-    /// Keeps a text, or with nil removes it.
+    /// Keeps a text; nil removes the text.
     public func keep(_ text: String?, as name: String) {
         if let text {
             defaults?.set(text, forKey: "onym.\(name)")
@@ -39,19 +39,19 @@ public struct UserDefaultsKeepsakes: Keepsakes {
             defaults?.removeObject(forKey: "onym.\(name)")
         }
     }
-    /// It goes with the app.
+    /// False: the texts are removed with the app.
     public var outlivesApp: Bool { false }
 }
 
 #if canImport(Security)
-    /// The keychain: what is kept there survives that the app is deleted. It never leaves the device.
+    /// Keeps ids in the keychain. The ids survive the deletion of the app, and never leave the device.
     public struct KeychainKeepsakes: Keepsakes {
         private let service: String
         private let accessGroup: String?
 
         /// - Parameters:
-        ///   - service: what the entries are filed under; nobody else's are touched.
-        ///   - accessGroup: the keychain access group that apps of one team share; nil for the app's own.
+        ///   - service: the service of the entries; entries of other services stay untouched.
+        ///   - accessGroup: the keychain access group of several apps of one team; nil for the app's own group.
         public init(service: String = "onym", accessGroup: String? = nil) {
             (self.service, self.accessGroup) = (service, accessGroup)
         }
@@ -59,14 +59,14 @@ public struct UserDefaultsKeepsakes: Keepsakes {
         private func query(_ name: String) -> [CFString: Any] {
             var query: [CFString: Any] = [
                 kSecClass: kSecClassGenericPassword, kSecAttrService: service, kSecAttrAccount: name,
-                // On macOS, the keychain of the user's files asks the person, and knows no access groups.
+                // On macOS, the file-based keychain asks the person for permission, and has no access groups.
                 kSecUseDataProtectionKeychain: true,
             ]
             if let accessGroup { query[kSecAttrAccessGroup] = accessGroup }
             return query
         }
 
-        /// A kept text.
+        /// Answers a kept text.
         public func text(_ name: String) -> String? {
             var found: CFTypeRef?
             let query = query(name).merging([kSecReturnData: true]) { $1 }
@@ -76,7 +76,7 @@ public struct UserDefaultsKeepsakes: Keepsakes {
             return String(data: data, encoding: .utf8)
         }
 
-        /// Keeps a text, or with nil removes it.
+        /// Keeps a text; nil removes the text.
         public func keep(_ text: String?, as name: String) {
             guard let text else {
                 SecItemDelete(query(name) as CFDictionary)
@@ -86,7 +86,7 @@ public struct UserDefaultsKeepsakes: Keepsakes {
                 kSecValueData: Data(text.utf8),
                 kSecAttrAccessible: kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly,
             ]
-            // A process that ends between a removal and an addition would lose the id.
+            // An update loses no id: a removal and an addition would, if the process ended in between.
             if SecItemUpdate(query(name) as CFDictionary, value as CFDictionary) == errSecItemNotFound {
                 SecItemAdd(query(name).merging(value) { $1 } as CFDictionary, nil)
             }
@@ -94,8 +94,8 @@ public struct UserDefaultsKeepsakes: Keepsakes {
     }
 #endif
 
-/// Gives the token by which an ad network says where an install came from.
+/// Gets the token with which an ad network finds the source of an install.
 public protocol AttributionTokens: Sendable {
-    /// A fresh token. Throws where there is none.
+    /// Gets a new token. Throws if no token is available.
     func token() async throws -> String
 }

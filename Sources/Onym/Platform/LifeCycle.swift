@@ -1,30 +1,30 @@
 import Dispatch
 package import Foundation
 
-/// What becomes of an app, as its user sees it.
+/// A phase in the life of an app.
 public enum LifeCyclePhase: Hashable, Sendable {
-    /// It goes out of sight, and is suspended before long.
+    /// The app goes to the background. The system may suspend it soon.
     case background
-    /// It comes back.
+    /// The app comes back to the foreground.
     case foreground
-    /// It ends.
+    /// The app ends.
     case termination
-    /// Somebody has unlocked the device for the first time since its start: files can be read now.
+    /// The person has unlocked the device for the first time since its start: files can be read now.
     case unlocked
 }
 
-/// Tells when the app goes out of sight, and when it comes back. On Apple's platforms, the system's own is used.
+/// Reports the phases of the app. On Apple's platforms, the default is the system's own report.
 public protocol LifeCycle: Sendable {
-    /// Who is told of a phase, and calls back once all is done that has to be before the app is suspended.
+    /// A receiver of phases. It calls `done` after its work for the phase, so that the system can suspend the app.
     typealias Observer = @Sendable (_ phase: LifeCyclePhase, _ done: @escaping @Sendable () -> Void) -> Void
 
-    /// Tells an observer of each phase, on any thread. Answers what ends that.
+    /// Reports each phase to an observer, on any thread. Answers a function that removes the observer.
     func observe(_ observer: @escaping Observer) -> @Sendable () -> Void
 }
 
-/// The life cycle that an app's system posts notifications of.
+/// The life cycle of a system that posts notifications.
 package struct NotifiedLifeCycle: LifeCycle {
-    /// Keeps the app from being suspended while a body runs that says when it is done.
+    /// Keeps the app from being suspended while a body runs. The body calls its parameter at its end.
     package typealias Awake = @Sendable (_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) -> Void
 
     private let center: Handover<NotificationCenter>
@@ -54,9 +54,10 @@ package struct NotifiedLifeCycle: LifeCycle {
 
 /// The platform's own life cycle.
 enum PlatformLifeCycle {
-    /// nil where apps are not suspended.
+    /// The platform's own report; nil on platforms that do not suspend apps.
     static var available: (any LifeCycle)? {
-        // The notifications by their names: their constants belong to the main actor, and to no app extension.
+        // The notifications by name: the system's constants belong to the main actor, and are not available in app
+        // extensions.
         #if canImport(WatchKit) && os(watchOS)
             NotifiedLifeCycle(
                 [
@@ -80,8 +81,7 @@ enum PlatformLifeCycle {
     }
 
     #if canImport(UIKit) || os(watchOS)
-        /// The system lets the activity go on for a while, and then says that it has to end: what is not sent by then is on the
-        /// disk.
+        /// The system allows the activity for a while, and then asks it to end. Unsent letters are on the disk by then.
         private static let awake: NotifiedLifeCycle.Awake = { body in
             let end = DispatchSemaphore(value: 0)
             ProcessInfo.processInfo.performExpiringActivity(withReason: "onym") { hasExpired in
@@ -96,9 +96,9 @@ enum PlatformLifeCycle {
     #endif
 }
 
-/// Something that is ended once.
+/// A function that runs at most once, to end something.
 package final class Ending: @unchecked Sendable {
-    /// Guards the rest.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var action: (@Sendable () -> Void)?
 

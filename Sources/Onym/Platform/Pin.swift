@@ -4,11 +4,11 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A certificate that a server may show, or the key of one.
+/// A certificate that the SDK accepts from a server, or the public key of such a certificate.
 ///
-/// Pins are checked where the system lets an app look at a server's certificates, which Foundation does on Apple's platforms.
-/// Elsewhere a configuration with pins is refused when the SDK is made, rather than not obeyed: give it a ``Transport`` that
-/// checks them.
+/// The SDK checks pins on platforms where Foundation shows an app the server's certificates: on Apple's platforms. On other
+/// platforms the initializer of the SDK refuses a configuration with pins, because the pins would have no effect: use a
+/// ``Transport`` that checks them.
 public enum Pin: Hashable, Sendable {
     /// The SHA-256 of a whole certificate (DER).
     case certificate([UInt8])
@@ -25,7 +25,7 @@ public enum Pin: Hashable, Sendable {
     }
 }
 
-/// Looks at the certificates of a server, where there are pins, and follows nobody elsewhere.
+/// Checks the certificates of a server against the pins. Follows no redirection to another server.
 final class PinCheck: NSObject, URLSessionTaskDelegate {
     private let pins: [Pin]
 

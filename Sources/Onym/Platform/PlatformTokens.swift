@@ -2,9 +2,9 @@
     import AdServices
 #endif
 
-/// The platform's own tokens of attribution.
+/// The platform's own attribution tokens.
 enum PlatformTokens {
-    /// nil where the platform has none.
+    /// The platform's tokens; nil on platforms without tokens.
     static var available: (any AttributionTokens)? {
         #if canImport(AdServices)
             AdServicesTokens()

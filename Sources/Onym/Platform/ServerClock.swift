@@ -1,15 +1,15 @@
 package import Foundation
 
-/// By how much the device's clock is wrong, as the dates of the server's answers show. It outlives the process.
+/// The error of the device's clock, as the dates of the server's answers show it. The value survives the process.
 package final class ServerClock: @unchecked Sendable {
     private let files: any FileStore
     /// Guards `offset`.
     private let lock = NSLock()
     private var offset: TimeInterval = 0
 
-    /// A clock that is wrong by no more than this counts as right: an answer's date has whole seconds, and takes its time.
+    /// A smaller error counts as no error: an answer's date has whole seconds, and the answer itself takes time.
     package static let tolerance: TimeInterval = 5
-    /// An answer that took longer says too little of the time.
+    /// A longer exchange says too little about the server's time.
     private static let longestExchange: TimeInterval = 60
     private static let file = "clock"
     private static let newFile = "clock.new"
@@ -19,22 +19,22 @@ package final class ServerClock: @unchecked Sendable {
         load()
     }
 
-    /// Reads what a former process has learned.
+    /// Reads the value that an earlier process kept.
     func load() {
         guard let kept = (try? files.read(ServerClock.file)).flatMap({ JSON($0) }) else { return }
         lock.withLock { offset = Double(kept["offset"]?.integer ?? 0) / 1000 }
     }
 
-    /// The seconds that have to be added to what the device's clock shows.
+    /// The seconds to add to the time of the device's clock.
     package var correction: TimeInterval { lock.withLock { offset } }
 
-    /// Learns from an answer of the server's own.
+    /// Learns the error from an answer of the server itself.
     /// - Parameters:
-    ///   - date: what the server's clock showed, in whole seconds.
-    ///   - sent: what the device's clock showed when the request went out.
-    ///   - received: what it showed when the answer was there.
+    ///   - date: the time of the server's clock, in whole seconds.
+    ///   - sent: the time of the device's clock when the request went out.
+    ///   - received: the time of the device's clock when the answer was there.
     package func learn(_ date: Date, sent: Date, received: Date) {
-        // Somebody may set the clock in between.
+        // The person may set the clock in between.
         guard (0...ServerClock.longestExchange).contains(received.timeIntervalSince(sent)) else { return }
         let earliest = date.timeIntervalSince(received) - ServerClock.tolerance
         let latest = date.timeIntervalSince(sent) + 1 + ServerClock.tolerance
@@ -52,7 +52,7 @@ package final class ServerClock: @unchecked Sendable {
         if let changed { keep(changed) }
     }
 
-    /// What cannot be kept is learned again from the next answer.
+    /// If the value cannot be kept, the next answer shows it again.
     private func keep(_ offset: TimeInterval) {
         let text: JSON = ["offset": .integer(Int64(offset * 1000))]
         try? files.remove(ServerClock.newFile)

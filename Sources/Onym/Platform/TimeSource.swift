@@ -1,22 +1,23 @@
 public import Foundation
 
-/// Tells the time and waits. The default is ``SystemTime``.
+/// Answers the time, and waits. The default is ``SystemTime``.
 public protocol TimeSource: Sendable {
-    /// What time it is.
+    /// The present time.
     var now: Date { get }
-    /// Calls an action later, once, on any thread, but never before it returns. Answers what calls it off.
+    /// Runs an action once after a delay, on any thread, and never before the call returns. Answers a function that cancels
+    /// the action.
     func after(_ delay: TimeInterval, _ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void
 }
 
 /// The system's time.
 public struct SystemTime: TimeSource {
-    /// Makes it.
+    /// Makes a source of the system's time.
     public init() {}
 
-    /// What time the system's clock shows.
+    /// The time of the system's clock.
     public var now: Date { Date() }
 
-    /// Calls an action after some seconds of a clock that nobody sets.
+    /// Runs an action after a delay. The delay does not depend on the wall clock.
     public func after(_ delay: TimeInterval, _ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let task = Task.detached {
             do { try await Task.sleep(for: .seconds(delay)) } catch { return }

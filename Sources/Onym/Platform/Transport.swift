@@ -1,17 +1,17 @@
 public import Foundation
 
-/// A request as the SDK makes it.
+/// A request of the SDK.
 public struct HTTPRequest: Hashable, Sendable {
-    /// `GET`, `POST` and so on.
+    /// The method: `GET`, `POST` and so on.
     public var method: String
-    /// The whole address.
+    /// The complete address.
     public var url: URL
-    /// The fields, by their names as they are written.
+    /// The header fields by name.
     public var fields: [String: String]
-    /// The body; empty where there is none.
+    /// The body; empty for a request without a body.
     public var body: [UInt8]
 
-    /// Whether the server takes the body in gzip.
+    /// Whether the server accepts a gzip body.
     package var isCompressible = false
 
     /// Makes a request.
@@ -21,10 +21,10 @@ public struct HTTPRequest: Hashable, Sendable {
 }
 
 extension HTTPRequest {
-    /// Shorter bodies are sent as they are (spec/claim.md 3.1).
+    /// Bodies shorter than this are not compressed (spec/claim.md 3.1).
     private static let compressedFrom = 512
 
-    /// As it is sent: with a long body in gzip, where the server takes that.
+    /// The request to send: with a gzip body, if the body is long and the server accepts gzip.
     package var compressed: HTTPRequest {
         guard isCompressible, body.count >= HTTPRequest.compressedFrom else { return self }
         var request = self
@@ -34,11 +34,11 @@ extension HTTPRequest {
     }
 }
 
-/// An answer as it came.
+/// An answer of a server.
 public struct HTTPAnswer: Hashable, Sendable {
     /// The status.
     public var status: Int
-    /// The fields, by their names in lower case.
+    /// The header fields, with their names in lower case.
     public var fields: [String: String]
     /// The body.
     public var body: [UInt8]
@@ -51,9 +51,9 @@ public struct HTTPAnswer: Hashable, Sendable {
     }
 }
 
-/// Why there is no answer.
+/// The reason why no answer came.
 public enum TransportFault: Error, Hashable, Sendable {
-    /// There is no network.
+    /// The device has no network.
     case offline
     /// No answer came in time.
     case timeout
@@ -63,10 +63,10 @@ public enum TransportFault: Error, Hashable, Sendable {
     case connection(String)
 }
 
-/// Carries requests to the server. The default is ``URLSessionTransport``.
+/// Sends requests to the server. The default is ``URLSessionTransport``.
 public protocol Transport: Sendable {
-    /// Sends a request. `completion` is called at most once, on any thread; never answering is allowed, since the SDK keeps
-    /// the time. Answers what gives the request up.
+    /// Sends a request. `completion` runs at most once, on any thread. A transport may never answer, because the SDK has its
+    /// own time limit. Answers a function that cancels the request.
     func send(
         _ request: HTTPRequest, completion: @escaping @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
     ) -> @Sendable () -> Void

@@ -4,14 +4,14 @@ public import Foundation
     import FoundationNetworking
 #endif
 
-/// Carries requests by `URLSession`.
+/// Sends requests with `URLSession`.
 public final class URLSessionTransport: NSObject, Transport {
     private let session: URLSession
 
     /// - Parameters:
-    ///   - timeout: the seconds after which the session gives a request up by itself.
-    ///   - pins: the only certificates, or keys of certificates, that a server may show. Empty for what the system trusts.
-    ///     See ``Pin`` for which platforms can.
+    ///   - timeout: the seconds after which the session itself cancels a request.
+    ///   - pins: the certificates or keys that a server may show; empty to accept every certificate that the system trusts.
+    ///     ``Pin`` says which platforms support pins.
     public init(timeout: TimeInterval = 30, pins: [Pin] = []) {
         let configuration = URLSessionConfiguration.ephemeral
         configuration.timeoutIntervalForRequest = timeout
@@ -42,7 +42,7 @@ public final class URLSessionTransport: NSObject, Transport {
     ) -> Result<HTTPAnswer, TransportFault> {
         if let error { return .failure(fault(error)) }
         guard let answer = answer as? HTTPURLResponse else { return .failure(.connection("no HTTP")) }
-        // A redirected call has lost its body, and what answers is not what was asked.
+        // A redirected call has lost its body, so the answer belongs to another request.
         if let other = answer.url, (other.host, other.port, other.path) != (url.host, url.port, url.path) {
             return .failure(.connection("the server redirects to \(other.host ?? "elsewhere"); make that the endpoint"))
         }
@@ -64,7 +64,7 @@ public final class URLSessionTransport: NSObject, Transport {
             .serverCertificateHasUnknownRoot, .serverCertificateNotYetValid, .clientCertificateRejected,
             .clientCertificateRequired:
             return .tls("\(error.code.rawValue)")
-        // What the check of pins gives up.
+        // The check of pins cancels the request.
         case .cancelled, .userCancelledAuthentication: return .tls("the server is not the one that was pinned")
         default:
             let text = error.localizedDescription
@@ -72,8 +72,8 @@ public final class URLSessionTransport: NSObject, Transport {
         }
     }
 
-    /// Foundation on Linux has one code, -1, for all that goes wrong with TLS and for some that goes wrong otherwise; what the
-    /// library below it says is all there is to tell them apart.
+    /// Foundation on Linux has one code, -1, for all errors of TLS and for some other errors. Only the text of the library
+    /// below it shows the difference.
     private static func isOfTLS(_ text: String) -> Bool {
         #if canImport(FoundationNetworking)
             ["SSL", "TLS", "certificate"].contains { text.contains($0) }

@@ -1,12 +1,12 @@
 public import Foundation
 
-/// What an extension or a widget sees of the app's user. It reads what the app has kept in the app group's folder: no network, no
-/// lock, and nothing of the app's is changed. Each property reads the folder anew.
+/// Shows the app's user to an extension or a widget. The reader reads the files in the app group's folder. It uses no network
+/// and no lock, and changes no file of the app. Each property reads the folder again.
 public struct OnymReader: Sendable {
     private let files: any FileStore
     private let time: any TimeSource
 
-    /// Opens the folder of an app group, which the app names in ``Configuration/appGroup``.
+    /// Opens the folder of an app group, which the app sets in ``Configuration/appGroup``.
     public init(appGroup: String) throws(OnymError) {
         guard let folder = Folders.ofGroup(appGroup) else {
             throw .storage("there is no right to the app group \(appGroup)")
@@ -14,7 +14,7 @@ public struct OnymReader: Sendable {
         try self.init(folder: folder)
     }
 
-    /// Opens a folder, which the app names in ``Configuration/folder``.
+    /// Opens a folder, which the app sets in ``Configuration/folder``.
     public init(folder: URL) throws(OnymError) {
         do throws(FileFault) {
             self.init(files: try DiskFiles(folder: folder), time: SystemTime())
@@ -27,25 +27,25 @@ public struct OnymReader: Sendable {
 
     // MARK: - Who it is
 
-    /// The current user of the IDSync dialect; nil where there is none, or the files cannot be read.
+    /// The current user of the IDSync dialect; nil without a user, or if the files cannot be read.
     public var user: User? { read { (files) throws(FileFault) in try IDSyncClient.kept(in: files) }?.user }
 
-    /// The user of whatever happens now, in the Claim dialect.
+    /// The user of the next event, in the Claim dialect.
     public var claimUser: String? { read { (files) throws(FileFault) in try ClaimClient.kept(in: files) }?.owner }
 
-    /// The user as the shops know one.
+    /// The user, as the shops know the user.
     public var accessUser: AccessUser? {
         read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.user
     }
 
-    /// What the user may use, by the name of each: what was answered last, as far as it has not expired.
+    /// The user's entitlements by name: the last answer, without expired entitlements.
     public var access: [String: Entitlement] {
         read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.list ?? [:]
     }
 
     private var now: Date { time.now.addingTimeInterval(ServerClock(ReadOnlyFiles(files)).correction) }
 
-    /// The app may take a file away between its name and its content: the next look finds what came after.
+    /// The app may remove a file after the reader has found its name: the next try finds the newer file.
     private func read<Value>(_ body: (ReadOnlyFiles) throws(FileFault) -> Value?) -> Value? {
         for _ in 0..<3 {
             do throws(FileFault) { return try body(ReadOnlyFiles(files)) } catch { continue }
@@ -55,14 +55,16 @@ public struct OnymReader: Sendable {
 
     // MARK: - What happens
 
-    /// So many events wait for the app at most.
+    /// The greatest number of events that wait for the app.
     package static let eventLimit = 200
 
-    /// Whether a file is an event that waits for the app.
+    /// Whether a file contains an event that waits for the app.
     package static func isNote(_ name: String) -> Bool { NoteOfReader.isName(name) }
 
-    /// Keeps an event of the user of this moment in a file of its own, which the app takes in when it starts or comes back.
-    /// - Throws: `refused` if the event is too large or two hundred wait already, `storage` if it cannot be kept.
+    /// Keeps an event of the present user in a file of its own. The app imports the file when it starts or comes to the
+    /// foreground.
+    /// - Throws: `refused` if the event is too large or two hundred events wait already, `storage` if the event cannot be
+    ///   kept.
     public func log(_ event: Event) throws(OnymError) {
         let body = event.body
         guard body.count <= Event.bytes else {
@@ -85,13 +87,13 @@ public struct OnymReader: Sendable {
         if !hasRoom { throw .refused(.invalid("\(OnymReader.eventLimit) events wait for the app already")) }
     }
 
-    /// Keeps an event of the user of this moment.
+    /// Keeps an event of the present user.
     public func log(_ name: String, _ attributes: [String: JSON] = [:]) throws(OnymError) {
         try log(Event(name, attributes: attributes))
     }
 }
 
-/// Files that somebody else writes.
+/// Files that another process writes.
 struct ReadOnlyFiles: FileStore {
     private let files: any FileStore
 
@@ -113,7 +115,7 @@ struct NoteOfReader {
     let name: String
     let time: Int64
     let event: Event
-    /// The user of the IDSync dialect, as a letter names its owner; nil where the dialect had no state.
+    /// The user of the IDSync dialect, as a letter names its owner; nil if the dialect had no state.
     let user: String?
     /// The user of the Claim dialect.
     let claimUser: String?
@@ -123,7 +125,7 @@ struct NoteOfReader {
 
     static func isName(_ name: String) -> Bool { name.hasPrefix(prefix) && name.hasSuffix(suffix) }
 
-    /// Writes a note. It is whole when it has its name.
+    /// Writes a note. The file gets its name last, so a file with this name is complete.
     static func write(_ note: JSON, to files: any FileStore) throws(FileFault) {
         let name = "\(prefix)\(UUID().uuidString)"
         do throws(FileFault) {
@@ -143,7 +145,7 @@ struct NoteOfReader {
         (user, claimUser) = (note["m"]?.text, note["u"]?.text)
     }
 
-    /// All notes, the oldest first. What cannot be read as one is removed.
+    /// All notes, the oldest first. Unreadable notes are removed.
     static func all(in files: any FileStore) throws(FileFault) -> [NoteOfReader] {
         var notes: [NoteOfReader] = []
         for name in try files.names() where isName(name) {
@@ -158,8 +160,8 @@ struct NoteOfReader {
 }
 
 extension Clients {
-    /// Takes in what extensions have left. A process that ends in between takes in the rest at its next start, and nothing twice:
-    /// a letter says which note it was made of.
+    /// Imports the events that extensions have left. If the process ends in between, the next process imports the rest. No
+    /// event is imported twice: each letter names the note that it was made of.
     func takeIn(_ runtime: Runtime) {
         do throws(FileFault) {
             let notes = try NoteOfReader.all(in: runtime.files)
@@ -175,7 +177,7 @@ extension Clients {
         }
     }
 
-    /// Forgets what extensions have left.
+    /// Removes the events that extensions have left.
     func forgetNotes(_ runtime: Runtime) {
         for name in (try? runtime.files.names()) ?? [] where NoteOfReader.isName(name) {
             try? runtime.files.remove(name)
@@ -184,14 +186,14 @@ extension Clients {
 }
 
 extension DialectClient {
-    /// The notes that waiting letters were made of.
+    /// The notes of which the waiting letters were made.
     fileprivate var notesOfReader: Set<String> {
         enter { Set(mailbox.contents(of: mailbox.letters).compactMap { $0?["f"]?.text }) }
     }
 }
 
 extension NoteOfReader {
-    /// The event as a letter has it.
+    /// The event in the form of a letter.
     var body: [UInt8] {
         var bytes = event.body
         bytes.removeLast()

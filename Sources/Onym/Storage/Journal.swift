@@ -1,32 +1,32 @@
-/// A log of lines in files that are only ever added to, which a crash at any byte leaves readable.
+/// A log of lines in files that only grow. The log stays readable after a crash at any byte.
 ///
-/// A line is the sum of what follows in eight digits, a space, JSON, and a line feed:
+/// A line consists of a checksum in eight digits, a space, JSON, and a line feed:
 ///
 ///     1c291ca3 ["a",17]\n
 ///
-/// What does not fit its sum is skipped. A last line without its end is what a crash leaves, and counts if nothing but the
-/// line feed is missing; any other is set aside in a file of its own, and reported. The log goes over several files,
-/// `<name>-000001.log` and on; the first line of each is a whole state, so that an older file is needed only for what it alone
-/// has.
+/// A line with a wrong checksum is skipped. A crash leaves a last line without its end. This line counts if only the line
+/// feed is missing; any other bad line goes to a file of its own, and is reported. The log consists of several files,
+/// `<name>-000001.log` and so on. The first line of each file is a complete state, so an older file is needed only for its
+/// own letters.
 package final class Journal {
-    /// Where a line is.
+    /// The place of a line.
     package struct Place: Hashable, Sendable {
         package let segment: Int
         package let offset: Int
         package let count: Int
     }
 
-    /// A file of this size is followed by another.
+    /// The log begins a new file when a file has this size.
     package static let segmentBytes = 256 << 10
 
     private let files: any FileStore
     private let name: String
-    /// The number of the file that is added to, and its size.
+    /// The number and the size of the file that the log appends to.
     private(set) package var segment = 0
     private(set) package var size = 0
-    /// What ends the last line, which may be a part of one: that must not become whole by what follows.
+    /// Bytes that end a possibly incomplete last line, so that later bytes cannot complete it.
     private var mend: [UInt8] = []
-    /// The numbers of the files that there are.
+    /// The numbers of the existing files.
     private(set) package var segments: [Int] = []
 
     package init(_ name: String, in files: any FileStore) {
@@ -42,7 +42,7 @@ package final class Journal {
 
     // MARK: - Reading
 
-    /// Reads all lines, the oldest first. Answers the names of files in which something was set aside.
+    /// Reads all lines, the oldest first. Answers the names of the files that got bad lines.
     package func replay(_ body: (JSON, Place) -> Void) throws(FileFault) -> [String] {
         segments = try files.names().compactMap(number).sorted()
         var setAside: [String] = []
@@ -51,9 +51,9 @@ package final class Journal {
             let bad = replay(bytes, number, isLast: number == segments.last, body)
             if bad.isEmpty { continue }
             let other = "\(fileName(number))\(Journal.bad)"
-            // The same lines are found at every start, as long as their file is needed.
+            // Each start finds the same bad lines again, as long as the log needs their file.
             if (try? files.read(other)) == bad { continue }
-            // That there is no room for them is no reason not to start.
+            // A lack of room for bad lines must not stop the start.
             try? files.remove(other)
             try? files.append(bad, to: other)
             setAside.append(other)
@@ -62,10 +62,10 @@ package final class Journal {
         return setAside
     }
 
-    /// What ends the names of files with lines that could not be read.
+    /// The ending of file names for bad lines.
     private static let bad = ".bad"
 
-    /// The number of a file of this log; nil for what somebody else has put there.
+    /// The number of a file of this log; nil for other files.
     private func number(_ file: String) -> Int? {
         guard file.hasPrefix("\(name)-"), file.hasSuffix(".log"),
             let number = Int(file.dropFirst(name.count + 1).dropLast(4)), (1..<1_000_000_000).contains(number)
@@ -73,7 +73,7 @@ package final class Journal {
         return fileName(number) == file ? number : nil
     }
 
-    /// Answers the lines that could not be read.
+    /// Answers the unreadable lines.
     private func replay(_ bytes: [UInt8], _ segment: Int, isLast: Bool, _ body: (JSON, Place) -> Void) -> [UInt8] {
         var bad: [UInt8] = []
         var start = 0
@@ -94,10 +94,10 @@ package final class Journal {
         return bad
     }
 
-    /// Ends a line that is none.
+    /// Ends a bad line.
     private static let spoil: [UInt8] = [UInt8(ascii: "#"), 0x0A]
 
-    /// Reads lines anew; nil for one that is not what it was. Lines that follow each other are read at once.
+    /// Reads lines again; nil for a line that has changed. Neighboring lines are read together.
     package func read(_ places: [Place]) -> [JSON?] {
         var values: [JSON?] = []
         var run: [Place] = []
@@ -147,7 +147,7 @@ package final class Journal {
             try files.append(line, to: currentFile)
         } catch {
             mend = Journal.spoil
-            // How much of it is there nobody knows but the file.
+            // Only the file itself shows how much of the line is there.
             size = (try? files.read(currentFile).count) ?? size
             throw error
         }
@@ -157,11 +157,11 @@ package final class Journal {
         return place
     }
 
-    /// Whether another file has to follow: this one is large enough, or there is none.
+    /// Whether the log needs a new file: the present file is large enough, or does not exist.
     package var isFull: Bool { size >= Journal.segmentBytes || segments.last != segment }
 
-    /// Goes on in a new file, which begins with a state. If there is no room for that, it goes on where it was: a file without
-    /// a state would have those before it removed, and the state with them.
+    /// Begins a new file with a state. Without room for the state, the log continues in the old file: a new file without a
+    /// state would cause the removal of the older files, and of the state with them.
     package func begin(_ state: [UInt8]) throws(FileFault) {
         let old = (segment: segment, size: size, mend: mend)
         segment += 1
@@ -176,7 +176,7 @@ package final class Journal {
         segments.append(segment)
     }
 
-    /// Removes all there is, also what was set aside.
+    /// Removes all files, also the files with bad lines.
     package func clear() throws(FileFault) {
         for number in segments { try files.remove(fileName(number)) }
         segments = []
@@ -184,14 +184,14 @@ package final class Journal {
         try forgetSetAside()
     }
 
-    /// Removes what was set aside.
+    /// Removes the files with bad lines.
     package func forgetSetAside() throws(FileFault) {
         for file in try files.names() where file.hasSuffix(Journal.bad) && number(String(file.dropLast(4))) != nil {
             try files.remove(file)
         }
     }
 
-    /// Removes the files before one, which nobody needs any more. What the file after them begins with must be safe first.
+    /// Removes the files before a number, when no letter needs them. The first line of the next file must be synced earlier.
     package func forget(before needed: Int) throws(FileFault) {
         let old = segments.filter { $0 < min(needed, segment) }
         if old.isEmpty { return }

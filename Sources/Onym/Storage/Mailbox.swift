@@ -1,21 +1,21 @@
-/// What waits to be sent, and the state of the client beside it, in one journal: whatever the order of what happened, it is
-/// the order in which it is read again.
+/// The waiting letters and the client's state, in one journal. A start reads letters and states in the order in which they
+/// were written.
 ///
-///     ["s",next,settled,id,{…}]            a state, and up to which letter all were settled
+///     ["s",next,settled,id,{…}]            a state, and the number up to which all letters were settled
 ///     ["l",number,owner,kind,ms,{…}]       a letter
-///     ["a",number]                         all letters up to this one are settled
-///     ["d",number]                         this one letter is settled
+///     ["a",number]                         all letters up to this number are settled
+///     ["d",number]                         the letter with this number is settled
 package final class Mailbox {
-    /// Something to be sent for somebody. Its content stays on the disk until then.
+    /// A message that waits to be sent for a user. Its content stays on the disk until then.
     package struct Letter: Sendable {
         package let number: Int64
-        /// Whose it is: decided when it was written, and never again.
+        /// The user of the letter. It is set when the letter is written, and never changes.
         package let owner: String
         package let kind: String
-        /// When it was written, in milliseconds since 1970.
+        /// The time of writing, in milliseconds since 1970.
         package let time: Int64
         fileprivate let place: Journal.Place
-        /// What it takes on the disk.
+        /// The letter's size on the disk.
         package var byteCount: Int { place.count }
     }
 
@@ -24,21 +24,21 @@ package final class Mailbox {
     private var head = 0
     private var next: Int64 = 1
     private var settled: Int64 = 0
-    /// What makes the ids of letters differ from those of other devices.
+    /// A number that makes the ids of letters differ from the ids of other devices' letters.
     private(set) package var id: Int64
     private var state: JSON = .null
-    /// Whether the state could not be written: no letter is to be read again as one of an older state.
+    /// Whether the state could not be written: the mailbox must write the state before the next letter.
     private var isStateDue = false
 
-    /// The letters that wait, the oldest first.
+    /// The waiting letters, the oldest first.
     package var letters: ArraySlice<Letter> { storage[head...] }
     package var count: Int { storage.count - head }
     package var lastNumber: Int64 { next - 1 }
     package var currentFile: String { journal.currentFile }
 
-    /// Reads what is there.
-    /// - Parameter fold: is told each state and letter in their order, so that a letter can be a change of the state as well.
-    /// - Parameter report: is told the names of files in which unreadable lines were set aside.
+    /// Reads the journal.
+    /// - Parameter fold: gets each state and each letter in order, because a letter can also change the state.
+    /// - Parameter report: gets the names of files with unreadable lines.
     package init(
         _ name: String, in files: any FileStore, id: UInt64, report: (String) -> Void, fold: (Line) -> Void
     ) throws(FileFault) {
@@ -79,7 +79,7 @@ package final class Mailbox {
 
     // MARK: - Writing
 
-    /// Keeps a state. It counts from now on, also after a crash.
+    /// Keeps a state. The state counts from now on, also after a crash.
     package func save(_ state: JSON) throws(FileFault) {
         self.state = state
         isStateDue = true
@@ -91,7 +91,7 @@ package final class Mailbox {
         isStateDue = false
     }
 
-    /// What the state is now, without a line of its own: a letter says it.
+    /// Sets the state without writing a line, because a letter contains the change.
     package func fold(_ state: JSON) { self.state = state }
 
     private var stateLine: [UInt8] {
@@ -103,11 +103,11 @@ package final class Mailbox {
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
     }
 
-    /// Writes a letter. When this returns, it outlives the process.
+    /// Writes a letter. When this returns, the letter survives the process.
     /// - Parameter body: JSON.
     @discardableResult
     package func post(_ kind: String, of owner: String, at time: Int64, _ body: [UInt8]) throws(FileFault) -> Letter {
-        // Files that nobody needs go when letters are settled: whoever writes does not wait for the disk.
+        // Unneeded files are removed when letters are settled: a writing thread does not wait for that.
         if isStateDue || journal.isFull {
             try journal.begin(stateLine)
             isStateDue = false
@@ -133,10 +133,10 @@ package final class Mailbox {
         return letter
     }
 
-    /// What a letter says; nil if the disk has lost it.
+    /// The content of a letter; nil if the disk has lost the content.
     package func content(of letter: Letter) -> JSON? { contents(of: [letter])[0] }
 
-    /// What letters say, in their order; nil for what the disk has lost.
+    /// The contents of letters, in order; nil for content that the disk has lost.
     package func contents(of letters: ArraySlice<Letter>) -> [JSON?] {
         journal.read(letters.map(\.place)).map { line in
             guard let fields = line?.elements, fields.count == 6 else { return nil }
@@ -144,13 +144,13 @@ package final class Mailbox {
         }
     }
 
-    /// The first `count` letters are done with.
+    /// Settles the first `count` letters.
     package func settle(_ count: Int) throws(FileFault) {
         guard count > 0, count <= self.count else { return }
         settled = storage[head + count - 1].number
         moveHead(by: count)
         _ = try journal.append(JSON.array([.string("a"), .integer(settled)]).bytes)
-        // A file that holds nothing but what is done with gives way to a small one.
+        // A large file that contains only settled letters is replaced by a small file.
         if self.count == 0, journal.isFull { try turn() }
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
     }
@@ -163,23 +163,23 @@ package final class Mailbox {
         }
     }
 
-    /// Where the oldest letter of some kinds is, besides the first ones; nil if there is none.
+    /// The place of the oldest letter of some kinds, apart from the first letters; nil if no such letter waits.
     package func firstIndex(of kinds: Set<String>, after count: Int) -> Int? {
-        // A slice that is held would have the whole array be copied by the next change.
+        // A held slice would make the next change copy the whole array.
         (min(head + count, storage.count)..<storage.count).first { kinds.contains(storage[$0].kind) }
     }
 
-    /// Takes one letter out, wherever it is.
+    /// Removes one letter at any place.
     package func drop(at index: Int) throws(FileFault) {
         let letter = storage[index]
-        // Few letters are before the one that goes, and thousands behind it.
+        // Few letters are before the removed letter, and thousands may be behind it.
         for place in stride(from: index, to: head, by: -1) { storage.swapAt(place, place - 1) }
         moveHead(by: 1)
         _ = try journal.append(JSON.array([.string("d"), .integer(letter.number)]).bytes)
         try journal.forget(before: letters.first?.place.segment ?? journal.segment)
     }
 
-    /// Forgets all letters but those of a kind, and keeps nothing else but a state: older lines are not there any more.
+    /// Removes all letters except one kind, and keeps only a state: older lines do not exist any more.
     package func wipe(_ state: JSON, keeping kind: String? = nil) throws(FileFault) {
         let kept = letters.filter { $0.kind == kind }
         let contents = contents(of: kept[...])
@@ -191,7 +191,7 @@ package final class Mailbox {
         do throws(FileFault) {
             try journal.begin(stateLine)
         } catch {
-            // What has to go makes the room for the one line that says so.
+            // On a full disk, the removed files make room for the one new line.
             try journal.clear()
             try journal.begin(stateLine)
         }
@@ -205,7 +205,7 @@ package final class Mailbox {
 
     package func sync() throws(FileFault) { try journal.sync() }
 
-    /// An id of a letter, in the form of a UUID: always the same, however often it is sent.
+    /// A letter's id in the form of a UUID: each try to send the letter has the same id.
     package func uuid(of letter: Letter) -> String {
         Mailbox.uuid(UInt64(bitPattern: id), UInt64(bitPattern: letter.number))
     }

@@ -10,7 +10,7 @@ extension OnymError {
         }
     }
 
-    /// A success of HTTP, or the failure that the answer tells of.
+    /// Returns a success of HTTP, or the failure that the answer reports.
     /// - Parameter envelope: says whether a body has the form of the dialect's errors.
     package static func check(
         _ answer: HTTPAnswer, at now: Date, envelope: (JSON) -> Bool
@@ -21,7 +21,7 @@ extension OnymError {
 }
 
 extension HTTPFailure {
-    /// Reads what any of the dialects says in its own envelope.
+    /// Reads an error in the form of any dialect.
     package init(_ answer: HTTPAnswer, at now: Date, _ envelope: (JSON) -> Bool) {
         self.init(status: answer.status)
         retryAfter = HTTPFailure.seconds(answer.fields["retry-after"], answer.fields["date"], now)
@@ -34,7 +34,7 @@ extension HTTPFailure {
         isServersWord = answer.fields["x-request-id"] != nil && envelope(body)
     }
 
-    /// `Retry-After`: seconds, or a date, which is one of the server's clock.
+    /// `Retry-After`: seconds, or a date of the server's clock.
     private static func seconds(_ field: String?, _ date: String?, _ now: Date) -> TimeInterval? {
         guard let field else { return nil }
         if let seconds = TimeInterval(field) { return seconds >= 0 ? seconds : nil }
@@ -43,7 +43,7 @@ extension HTTPFailure {
     }
 }
 
-/// The one form of dates that HTTP's answers have (RFC 9110, 5.6.7): `Wed, 12 Jul 2017 22:41:27 GMT`.
+/// The one form of dates in HTTP's answers (RFC 9110, 5.6.7): `Wed, 12 Jul 2017 22:41:27 GMT`.
 package enum HTTPDate {
     private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
     private static let months = [
@@ -56,7 +56,7 @@ package enum HTTPDate {
         return calendar
     }
 
-    /// Reads a date; nil for what is not one.
+    /// Reads a date; nil for another text.
     package static func read(_ text: String) -> Date? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let day = Int(words[1]), let year = Int(words[3]),
@@ -69,7 +69,7 @@ package enum HTTPDate {
                 year: year, month: month + 1, day: day, hour: clock[0], minute: clock[1], second: clock[2]))
     }
 
-    /// Writes a date, without a formatter: those follow the device's settings.
+    /// Writes a date without a formatter, because formatters follow the device's settings.
     package static func write(_ date: Date) -> String {
         let parts = calendar.dateComponents([.year, .month, .day, .weekday, .hour, .minute, .second], from: date)
         func two(_ number: Int?) -> String { String(format: "%02d", number ?? 0) }
@@ -81,14 +81,14 @@ package enum HTTPDate {
 extension HTTPAnswer {
     package var requestID: String? { fields["x-request-id"] ?? fields["x-mp-trace-id"] }
 
-    /// The body as an object; a failure for anything else.
+    /// The body as an object; a failure for any other body.
     package var object: Result<JSON, OnymError> {
         guard let json = JSON(body), json.members != nil else { return .failure(malformed) }
         return .success(json)
     }
 
-    /// What says that an upload was taken: nothing, or JSON. Something else comes from somebody in between, who has not
-    /// taken it: a hotel's page, for one.
+    /// The answer to an accepted upload: an empty body, or JSON. Any other body comes from a proxy that has not accepted the
+    /// upload, for example from a hotel's network.
     package var taken: Result<DialectClient.Rejected, OnymError> {
         body.isEmpty || JSON(body) != nil ? .success(.nothing) : .failure(malformed)
     }
@@ -97,13 +97,13 @@ extension HTTPAnswer {
 }
 
 extension HTTPRequest {
-    /// A request with JSON in it, or nothing.
+    /// A request with a JSON body, or without a body.
     package init(
         _ method: String, _ base: URL, _ path: String, _ fields: [String: String] = [:], json: JSON? = nil
     ) {
         var base = base.absoluteString
         while base.hasSuffix("/") { base.removeLast() }
-        // Paths are put together of parts that were escaped before.
+        // The parts of a path are escaped already.
         guard let url = URL(string: base + path) else { preconditionFailure("\(path) is no path.") }
         self.init(method: method, url: url, fields: fields, body: json?.bytes ?? [])
         self.fields["Accept"] = "application/json"
@@ -112,7 +112,7 @@ extension HTTPRequest {
 }
 
 extension String {
-    /// As one part of a path: all but what never needs to be escaped is (RFC 3986, 2.3).
+    /// The text as one part of a path: all characters are escaped except the unreserved characters (RFC 3986, 2.3).
     package var escaped: String {
         var text: [UInt8] = []
         for byte in utf8 {

@@ -1,4 +1,4 @@
-/// The sum of ISO 3309, which both the log and gzip have.
+/// The checksum of ISO 3309, for the log and for gzip.
 package enum CRC32 {
     package static func sum(_ bytes: some Sequence<UInt8>) -> UInt32 {
         let table = table
@@ -7,7 +7,7 @@ package enum CRC32 {
         return ~sum
     }
 
-    /// The sum of each byte.
+    /// The checksum of each byte.
     private static let table: [UInt32] = (0..<256).map { byte in
         (0..<8).reduce(UInt32(byte)) { sum, _ in sum & 1 == 1 ? 0xEDB8_8320 ^ sum >> 1 : sum >> 1 }
     }

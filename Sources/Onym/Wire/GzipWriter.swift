@@ -1,10 +1,10 @@
-/// Writes gzip (RFC 1952). Foundation has no compression that all platforms share.
+/// Writes gzip (RFC 1952). Foundation has no compression on all platforms.
 ///
-/// It looks for repeated text by the last place of each four bytes, and writes with the fixed codes of DEFLATE (RFC 1951, 3.2.6):
-/// less than zlib does, and enough for batches of events, whose names repeat all the time.
+/// The writer finds repeated text by the last place of each four bytes, and uses the fixed codes of DEFLATE (RFC 1951,
+/// 3.2.6). It compresses less than zlib, but enough for batches of events, which repeat the same names.
 package struct GzipWriter {
     private var bytes: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF]
-    /// What is not a whole byte yet, the first bit the lowest.
+    /// The bits of an incomplete byte, the first bit lowest.
     private var bits: UInt64 = 0
     private var bitCount = 0
 
@@ -15,7 +15,7 @@ package struct GzipWriter {
     package static func compress(_ input: [UInt8]) -> [UInt8] {
         var writer = GzipWriter()
         writer.bytes.reserveCapacity(input.count / 3 + 64)
-        // One block, the last, by the fixed codes.
+        // One last block, with the fixed codes.
         writer.put(0b011, 3)
         writer.write(input)
         writer.put(symbol: 256)
@@ -26,7 +26,7 @@ package struct GzipWriter {
     }
 
     private mutating func write(_ input: [UInt8]) {
-        /// Where four bytes of a hash were last, plus one.
+        /// The last place of each hash of four bytes, plus one.
         var places = [Int](repeating: 0, count: 1 << 13)
         var place = 0
         while place < input.count {
@@ -57,7 +57,7 @@ package struct GzipWriter {
         return Int((word &* 2_654_435_761) >> 19)
     }
 
-    /// How many bytes are the same.
+    /// The number of equal bytes.
     private static func match(_ input: [UInt8], _ earlier: Int, _ place: Int) -> Int {
         let most = min(longest, input.count - place)
         var length = 0
@@ -81,7 +81,7 @@ package struct GzipWriter {
         for shift in [0, 8, 16, 24] { bytes.append(UInt8(truncatingIfNeeded: word >> UInt32(shift))) }
     }
 
-    /// Codes are written with their highest bit first.
+    /// A code is written with its highest bit first.
     private static func reversed(_ code: Int, _ count: Int) -> UInt64 {
         (0..<count).reduce(0) { $0 | UInt64(code >> $1 & 1) << UInt64(count - 1 - $1) }
     }
@@ -100,13 +100,13 @@ package struct GzipWriter {
         put(code, count)
     }
 
-    /// The symbol of each length, and what follows it.
+    /// The symbol of each length, and its extra bits.
     private static let lengths: [(symbol: Int, base: Int, extra: Int)] =
         steps(
             first: 257, base: 3, extras: [0, 0, 0, 0, 0, 0, 0, 0] + (1...5).flatMap { [$0, $0, $0, $0] }
         ).dropLast() + [(284, 227, 5), (285, 258, 0)]
 
-    /// The code of each distance, and what follows it.
+    /// The code of each distance, and its extra bits.
     private static let distances = steps(first: 0, base: 1, extras: [0, 0, 0, 0] + (1...13).flatMap { [$0, $0] })
 
     private static func steps(first: Int, base: Int, extras: [Int]) -> [(symbol: Int, base: Int, extra: Int)] {

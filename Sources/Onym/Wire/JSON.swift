@@ -1,6 +1,6 @@
-/// A value as JSON has it. Integers are exact to 64 bits: an MPID is one.
+/// A JSON value. Integers are exact up to 64 bits, because an MPID has 64 bits.
 public enum JSON: Hashable, Sendable {
-    /// Nothing.
+    /// Null.
     case null
     /// True or false.
     case bool(Bool)
@@ -29,20 +29,20 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     /// Makes a list.
     public init(arrayLiteral elements: JSON...) { self = .array(elements) }
-    /// Makes an object; of equal names the last counts.
+    /// Makes an object; of two equal names, the last counts.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         self = .object(Dictionary(elements, uniquingKeysWith: { $1 }))
     }
 }
 
 extension JSON {
-    /// The text, if it is one.
+    /// The text; nil for a value of another kind.
     public var text: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// The integer, if it is one, or a text of its digits.
+    /// The integer, also from a text of digits; nil for other values.
     public var integer: Int64? {
         switch self {
         case .integer(let value): value
@@ -51,31 +51,31 @@ extension JSON {
         }
     }
 
-    /// True or false, if it is one of them.
+    /// True or false; nil for a value of another kind.
     public var bool: Bool? {
         guard case .bool(let value) = self else { return nil }
         return value
     }
 
-    /// The list, if it is one.
+    /// The list; nil for a value of another kind.
     public var elements: [JSON]? {
         guard case .array(let elements) = self else { return nil }
         return elements
     }
 
-    /// The named values, if it is an object.
+    /// The members of an object; nil for a value of another kind.
     public var members: [String: JSON]? {
         guard case .object(let members) = self else { return nil }
         return members
     }
 
-    /// A member by its name, if this is an object that has it and it is not null.
+    /// A member of an object by name; nil if the member does not exist or is null.
     public subscript(name: String) -> JSON? {
         guard case .object(let members) = self, let value = members[name], value != .null else { return nil }
         return value
     }
 
-    /// The members whose values are texts.
+    /// The members with text values.
     package var texts: [String: String] { (members ?? [:]).compactMapValues(\.text) }
 
     /// An object of texts.
@@ -84,14 +84,14 @@ extension JSON {
     /// A text, or null.
     package static func optional(_ text: String?) -> JSON { text.map(JSON.string) ?? .null }
 
-    /// An object without the members that are null: the services of the entitlements dialect choke on them.
+    /// An object without null members: the services of the Entitlements dialect fail on null.
     package static func sparse(_ members: [String: JSON]) -> JSON { .object(members.filter { $0.value != .null }) }
 }
 
 // MARK: - Writing
 
 extension JSON {
-    /// The value as UTF-8, with the members of objects in the order of their names.
+    /// The value as UTF-8, with an object's members in the order of their names.
     public var bytes: [UInt8] {
         var bytes: [UInt8] = []
         write(to: &bytes)
@@ -103,7 +103,7 @@ extension JSON {
         case .null: bytes += "null".utf8
         case .bool(let value): bytes += (value ? "true" : "false").utf8
         case .integer(let value): bytes += value.description.utf8
-        // JSON has no infinity, and nothing that is not a number.
+        // JSON has no infinity and no NaN.
         case .number(let value): bytes += (value.isFinite ? value.description : "null").utf8
         case .string(let text): JSON.write(text, to: &bytes)
         case .array(let elements):
@@ -132,7 +132,7 @@ extension JSON {
 
     package static func write(_ text: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
-        // Most texts are written as they are.
+        // Most texts need no escaping.
         if !text.utf8.contains(where: { $0 < 0x20 || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) {
             bytes += text.utf8
             bytes.append(UInt8(ascii: "\""))
@@ -154,12 +154,12 @@ extension JSON {
     }
 }
 
-/// The digit of a value below 16.
+/// The hexadecimal digit of a value below 16.
 package func hexadecimal(_ value: UInt8) -> UInt8 {
     value + (value < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10)
 }
 
-/// Bytes as lower-case digits.
+/// Bytes as lower-case hexadecimal digits.
 package func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
     String(decoding: bytes.flatMap { [hexadecimal($0 >> 4), hexadecimal($0 & 15)] }, as: UTF8.self)
 }

@@ -1,5 +1,5 @@
 extension JSON {
-    /// Reads one value, and nothing after it; nil for what is not JSON, or is nested too deeply.
+    /// Reads exactly one value; nil if the bytes are not JSON, or are nested too deeply.
     public init?(_ bytes: some Collection<UInt8>) {
         var parser = JSONParser(bytes: Array(bytes))
         guard let value = parser.document() else { return nil }
@@ -7,12 +7,12 @@ extension JSON {
     }
 }
 
-/// Reads JSON strictly. It never fails on any input but by saying that it is none.
+/// Reads JSON strictly. No input can crash it: it returns nil for invalid input.
 private struct JSONParser {
     let bytes: [UInt8]
     private var place = 0
 
-    /// What is nested more deeply is refused, so that no input exhausts the stack.
+    /// Deeper input is refused, so that no input exhausts the stack.
     private static let depth = 64
 
     init(bytes: [UInt8]) { self.bytes = bytes }
@@ -41,7 +41,7 @@ private struct JSONParser {
         while place < bytes.count, [0x20, 0x0A, 0x0D, 0x09].contains(bytes[place]) { place += 1 }
     }
 
-    /// Goes on after a byte, if it is the next after any space.
+    /// Moves past a byte, if the byte is next after spaces.
     private mutating func takes(_ byte: UInt8) -> Bool {
         skipSpace()
         guard place < bytes.count, bytes[place] == byte else { return false }
@@ -99,7 +99,7 @@ private struct JSONParser {
 
     private func finishNumber(_ start: Int, _ isWhole: Bool) -> JSON? {
         let digits = bytes[start..<place].drop { $0 == UInt8(ascii: "-") }
-        // No number begins with a nought that is not all of it.
+        // Only the number 0 may begin with a zero before the point.
         if digits.count > 1, digits.first == UInt8(ascii: "0"), isDigit(digits[digits.startIndex + 1]) { return nil }
         let text = String(decoding: bytes[start..<place], as: UTF8.self)
         guard let last = text.utf8.last, last >= UInt8(ascii: "0"), text.first != "+" else { return nil }

@@ -1,4 +1,4 @@
-/// SHA-256 and HMAC (FIPS 180-4, RFC 2104). Foundation has neither on all platforms, and the SDK needs nothing else.
+/// SHA-256 and HMAC (FIPS 180-4, RFC 2104). Foundation has neither on all platforms, and the SDK needs only these two.
 package enum SHA256 {
     private static let constants: [UInt32] = [
         0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
