@@ -88,7 +88,7 @@ enum Envelope {
     static func refuse(_ problem: Problem, _ id: RequestID) -> Response {
         var response: Response
         switch problem {
-        case .refused(let refusal) where refusal.isOfLinking: response = LinkingError(refusal).response(id)
+        case .refused(.invalidCode): response = LinkingError(.invalidCode).response(id)
         case .forbidden(let scope):
             let message =
                 scope == .install

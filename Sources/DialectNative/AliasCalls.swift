@@ -38,11 +38,10 @@ enum AliasCalls {
                     }
                     return Decoded(UndoAlias(AliasID(rawValue: id)))
                 },
-                encode: { reply, _, _ in
-                    let alias = reply.alias
-                    return Native.json(.ok) { json in
+                encode: { undone, _, _ in
+                    Native.json(.ok) { json in
                         json.key("undone")
-                        json.decimalString(alias.rawValue)
+                        json.decimalString(undone.alias.rawValue)
                     }
                 })),
     ]

@@ -53,9 +53,9 @@ extension Act {
     }
 
     /// Decides over any facts, and puts the answer into a box.
-    func decideBoxed<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Reply
-    > {
+    func decideBoxed<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Reply> {
         try decide(stamp, in: project, view).boxed
     }
 }

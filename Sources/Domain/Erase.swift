@@ -244,9 +244,9 @@ extension ReleaseTombstone {
 
     /// Removes the tombstone. Throws `noSuchTombstone` if there is no tombstone for the hash, so that a repeated release is
     /// visible to the caller.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         let key = DocumentKey(.tombstone, hash: hash)
         guard let tombstone = view.document(key).flatMap(Tombstone.init(packed:)) else { throw .noSuchTombstone }
         return Decision(

@@ -19,9 +19,9 @@ extension AttachIdentity {
     /// Links the identity. Throws `noSuchPerson`, `immutableIdentity` for identities that a dialect manages itself,
     /// `blockedIdentity`, `tooManyIdentities`, `identityHeld` if another person holds a unique value, and `full`. The rules
     /// are the rules of clients: an administrator must not make a state that a client cannot make.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
         if view.holds(place, identity.key) { return Decision(Done()) }
@@ -74,9 +74,9 @@ extension DetachIdentity {
 
     /// Ends the link. Throws `noSuchPerson`, `noSuchIdentity` if the person does not hold the identity, and
     /// `immutableIdentity` for identities that a dialect manages itself, because that dialect keeps documents beside them.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         guard let place = view.person(person, in: project) else { throw .noSuchPerson }
         if identity.type.isDialectsOwn { throw .immutableIdentity(identity.type) }
         guard view.holds(place, identity.key) else { throw .noSuchIdentity }

@@ -255,9 +255,9 @@ package struct ReplayDelivery: Act {
 
     /// Moves the delivery from the parked to the waiting deliveries. Throws `noSuch` if the webhook has no such parked
     /// delivery, because only a parked delivery needs help.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         guard var state = view.deliveries(of: webhook, in: project),
             let place = state.parked.firstIndex(where: { $0.change == change })
         else { throw .noSuch(.delivery) }
@@ -312,9 +312,9 @@ package struct NoteDeliveries: Act {
 
     /// Notes the results and the progress. Throws nothing. A call for a webhook that was removed changes nothing, because its
     /// deliveries are gone too.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         guard var state = view.deliveries(of: webhook, in: project) else { return Decision(Done()) }
         for result in results { state.take(result, at: stamp.at) }
         state.cursor = max(state.cursor, readTo)

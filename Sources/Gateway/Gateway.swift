@@ -12,7 +12,7 @@ package final class Gateway: Sendable {
     private let engine: Engine
     private let surfaces: [WireDialect]
     private let limiter: RateLimiter
-    private let desks: [LoopContext]
+    private let contexts: [LoopContext]
     private let store: any Store
     private let readers: Readers
     private let watchers: Watchers
@@ -77,7 +77,7 @@ package final class Gateway: Sendable {
         self.contents = contents
         self.identityTokens = identityTokens
         contentSweep = contents.map { ContentSweep(store, $0) }
-        desks = lanes.map { lane in
+        contexts = lanes.map { lane in
             let look: @Sendable () -> LoopTools.Round = { .init(now: clock(), directory: store.directory) }
             return LoopContext(lane: lane, tools: LoopTools(hash: store.hash, look: look))
         }
@@ -97,9 +97,9 @@ package final class Gateway: Sendable {
 
     /// Passes all jobs of this round's requests to the writer together. It runs on the loop's thread.
     package func endRound(loop: Int) {
-        let jobs = desks[loop].endRound()
+        let jobs = contexts[loop].endRound()
         if jobs.isEmpty { return }
-        if !engine.submit(jobs, lane: desks[loop].lane) {
+        if !engine.submit(jobs, lane: contexts[loop].lane) {
             for job in jobs { job.done(.failure(.overloaded)) }
         }
     }
@@ -107,34 +107,34 @@ package final class Gateway: Sendable {
     private func route(for route: Endpoint, of surface: WireDialect, _ usage: UsageFields) -> Route {
         switch route.action {
         case .answer(let answer):
-            return served(route) { [self] request, exchange, desk throws(Rejection) in
-                guard route.scope != nil else { return .answer(answer(request, nil, desk.tools)) }
-                let caller = try caller(of: request, route, surface, desk)
-                let used = try count(caller, [], request.id, route, desk, surface)
-                var response = answer(request, caller, desk.tools)
+            return served(route) { [self] request, exchange, context throws(Rejection) in
+                guard route.scope != nil else { return .answer(answer(request, nil, context.tools)) }
+                let caller = try caller(of: request, route, surface, context)
+                let used = try count(caller, [], request.id, route, context, surface)
+                var response = answer(request, caller, context.tools)
                 usage.add(used, to: &response)
                 return .answer(response)
             }
         case .query(let decode):
-            return served(route) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
-                _ = try count(caller, [], request.id, route, desk, surface)
-                let query = try decode(request, caller, desk.tools)
+            return served(route) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
+                _ = try count(caller, [], request.id, route, context, surface)
+                let query = try decode(request, caller, context.tools)
                 return try ask(query, request.id, exchange, surface)
             }
         case .glance(let decode):
-            return served(route) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
-                let query = try decode(request, caller, desk.tools)
-                _ = try count(caller, [], request.id, route, desk, surface)
+            return served(route) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
+                let query = try decode(request, caller, context.tools)
+                _ = try count(caller, [], request.id, route, context, surface)
                 if let response = store.glance(query) { return .answer(response) }
                 return try ask(query, request.id, exchange, surface)
             }
         case .watch(let decode):
-            return served(route) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
-                let watch = try decode(request, caller, desk.tools)
-                _ = try count(caller, [], request.id, route, desk, surface)
+            return served(route) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
+                let watch = try decode(request, caller, context.tools)
+                _ = try count(caller, [], request.id, route, context, surface)
                 return try wait(watch, request.id, exchange, surface)
             }
         case .upload(let limit, let seconds, let decode):
@@ -148,55 +148,50 @@ package final class Gateway: Sendable {
                 .answer(surface.refuse(.http(.lengthRequired), request.id))
             }
         case .download(let decode):
-            return served(route) { [self] request, exchange, desk throws(Rejection) in
+            return served(route) { [self] request, exchange, context throws(Rejection) in
                 var caller: Caller?
                 if route.scope != nil {
-                    let known = try self.caller(of: request, route, surface, desk)
-                    _ = try count(known, [], request.id, route, desk, surface)
+                    let known = try self.caller(of: request, route, surface, context)
+                    _ = try count(known, [], request.id, route, context, surface)
                     caller = known
                 }
-                return try send(try decode(request, caller, desk.tools), request.id, exchange, surface)
+                return try send(try decode(request, caller, context.tools), request.id, exchange, surface)
             }
         case .calls(let body, let decode, let encode):
-            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
-                let decoded = try decode(request, caller, desk.tools)
-                let used = try count(caller, [], request.id, route, desk, surface)
-                return try handle(decoded, request, exchange, caller, desk, surface) { results, id in
-                    var response = encode(results, id)
-                    usage.add(used, to: &response)
-                    return response
+            return served(route, body, of: surface) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
+                let decoded = try decode(request, caller, context.tools)
+                let used = try count(caller, [], request.id, route, context, surface)
+                let note = UsageNote(usage, used)
+                return try handle(decoded, request, exchange, caller, context, surface) { results, id in
+                    note.added(to: encode(results, id))
                 }
             }
         case .steps(let body, let decode):
-            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
+            return served(route, body, of: surface) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
                 // The limit of claims counts before the server reads any other part of the call.
                 let isCounted = route.limit == .claim
-                if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
-                let first = try decode(request, caller, desk.tools)
-                let used = isCounted ? nil : try count(caller, [], request.id, route, desk, surface)
-                let errand = CallInProgress(
+                if isCounted { _ = try count(caller, [], request.id, route, context, surface) }
+                let first = try decode(request, caller, context.tools)
+                let used = isCounted ? nil : try count(caller, [], request.id, route, context, surface)
+                let progress = CallInProgress(
                     id: request.id, project: caller.project, key: caller.key?.id, proof: caller.proof,
-                    idempotencyKey: try idempotencyKey(of: request, caller, desk.tools, surface),
-                    body: Gateway.hash(request, desk.tools.hash), surface: surface)
-                return run(step: first, errand, exchange) { response in
-                    var response = response
-                    usage.add(used, to: &response)
-                    return response
-                }
+                    idempotencyKey: try idempotencyKey(of: request, caller, context.tools, surface),
+                    body: Gateway.hash(request, context.tools.hash), surface: surface)
+                return run(step: first, progress, exchange, UsageNote(usage, used))
             }
         case .call(let body, let decode):
-            return served(route, body, of: surface) { [self] request, exchange, desk throws(Rejection) in
-                let caller = try caller(of: request, route, surface, desk)
+            return served(route, body, of: surface) { [self] request, exchange, context throws(Rejection) in
+                let caller = try caller(of: request, route, surface, context)
                 // The limit of claims counts before the server reads the body.
                 let isCounted = route.limit == .claim
-                if isCounted { _ = try count(caller, [], request.id, route, desk, surface) }
-                let call = try decode(request, caller, desk.tools)
+                if isCounted { _ = try count(caller, [], request.id, route, context, surface) }
+                let call = try decode(request, caller, context.tools)
                 let used =
                     isCounted
-                    ? nil : try count(caller, call.act.subjects.limitedBy, request.id, route, desk, surface)
-                return try handle(call, request, exchange, caller, desk, surface, UsageNote(usage, used))
+                    ? nil : try count(caller, call.act.subjects.limitedBy, request.id, route, context, surface)
+                return try handle(call, request, exchange, caller, context, surface, UsageNote(usage, used))
             }
         }
     }
@@ -214,10 +209,10 @@ package final class Gateway: Sendable {
         _ route: Endpoint, _ body: BufferedBody, of surface: WireDialect,
         _ handle: @escaping @Sendable (borrowing Request, Exchange, LoopContext) throws(Rejection) -> Handling
     ) -> Route {
-        served(route, .buffered(body)) { request, exchange, desk throws(Rejection) in
+        served(route, .buffered(body)) { request, exchange, context throws(Rejection) in
             // A GET has no body, whatever its Content-Type is.
-            if route.method != .get { try surface.checkBody?(request, desk.tools) }
-            return try handle(request, exchange, desk)
+            if route.method != .get { try surface.checkBody?(request, context.tools) }
+            return try handle(request, exchange, context)
         }
     }
 
@@ -229,7 +224,7 @@ package final class Gateway: Sendable {
             route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase, body: body
         ) { [self] request, exchange in
             do throws(Rejection) {
-                return try handle(request, exchange, desks[exchange.loopIndex])
+                return try handle(request, exchange, contexts[exchange.loopIndex])
             } catch {
                 return .answer(error.response)
             }
@@ -237,9 +232,9 @@ package final class Gateway: Sendable {
     }
 
     private func caller(
-        of request: borrowing Request, _ route: Endpoint, _ surface: WireDialect, _ desk: LoopContext
+        of request: borrowing Request, _ route: Endpoint, _ surface: WireDialect, _ context: LoopContext
     ) throws(Rejection) -> Caller {
-        let tools = desk.tools
+        let tools = context.tools
         var caller = try surface.authenticate(request, route, tools.directory, tools.now, tools)
         caller.proof = identityTokens?.proof(request, caller, tools)
         if caller.proof != nil { caller.strategy = tools.directory.strategy(of: caller.project) }
@@ -248,7 +243,7 @@ package final class Gateway: Sendable {
             call.requestID = request.id.text
             // A question can be read several times, but counts as one call.
             let isNoted = Atomic(false)
-            caller.note = { [engine, call, lane = desk.lane] fault, person in
+            caller.note = { [engine, call, lane = context.lane] fault, person in
                 guard !isNoted.exchange(true, ordering: .relaxed) else { return }
                 let note = NoteUnproven(fault, about: person, by: proof.dialect)
                 // With a full queue the note is lost: of all jobs, it is the least important.
@@ -269,16 +264,16 @@ package final class Gateway: Sendable {
     /// Counts a call, and refuses the call if its key or an identity was named too often. Answers the used part of the key's
     /// limit in percent.
     private func count(
-        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: Endpoint, _ desk: LoopContext,
+        _ caller: Caller, _ identities: [Identity], _ id: RequestID, _ route: Endpoint, _ context: LoopContext,
         _ surface: WireDialect
     ) throws(Rejection) -> Int? {
-        let now = desk.tools.now
+        let now = context.tools.now
         do throws(RateLimiter.Exceeded) {
             let used = try caller.key.flatMap { key throws(RateLimiter.Exceeded) -> Int? in
-                let bucket = bucket(of: key.id, desk)
+                let bucket = bucket(of: key.id, context)
                 if bucket.use(at: now) {
                     let call = Call(project: key.project, key: nil)
-                    desk.jobs.append(Job(call: call, act: NoteKeyUse(key.id, at: now)))
+                    context.jobs.append(Job(call: call, act: NoteKeyUse(key.id, at: now)))
                 }
                 switch route.limit {
                 case .standard: return try limiter.count(bucket, at: now)
@@ -301,10 +296,10 @@ package final class Gateway: Sendable {
     /// The last use of a key since the server started.
     package func lastUse(of key: KeyID) -> Instant? { limiter.bucket(of: key).lastUse }
 
-    private func bucket(of key: KeyID, _ desk: LoopContext) -> RateLimiter.KeyBucket {
-        if let bucket = desk.buckets[key] { return bucket }
+    private func bucket(of key: KeyID, _ context: LoopContext) -> RateLimiter.KeyBucket {
+        if let bucket = context.buckets[key] { return bucket }
         let bucket = limiter.bucket(of: key)
-        desk.buckets[key] = bucket
+        context.buckets[key] = bucket
         return bucket
     }
 
@@ -342,31 +337,31 @@ package final class Gateway: Sendable {
     /// Answers at once a call that changes nothing, and queues other calls.
     private func handle(
         _ prepared: PreparedCall, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
-        _ desk: LoopContext,
+        _ context: LoopContext,
         _ surface: WireDialect, _ usage: UsageNote
     ) throws(Rejection) -> Handling {
         let id = request.id
-        let key = try replayKey(prepared, request, caller, desk.tools, surface)
+        let key = try replayKey(prepared, request, caller, context.tools, surface)
         var call = Call(project: caller.project, key: caller.key?.id, replayKey: key)
         call.proof = caller.proof
-        switch engine.peek(call, prepared.act, lane: desk.lane, at: desk.tools.now) {
+        switch engine.peek(call, prepared.act, lane: context.lane, at: context.tools.now) {
         case .reply(let reply):
             return .answer(usage.added(to: Gateway.response(to: .success(reply), prepared, id, surface)))
         case .refusal(let refusal): return .answer(surface.refuse(.refused(refusal), id))
         case .needsWriter: break
         }
         call.requestID = id.text
-        if let key { call.replay = ReplayClaim(key: key, body: Gateway.hash(request, desk.tools.hash)) }
-        queue(call, prepared, id, surface, desk) { exchange.answer(usage.added(to: $0)) }
+        if let key { call.replay = ReplayClaim(key: key, body: Gateway.hash(request, context.tools.hash)) }
+        queue(call, prepared, id, surface, context) { exchange.answer(usage.added(to: $0)) }
         return .later
     }
 
     /// Queues a call for the writer, and answers after the commit.
     private func queue(
-        _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: WireDialect, _ desk: LoopContext,
+        _ call: Call, _ prepared: PreparedCall, _ id: RequestID, _ surface: WireDialect, _ context: LoopContext,
         _ answer: @escaping @Sendable (Response) -> Void
     ) {
-        desk.jobs.append(
+        context.jobs.append(
             Job(call: call, act: prepared.act) { [self] result in
                 if case .success(let reply) = result { removeContents(orphanedBy: reply) }
                 answer(Gateway.response(to: result, prepared, id, surface))
@@ -384,14 +379,14 @@ package final class Gateway: Sendable {
     /// Queues several acts for the writer, and answers after the last of them.
     private func handle(
         _ decoded: [(act: any Act, ReplayKey?)], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
-        _ desk: LoopContext, _ surface: WireDialect,
+        _ context: LoopContext, _ surface: WireDialect,
         _ encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
     ) throws(Rejection) -> Handling {
         let id = request.id
         if decoded.isEmpty { return .answer(encode([], id)) }
         // The request has one key for several acts: the place tells the acts apart.
-        let given = try idempotencyKey(of: request, caller, desk.tools, surface)
-        let body = Gateway.hash(request, desk.tools.hash)
+        let given = try idempotencyKey(of: request, caller, context.tools, surface)
+        let body = Gateway.hash(request, context.tools.hash)
         let answers = Answers(count: decoded.count)
         for (place, (act, ownKey)) in decoded.enumerated() {
             let key = given.map { $0.at(place) } ?? ownKey
@@ -399,7 +394,7 @@ package final class Gateway: Sendable {
             call.proof = caller.proof
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
-            desk.jobs.append(
+            context.jobs.append(
                 Job(call: call, act: act) { answer in
                     guard let all = answers.take(answer, at: place) else { return }
                     exchange.answer(Gateway.response(to: all, id, surface, encode))
@@ -455,36 +450,36 @@ package final class Gateway: Sendable {
 
     /// Runs a call's next step, on the loop's thread.
     private func run(
-        step: Step, _ errand: CallInProgress, _ exchange: Exchange, finish: @escaping @Sendable (Response) -> Response
+        step: Step, _ progress: CallInProgress, _ exchange: Exchange, _ usage: UsageNote
     ) -> Handling {
         switch step {
-        case .answer(let response): return .answer(finish(response))
+        case .answer(let response): return .answer(usage.added(to: response))
         case .call(let prepared):
-            let key = errand.idempotencyKey ?? prepared.replayKey
-            var call = Call(project: errand.project, key: errand.key, replayKey: key)
-            call.proof = errand.proof
-            call.requestID = errand.id.text
-            if let key { call.replay = ReplayClaim(key: key, body: errand.body) }
-            queue(call, prepared, errand.id, errand.surface, desks[exchange.loopIndex]) { response in
-                exchange.answer(finish(response))
+            let key = progress.idempotencyKey ?? prepared.replayKey
+            var call = Call(project: progress.project, key: progress.key, replayKey: key)
+            call.proof = progress.proof
+            call.requestID = progress.id.text
+            if let key { call.replay = ReplayClaim(key: key, body: progress.body) }
+            queue(call, prepared, progress.id, progress.surface, contexts[exchange.loopIndex]) { response in
+                exchange.answer(usage.added(to: response))
             }
             return .later
         case .decide(let act, let then):
-            var call = Call(project: errand.project, key: errand.key)
-            call.proof = errand.proof
-            call.requestID = errand.id.text
-            desks[exchange.loopIndex].jobs.append(
+            var call = Call(project: progress.project, key: progress.key)
+            call.proof = progress.proof
+            call.requestID = progress.id.text
+            contexts[exchange.loopIndex].jobs.append(
                 Job(call: call, act: act) { [self] answer in
                     let result: Result<Reply, Refusal>
                     switch answer {
                     case .success(let reply): result = .success(reply)
                     case .failure(.refused(let refusal)): result = .failure(refusal)
                     case .failure(let failure):
-                        exchange.answer(Gateway.response(to: failure, errand.id, errand.surface))
+                        exchange.answer(Gateway.response(to: failure, progress.id, progress.surface))
                         return
                     }
-                    let next = then(result, desks[exchange.loopIndex].tools)
-                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
+                    let next = then(result, contexts[exchange.loopIndex].tools)
+                    if case .answer(let response) = run(step: next, progress, exchange, usage) {
                         exchange.answer(response)
                     }
                 })
@@ -497,24 +492,24 @@ package final class Gateway: Sendable {
                     next = try store.read(until: limit(), look)
                 } catch {
                     next = .answer(
-                        errand.surface.refuse(
-                            .unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), errand.id))
+                        progress.surface.refuse(
+                            .unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), progress.id))
                 }
                 exchange.post { [self] in
-                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
+                    if case .answer(let response) = run(step: next, progress, exchange, usage) {
                         exchange.answer(response)
                     }
                 }
             }
-            return isTaken ? .later : .answer(errand.surface.refuse(.http(.overloaded), errand.id))
+            return isTaken ? .later : .answer(progress.surface.refuse(.http(.overloaded), progress.id))
         case .ask(let call, let then):
             guard let outbound else {
                 preconditionFailure("A surface asks other servers, and nobody is there to do it.")
             }
             outbound.submit(call) { [self] result in
                 exchange.post { [self] in
-                    let next = then(result, desks[exchange.loopIndex].tools)
-                    if case .answer(let response) = run(step: next, errand, exchange, finish: finish) {
+                    let next = then(result, contexts[exchange.loopIndex].tools)
+                    if case .answer(let response) = run(step: next, progress, exchange, usage) {
                         exchange.answer(response)
                     }
                 }
@@ -529,7 +524,7 @@ package final class Gateway: Sendable {
         _ decode: (borrowing Request, Caller, LoopTools) throws(Rejection) -> ContentUpload
     ) -> any BodySink {
         guard let contents else { preconditionFailure("A surface takes files, and there is no folder for them.") }
-        let (desk, id) = (desks[exchange.loopIndex], request.id)
+        let (context, id) = (contexts[exchange.loopIndex], request.id)
         func refusing(_ response: Response) -> ContentSink {
             let sink = ContentSink(contents, exchange, readers: readers.submit) { outcome in
                 if case .response(let response) = outcome { exchange.answer(response) }
@@ -538,9 +533,9 @@ package final class Gateway: Sendable {
             return sink
         }
         do throws(Rejection) {
-            let caller = try caller(of: request, route, surface, desk)
-            _ = try count(caller, [], id, route, desk, surface)
-            let upload = try decode(request, caller, desk.tools)
+            let caller = try caller(of: request, route, surface, context)
+            _ = try count(caller, [], id, route, context, surface)
+            let upload = try decode(request, caller, context.tools)
             let sink = ContentSink(contents, exchange, readers: readers.submit) { [self] outcome in
                 switch outcome {
                 case .response(let response): exchange.answer(response)
@@ -551,8 +546,8 @@ package final class Gateway: Sendable {
                     var call = Call(project: caller.project, key: caller.key?.id)
                     call.proof = caller.proof
                     call.requestID = id.text
-                    if let first { desk.jobs.append(Job(call: call, act: first) { _ in }) }
-                    queue(call, upload.call(byteCount, digest), id, surface, desk) { [self] response in
+                    if let first { context.jobs.append(Job(call: call, act: first) { _ in }) }
+                    queue(call, upload.call(byteCount, digest), id, surface, context) { [self] response in
                         exchange.answer(response)
                         contents.release(digest)
                         removeIfUnused(digest)
@@ -609,8 +604,7 @@ package final class Gateway: Sendable {
 
     /// Answers a question on a thread that may wait for the disk.
     private func ask(
-        _ query: @escaping Endpoint.EndpointQuery, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect,
-        finish: @escaping @Sendable (Response) -> Response = { $0 }
+        _ query: @escaping Endpoint.EndpointQuery, _ id: RequestID, _ exchange: Exchange, _ surface: WireDialect
     ) throws(Rejection) -> Handling {
         let limit = limit(for: exchange)
         let isTaken = readers.submit { [store] in
@@ -620,7 +614,7 @@ package final class Gateway: Sendable {
             } catch {
                 response = surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id)
             }
-            exchange.post { exchange.answer(finish(response)) }
+            exchange.post { exchange.answer(response) }
         }
         guard isTaken else { throw Rejection(surface.refuse(.http(.overloaded), id)) }
         return .later

@@ -69,9 +69,24 @@ package enum OpenAPI {
     /// The schemas of answers that have a name, each once.
     private static func namedSchemas(_ surfaces: [WireDialect]) -> [(String, Schema)] {
         var named: [(String, Schema)] = []
-        for answer in surfaces.flatMap(\.routes).flatMap(\.operation.responses) {
-            guard case .named(let name, let schema) = answer.schema else { continue }
-            if !named.contains(where: { $0.0 == name }) { named.append((name, schema)) }
+        func look(at schema: Schema) {
+            switch schema {
+            case .named(let name, let schema):
+                if named.contains(where: { $0.0 == name }) { return }
+                named.append((name, schema))
+                look(at: schema)
+            case .array(let element): look(at: element)
+            case .object(let properties, _): for property in properties { look(at: property.schema) }
+            case .anyOf(let schemas): for schema in schemas { look(at: schema) }
+            case .string, .integer, .number, .boolean, .null: break
+            }
+        }
+        for operation in surfaces.flatMap(\.routes).map(\.operation) {
+            for schema in operation.query.map(\.schema) + [operation.request].compactMap(\.self)
+                + operation.responses.compactMap(\.schema)
+            {
+                look(at: schema)
+            }
         }
         return named
     }

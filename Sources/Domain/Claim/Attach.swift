@@ -272,7 +272,7 @@ extension Refusal {
     package var isOfAttachment: Bool {
         switch self {
         case .noSuchAttachment, .attachmentOfOtherApp, .attachmentStored, .attachmentGone: true
-        default: kind == .tooLarge
+        default: !figures.isEmpty
         }
     }
 

@@ -103,9 +103,9 @@ extension Define {
 
     /// Stores the definition in the project's document. Throws `tooManyDefinitions` at the limit, because each read of a
     /// funnel or a metric reads the whole document. An equal definition changes nothing.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         let key = Definitions.key(of: project)
         let before = view.document(key).flatMap(Definitions.init(packed:)) ?? Definitions()
         var after = before

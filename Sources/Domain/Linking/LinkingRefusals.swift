@@ -81,9 +81,4 @@ extension Refusal {
         refusal.full = full
         return refusal
     }
-
-    /// Whether the refusal belongs to this dialect. Its codes have capital letters.
-    package var isOfLinking: Bool {
-        code.utf8.first.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) } ?? false
-    }
 }

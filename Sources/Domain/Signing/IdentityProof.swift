@@ -189,9 +189,9 @@ package struct NoteUnproven: Act {
     package var byteCount: Int { 256 }
 
     /// Throws `unproven` always, because the journal keeps the refusal as the note.
-    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<
-        Done
-    > {
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
         throw .unproven(fault, about: person)
     }
 }
