@@ -544,9 +544,10 @@ package final class Gateway: Sendable {
                         surface.refuse(.unavailable(retryAfterSeconds: Gateway.retryAfterSeconds), id))
                 case .kept(let byteCount, let digest, let first):
                     var call = Call(project: caller.project, key: caller.key?.id)
-                    call.proof = caller.proof
                     call.requestID = id.text
+                    // The server makes this call itself, so the client's proof does not matter.
                     if let first { context.jobs.append(Job(call: call, act: first) { _ in }) }
+                    call.proof = caller.proof
                     queue(call, upload.call(byteCount, digest), id, surface, context) { [self] response in
                         exchange.answer(response)
                         contents.release(digest)

@@ -1,3 +1,4 @@
+import ByteText
 import Crypto
 import Domain
 import Foundation
@@ -196,6 +197,37 @@ struct SigningKeyTests {
     }
 
     // MARK: - Whose key it is
+
+    @Test(
+        "a file without a user belongs to the user of an event that came before, and needs no token for it",
+        arguments: stores)
+    func attachments(_ kind: StoreKind) throws {
+        let scene = try Scene(kind)
+        let event = "11111111-2222-4333-8444-555555555555"
+        let sent = try scene.claim(
+            "POST", "/v1/ingest",
+            #"""
+            {\#(Scene.bundle),"events":[{"client_event_id":"\#(event)","user_id":"ada","message":"m","level":"info",
+            "session_id":"6F9619FF-8B86-D011-B42D-00CF4FC964FF"}]}
+            """#, token: scene.token("ada"))
+        #expect(sent.object["accepted"] as? Int == 1, "\(sent)")
+        let digest = Hexadecimal.encode(SHA256.digest(of: [65]).bytes)
+        let reserved = try scene.claim(
+            "POST", "/v1/ingest/attachment",
+            #"""
+            {"client_event_id":"\#(event)","original_filename":"a.txt","content_type":"text/plain","size_bytes":1,
+            "sha256":"\#(digest)"}
+            """#)
+        let id = try #require(reserved.text("attachment_id"), "\(reserved)")
+        let stored = try scene.http.call(
+            "PUT", "/v1/ingest/attachment/\(id)",
+            fields: [("Authorization", "Bearer \(scene.credentials.claimClientKey)")], body: [65])
+        #expect(stored.status == 200, "\(stored)")
+        let listed = try scene.call(
+            "GET", "/v1/attachments?data_mode=all", nil,
+            [("Authorization", "Bearer \(scene.credentials.claimAgentKey)")])
+        #expect(listed.list("attachments").first?["user_id"] as? String == "ada", "\(listed)")
+    }
 
     @Test("a key of an app that runs on a server needs no token, one that is shipped with its secret does")
     func platforms() throws {

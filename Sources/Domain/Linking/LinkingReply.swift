@@ -162,7 +162,8 @@ extension LinkingReply: Answer {
         case .appMade(let app): [ChangeEvent(.appCreated, nil, [.init("app", .id(app.rawValue))])]
         case .keyMade(let key): [ChangeEvent(.keyCreated, nil, [.init("key", .id(key.rawValue))])]
         case .keyRevoked(let key): [ChangeEvent(.keyRevoked, nil, [.init("key", .id(key.rawValue))])]
-        case .installMade, .codeIssued, .redeemed, .linked, .refreshed, .status, .submitted, .reset, .deleted, .settings,
+        case .installMade, .codeIssued, .redeemed, .linked, .refreshed, .status, .submitted, .reset, .deleted,
+            .settings,
             .refused:
             []
         }
