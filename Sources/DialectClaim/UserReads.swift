@@ -155,7 +155,9 @@ enum UserReads {
                 if !own { return nil }
             }
         } else {
-            for merge in group.merges where merge.rule == .claim {
+            // An anonymous person may have been claimed by two users of the group.
+            var claimed: Set<PersonID> = []
+            for merge in group.merges where merge.rule == .claim && claimed.insert(merge.from).inserted {
                 claimedFrom += try snapshot.identities(of: merge.from).filter { $0.type == .claimAnonymousID }
                     .map(\.value)
             }

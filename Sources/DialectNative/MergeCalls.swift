@@ -114,7 +114,14 @@ enum MergeCalls {
         guard [wanted.from, wanted.into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
             return .noSuchPerson
         }
-        if snapshot.group(of: wanted.from).members.contains(wanted.into) { return .oneAlready }
+        let group = snapshot.group(of: wanted.from)
+        if group.members.contains(wanted.into) {
+            // A second reason keeps two people one if the first is undone. The same reason is no second reason.
+            let isRepeated = group.merges.contains { merge in
+                merge.rule == .administrator && Set([merge.from, merge.into]) == [wanted.from, wanted.into]
+            }
+            return isRepeated || wanted.from == wanted.into ? .oneAlready : nil
+        }
         return try snapshot.reasonToKeepApart(wanted.from, wanted.into)
     }
 
@@ -195,6 +202,12 @@ enum MergeCalls {
                 json.people(people)
             }
         }
+        if !preview.otherReasons.isEmpty {
+            json.key("still_one")
+            json.array { json in
+                for rule in preview.otherReasons { json.string("\(rule.name)") }
+            }
+        }
         json.key("moved")
         json.object { json in
             json.key("identities")
@@ -236,6 +249,7 @@ enum MergeCalls {
             .object([
                 .init("from", .array(.string()), required: true), .init("into", .array(.string()), required: true),
             ]), required: true),
+        .init("still_one", .array(.string("A rule by which the two are one, also without this merge."))),
         .init("moved", .object([]), required: true), .init("conflicts", .array(.object([])), required: true),
         .init("depended", .array(JournalText.schema), required: true), .init("undone", .boolean()),
     ])

@@ -38,6 +38,7 @@ enum StrategyDocument {
                     limits[type] = try number(value, at: "limits.\(type.name)", 1...1000)
                 }
                 edit.limits = limits
+            case "on_limit": edit.onLimit = try name(value, at: "on_limit", onLimit)
             case "shared_device_people":
                 edit.sharedDevicePeople = try number(value, at: "shared_device_people", 1...Strategy.holdersPerValue)
             case "person_limits":
@@ -115,6 +116,8 @@ enum StrategyDocument {
                     json.integer(limit)
                 }
             }
+            json.key("on_limit")
+            json.string(name(of: strategy.guards.onLimit, in: onLimit))
             json.key("shared_device_people")
             json.integer(strategy.guards.sharedDevicePeople)
             json.key("person_limits")
@@ -155,6 +158,7 @@ enum StrategyDocument {
     private static let presets = StrategyPreset.allCases.map { ($0.rawValue, $0) }
     private static let onNewKnown: [(String, Strategy.OnNewKnown)] = [("keep", .keep), ("create", .create)]
     private static let restore = RestoreStrategy.allCases.map { ("\($0.name)", $0) }
+    private static let onLimit: [(String, Guards.OnLimit)] = [("demote", .demote), ("leave", .leave)]
     private static let onLogout: [(String, Strategy.OnLogout)] = [("create", .create), ("return", .return)]
 
     private static func name<Value>(
@@ -247,7 +251,9 @@ enum StrategyDocument {
                 ("on_new_known", .string(oneOf: onNewKnown.map(\.0))), ("on_logout", .string(oneOf: onLogout.map(\.0))),
                 ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
                 ("blocked_values", .array(.string())),
-                ("limits", .object([])), ("shared_device_people", .integer("How many people may hold a device.")),
+                ("limits", .object([])),
+                ("on_limit", .string("What a call does that would exceed a limit.", oneOf: onLimit.map(\.0))),
+                ("shared_device_people", .integer("How many people may hold a device.")),
                 (
                     "person_limits",
                     .object(

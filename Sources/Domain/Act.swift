@@ -98,14 +98,16 @@ package struct Subjects: Sendable {
     package let people: [PersonID]
     /// The merges that the call names.
     package let merges: [MergeID]
-    /// The codes whose documents name more identities to load.
-    package let codes: [(key: DocumentKey, seal: CodeSeal)]
+    /// Other identities that the call may link to a person.
+    package let links: [Identity]
+    /// The codes whose documents name a user id that the call may link to a person.
+    package let codes: [SealedName]
 
     package init(
         limitedBy: [Identity] = [], speaksFor: [Identity] = [], readsGroupOf: Identity? = nil,
         signedIn: Identity? = nil,
         mentions: [IdentityKey] = [], about: PersonID? = nil, people: [PersonID] = [], merges: [MergeID] = [],
-        codes: [(key: DocumentKey, seal: CodeSeal)] = []
+        links: [Identity] = [], codes: [SealedName] = []
     ) {
         self.limitedBy = limitedBy
         self.speaksFor = speaksFor
@@ -115,6 +117,7 @@ package struct Subjects: Sendable {
         self.about = about
         self.people = people
         self.merges = merges
+        self.links = links
         self.codes = codes
     }
 
@@ -122,11 +125,30 @@ package struct Subjects: Sendable {
     package static var none: Subjects { Subjects() }
 
     /// The user ids that the call may link.
-    package var userIDs: [Identity] { spokenFor.filter { SameUserID.types.contains($0.type) } }
+    package var userIDs: [Identity] { (spokenFor + links).filter { SameUserID.types.contains($0.type) } }
 
     /// All identities that the call speaks for.
     package var spokenFor: [Identity] {
         readsGroupOf.map { speaksFor + [$0] } ?? speaksFor
+    }
+}
+
+/// The user id that a code names, in a document that only the code opens.
+package struct SealedName: Sendable {
+    package let key: DocumentKey
+    package let seal: CodeSeal
+    package let hash: KeyedHash
+
+    package init(_ digest: KeyHash, _ seal: CodeSeal, hash: KeyedHash) {
+        key = LinkCode.documentKey(digest)
+        self.seal = seal
+        self.hash = hash
+    }
+
+    /// The user id in the code's document as an identity of each dialect.
+    func identities(in document: [UInt8]?, of project: ProjectID) -> [IdentityKey] {
+        guard let name = document.flatMap(LinkCode.init(packed:))?.external(seal)?.id else { return [] }
+        return SameUserID.types.map { IdentityKey($0, name.utf8.span, in: project, hash: hash) }
     }
 }
 
@@ -268,5 +290,12 @@ package struct Outcome: Equatable, Sendable {
         self.person = person
         self.inputs = inputs
         self.changes = changes
+    }
+}
+
+extension Outcome {
+    /// The identities that the call links.
+    package var linked: [Identity] {
+        changes.compactMap { if case .linked(_, let identity) = $0 { identity } else { nil } }
     }
 }

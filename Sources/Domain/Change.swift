@@ -44,6 +44,8 @@ package final class JournalEntry: Sendable {
             case tooMany = 7
             /// The person holds as many identities as a person may hold.
             case personFull = 8
+            /// With the value the search would have found a person that may not hold another value of the call.
+            case demoted = 9
         }
 
         package let identity: Identity

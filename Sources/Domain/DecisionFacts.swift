@@ -38,6 +38,9 @@ package protocol DecisionFacts: DocumentFacts {
     /// The merge with an id; nil if no such merge is in force.
     func merge(_ id: MergeID) -> Merge?
 
+    /// Whether a merge by a rule between two people is in force.
+    func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool
+
     /// The group of a person.
     func group(of person: PersonID) -> Group
 
@@ -76,6 +79,13 @@ extension DecisionFacts {
     /// Whether two people are in one group.
     func areOne(_ one: PersonID, _ other: PersonID) -> Bool {
         one == other || group(of: one).root == group(of: other).root
+    }
+
+    package func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        group(of: one).merges.contains { merge in
+            merge.rule == rule
+                && (merge.from == one && merge.into == other || merge.from == other && merge.into == one)
+        }
     }
 
     /// The numbers of rows of each kind and of identities of each type that one person has, without its group.

@@ -39,8 +39,8 @@ struct WithoutMerge<Base: DecisionFacts>: OverlaidFacts {
         guard whole.count > 1 else { return whole }
         let listed = ListedGroup(members: whole.members, merges: whole.merges, root: whole.root)
         guard listed.merges.contains(where: { $0.id == hidden.id }) else { return whole }
-        let sides = listed.split(by: hidden)
-        return sides.from.members.contains(person) ? sides.from.group : sides.into.group
+        let sides = listed.parts(without: hidden)
+        return (sides.first { $0.members.contains(person) } ?? listed).group
     }
 
     func totals(of group: Group) -> GroupTotals {

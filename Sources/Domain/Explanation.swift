@@ -17,9 +17,9 @@ package struct Explanation: Equatable, Sendable {
 
     /// The rule that excludes a person although the person holds a value of the call.
     package enum Rule: Equatable, Sendable {
-        /// The person holds login identities, and the call names none of them.
+        /// The person's group holds login identities, and the call names none of them.
         case login
-        /// The person holds immutable identities, and the call names none of them.
+        /// The person's group holds immutable identities, and the call names none of them.
         case immutable
 
         package var name: StaticString {
@@ -66,6 +66,7 @@ protocol ResolutionObserver {
     mutating func begins(_ type: IdentityType)
     mutating func finds(_ person: @autoclosure () -> PersonID)
     mutating func excludes(_ person: @autoclosure () -> PersonID, by rule: Explanation.Rule)
+    mutating func demotes(_ identity: Identity, _ fate: JournalEntry.Input.Fate)
     mutating func decides(_ ground: Explanation.Ground)
 }
 
@@ -74,6 +75,7 @@ struct NoObserver: ResolutionObserver {
     @inline(__always) mutating func begins(_ type: IdentityType) {}
     @inline(__always) mutating func finds(_ person: @autoclosure () -> PersonID) {}
     @inline(__always) mutating func excludes(_ person: @autoclosure () -> PersonID, by rule: Explanation.Rule) {}
+    @inline(__always) mutating func demotes(_ identity: Identity, _ fate: JournalEntry.Input.Fate) {}
     @inline(__always) mutating func decides(_ ground: Explanation.Ground) {}
 }
 
@@ -88,6 +90,10 @@ extension Explanation: ResolutionObserver {
 
     mutating func excludes(_ person: @autoclosure () -> PersonID, by rule: Rule) {
         steps[steps.count - 1].excluded.append(Exclusion(person: person(), rule: rule))
+    }
+
+    mutating func demotes(_ identity: Identity, _ fate: JournalEntry.Input.Fate) {
+        setAside.append(JournalEntry.Input(identity, fate))
     }
 
     mutating func decides(_ ground: Ground) { self.ground = ground }

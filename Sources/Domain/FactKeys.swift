@@ -5,7 +5,7 @@ package struct FactKeys: Sendable {
     package private(set) var merges: [MergeID] = []
     package private(set) var replays: [ReplayKey] = []
     /// The codes whose documents name more identities to load.
-    package private(set) var codes: [(key: DocumentKey, seal: CodeSeal)] = []
+    package private(set) var codes: [(name: SealedName, project: ProjectID)] = []
 
     package init() {}
 
@@ -22,6 +22,7 @@ package struct FactKeys: Sendable {
         if let person = subjects.about { people.append(person) }
         people += subjects.people
         merges += subjects.merges
-        codes += subjects.codes
+        identities += subjects.links.map(\.key)
+        codes += subjects.codes.map { ($0, call.project) }
     }
 }

@@ -88,9 +88,7 @@ package struct Facts: Sendable {
         for merge in merges where needs.merges.contains(merge.id) {
             for member in group(of: merge.from).members { part.people[member] = people[member] }
         }
-        let named = needs.codes.compactMap { code in
-            documents[code.key].flatMap(LinkCode.init(packed:))?.external(code.seal)?.key
-        }
+        let named = needs.codes.flatMap { $0.name.identities(in: documents[$0.name.key], of: $0.project) }
         for identity in needs.identities + named {
             let holders = holders[identity] ?? []
             part.load(identity, holders: holders)

@@ -74,7 +74,7 @@ package struct Group: Sendable {
 
     /// Some merges of the group. The cost grows with the limit; inside a batch, it grows with the group.
     package func merges(limit: Int) -> [Merge] {
-        if count - 1 <= limit { return merges }
+        if count - 1 <= limit { return Array(merges.prefix(limit)) }
         return switch source {
         case .alone: []
         case .committed(let index): index.merges(of: root, limit: limit)
@@ -163,10 +163,11 @@ package final class ListedGroup: GroupSource {
 
     package var group: Group { members.count == 1 ? Group(alone: root) : Group(root: root, count: members.count, self) }
 
-    /// The way from one person to another over merges without a ring.
+    /// The way from one person to another, without supporting merges.
     static func path(_ merges: [Merge], from start: PersonID, to end: PersonID) -> [Merge] {
         var next: [PersonID: [Merge]] = [:]
-        for merge in merges {
+        var forest = MergeForest()
+        for merge in merges.sorted(by: { $0.id < $1.id }) where forest.join(merge) {
             next[merge.from, default: []].append(merge)
             next[merge.into, default: []].append(merge)
         }
@@ -197,8 +198,9 @@ package final class ListedGroup: GroupSource {
     package func members(ofGroupWith person: PersonID) -> [PersonID] { members }
     package func merges(ofGroupWith person: PersonID) -> [Merge] { merges }
 
-    /// The two groups that this group becomes without a merge: the groups of the merge's two people.
-    package func split(by undone: Merge) -> (from: ListedGroup, into: ListedGroup) {
+    /// The groups that remain without a merge: the groups of the merge's two people, the side that had joined first. It is one
+    /// group if other merges connect the two people.
+    package func parts(without undone: Merge) -> [ListedGroup] {
         let left = merges.filter { $0.id != undone.id }
         var forest = MergeForest()
         for merge in left { forest.join(merge) }
@@ -210,7 +212,8 @@ package final class ListedGroup: GroupSource {
                 members: members.filter { forest.label(of: $0) == label },
                 merges: left.filter { forest.label(of: $0.from) == label }, root: forest.root(of: person))
         }
-        return (side(of: undone.from), side(of: undone.into))
+        let joining = side(of: undone.from)
+        return joining.members.contains(undone.into) ? [joining] : [joining, side(of: undone.into)]
     }
 }
 
@@ -240,15 +243,17 @@ struct MergeForest {
         return nodes.count - 1
     }
 
-    mutating func join(_ merge: Merge) {
+    /// Joins the groups of a merge; false for a supporting merge.
+    @discardableResult
+    mutating func join(_ merge: Merge) -> Bool {
         let (from, into) = (placeOrNew(of: merge.from), placeOrNew(of: merge.into))
-        // Merges that were not read at one moment could form a ring.
-        if from == into { return }
+        if from == into { return false }
         let root = nodes[into].root
         let (large, small) = nodes[from].size > nodes[into].size ? (from, into) : (into, from)
         nodes[small].parent = large
         nodes[large].size += nodes[small].size
         nodes[large].root = root
+        return true
     }
 
     func root(of person: PersonID) -> PersonID { place(of: person).map { nodes[$0].root } ?? person }

@@ -9,8 +9,17 @@ package struct Guards: Equatable, Sendable {
         case require
     }
 
-    /// The number of values of a type that one person may hold, for types with a limit.
+    /// The treatment of a call that would give a person more values of a type than the limit.
+    package enum OnLimit: UInt8, CaseIterable, Sendable {
+        /// The search ignores the weakest identity that leads to the person, so the call finds somebody else.
+        case demote
+        /// The call finds the person, and the value is not linked.
+        case leave
+    }
+
+    /// The number of values of a type that the people of one group may hold, for types with a limit.
     package var limits: [IdentityType: Int] = [:]
+    package var onLimit = OnLimit.demote
     /// The number of people that may hold one device identity. At this number the device is shared, and no search finds
     /// people by it.
     package var sharedDevicePeople = Strategy.holdersPerValue

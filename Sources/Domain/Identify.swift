@@ -77,7 +77,6 @@ extension Identified: Equatable {
 extension Identify {
     package static var kinds: [ActKind] { [.identify, .login, .logout] }
     package static var isDecidedInMemory: Bool { true }
-    package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 

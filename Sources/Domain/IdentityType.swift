@@ -169,6 +169,9 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// Adds a type to the set.
     package mutating func insert(_ type: IdentityType) { bits |= 1 << UInt128(type.rawValue) }
 
+    /// Removes a type from the set.
+    package mutating func remove(_ type: IdentityType) { bits &= ~(1 << UInt128(type.rawValue)) }
+
     /// Whether the two sets have no common type.
     package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }
 }

@@ -1,5 +1,8 @@
 /// A fact: one person is another person, so reads show both as one person. The store rewrites nothing, so an undo is
 /// possible.
+///
+/// Each reason for which two people are one is a merge of its own. A merge of two people of one group is a supporting merge:
+/// it keeps them together if another merge is undone. Two people have at most one merge for each rule.
 package struct Merge: Equatable, Sendable {
     package let id: MergeID
     package let from: PersonID
@@ -60,19 +63,23 @@ package struct MergePeople: Act {
     package var subjects: Subjects { Subjects(about: from, people: [into]) }
     package var byteCount: Int { 256 }
 
-    /// Merges the two people. Throws `noSuchPerson`, `oneAlready` for two members of one group, `bothHaveExternalIDs` or
-    /// `bothHaveInstalls` for two users of the Linking dialect, and `full` if the group would be too large. An
-    /// administrator's merge needs no common identity, because the administrator may know more than the server.
+    /// Merges the two people. Throws `noSuchPerson`, `oneAlready` for one person or for people that an administrator has
+    /// merged already, `bothHaveExternalIDs` or `bothHaveInstalls` for two users of the Linking dialect, and `full` if the
+    /// group would be too large. An administrator's merge needs no common identity, because the administrator may know more
+    /// than the server. If the people are one for another reason, the merge supports that reason.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Merge> {
         guard view.person(from, in: project) != nil, view.person(into, in: project) != nil else {
             throw .noSuchPerson
         }
-        guard !view.areOne(from, into) else { throw .oneAlready }
-        if let refusal = view.reasonToKeepApart(from, into) { throw refusal }
-        if view.isFull(joining: view.group(of: from), view.group(of: into), view.strategy(of: project).guards.bounds) {
-            throw .full(.group, about: into)
+        guard from != into, !view.areMerged(from, into, by: .administrator) else { throw .oneAlready }
+        if !view.areOne(from, into) {
+            if let refusal = view.reasonToKeepApart(from, into) { throw refusal }
+            let bounds = view.strategy(of: project).guards.bounds
+            if view.isFull(joining: view.group(of: from), view.group(of: into), bounds) {
+                throw .full(.group, about: into)
+            }
         }
         let merge = Merge(
             id: MergeID(rawValue: stamp.person.rawValue), from: from, into: into, rule: .administrator)
@@ -99,7 +106,8 @@ package struct UndoMerge: Act {
     package var byteCount: Int { 256 }
 
     /// Ends the merge, and detaches the installs that the merge attached. Throws `noSuchMerge` if no such merge is in force
-    /// in the project. A merge by equal user ids leaves a mark, so that the server does not make it again.
+    /// in the project. If other merges connect the two people, they stay one, and no install is detached. A merge by equal
+    /// user ids leaves a mark, so that the server does not make it again.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<MergeUndone> {

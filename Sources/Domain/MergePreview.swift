@@ -11,6 +11,9 @@ package struct MergePreview: Sendable {
 
     /// The root of the group with the merge.
     package let root: PersonID
+    /// The rules of the other merges that connect the two people; empty if no others do. Such people stay one without the
+    /// merge, so nothing moves.
+    package let otherReasons: [Merge.Rule]
     /// The people of the side that joins, and the people of the side that it joins.
     package let joining: [PersonID]
     package let joined: [PersonID]
@@ -29,12 +32,16 @@ package struct MergePreview: Sendable {
         let whole = ListedGroup(of: merge.into, all + [merge])
         let from = ListedGroup(of: merge.from, all)
         let into = ListedGroup(of: merge.into, all)
-        (root, joining, joined) = (whole.root, from.members, into.members)
+        let way = ListedGroup.path(from.merges, from: merge.from, to: merge.into)
+        otherReasons = way.reduce(into: []) { rules, merge in
+            if !rules.contains(merge.rule) { rules.append(merge.rule) }
+        }
+        (root, joining, joined) = (whole.root, way.isEmpty ? from.members : [], into.members)
         var identities = 0
         var rows: [RowKind: Int] = [:]
         var purchases: Set<PurchaseID> = []
         var installs = 0
-        for member in from.members {
+        for member in joining {
             let held = try snapshot.identities(of: member)
             let belongings = try Holdings(of: member, identities: held, in: project, snapshot)
             identities += held.count
@@ -44,7 +51,7 @@ package struct MergePreview: Sendable {
         }
         (self.identities, self.rows, self.purchases, self.installs) = (identities, rows, purchases.count, installs)
         var conflicts: [Conflict] = []
-        for (dialect, kind) in Holdings.propertyKinds {
+        for (dialect, kind) in Holdings.propertyKinds where way.isEmpty {
             func fold(_ listed: ListedGroup) throws(StoreFault) -> [String: FoldedAttributes.Entry] {
                 // Kept folds belong to the present group, so the two sides are read from their members.
                 try FoldedAttributes(of: listed.group) { person throws(StoreFault) in

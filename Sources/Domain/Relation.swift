@@ -297,7 +297,12 @@ extension Relation.End {
 
 extension JournalEntry.Input.Fate {
     /// Whether a rule kept the value from the person.
-    package var isRefusal: Bool { self != .matched && self != .notHeld && self != .personFull }
+    package var isRefusal: Bool {
+        switch self {
+        case .matched, .notHeld, .personFull, .demoted: false
+        case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany: true
+        }
+    }
 
     /// The rule's name in explanations.
     package var name: String {
@@ -310,6 +315,7 @@ extension JournalEntry.Input.Fate {
         case .notHeld: "not_held"
         case .tooMany: "too_many_values"
         case .personFull: Full.person.rawValue
+        case .demoted: "demoted"
         }
     }
 }

@@ -6,6 +6,8 @@ struct Resolution {
     // One bit for each identity that is neither looked up nor linked.
     private var blocked: UInt64 = 0
     private var tooCommon: UInt64 = 0
+    private var demoted: UInt64 = 0
+    private var overLimit: UInt64 = 0
     /// Whether the moments of sightings decided between several people.
     private(set) var restsOnSightings = false
 
@@ -40,6 +42,8 @@ struct Resolution {
     func reasonSetAside(_ index: Int) -> JournalEntry.Input.Fate? {
         if blocked & 1 << UInt64(index) != 0 { return .blocked }
         if tooCommon & 1 << UInt64(index) != 0 { return .tooCommon }
+        if overLimit & 1 << UInt64(index) != 0 { return .tooMany }
+        if demoted & 1 << UInt64(index) != 0 { return .demoted }
         return nil
     }
 
@@ -84,7 +88,72 @@ struct Resolution {
         return find(previous: previous, in: view, &nobody)
     }
 
+    /// A call that would exceed a limit of its person must not get this person, because the call may come from another user
+    /// of the same device. The search then ignores the weakest identity that leads to the person, and begins again.
     mutating func find<V: DecisionFacts, Observer: ResolutionObserver>(
+        previous: PersonID?, in view: V, _ observer: inout Observer
+    ) -> V.Person? {
+        while let person = findOnce(previous: previous, in: view, &observer) {
+            guard let weakest = weakestOverLimit(of: person, in: view) else { return person }
+            if weakest.isOverLimit {
+                overLimit |= 1 << UInt64(weakest.index)
+            } else {
+                demoted |= 1 << UInt64(weakest.index)
+            }
+            types.remove(identities[weakest.index].type)
+            observer.demotes(identities[weakest.index], weakest.isOverLimit ? .tooMany : .demoted)
+        }
+        observer.decides(.nobody)
+        return nil
+    }
+
+    /// The position of the identity with the lowest rank among those that the person's group holds and those of a type over
+    /// its limit; nil if the call exceeds no limit. A value that the group holds already exceeds no limit.
+    private func weakestOverLimit<V: DecisionFacts>(
+        of person: V.Person, in view: V
+    ) -> (index: Int, isOverLimit: Bool)? {
+        if strategy.guards.limits.isEmpty || strategy.guards.onLimit == .leave { return nil }
+        let group = view.group(of: view.id(of: person))
+        let held = group.count == 1 ? nil : view.totals(of: group).identities
+        var isOver = false
+        var weakest: (index: Int, isOverLimit: Bool, rank: Int)?
+        for (index, identity) in identities.enumerated() where types.contains(identity.type) {
+            let isHeld = holds(group, person, identity.key, in: view)
+            var isOfFullType = false
+            if !isHeld, let limit = strategy.guards.limits[identity.type] {
+                let count = held.map { $0[identity.type, default: 0] } ?? count(identity.type, of: person, view)
+                isOfFullType = count >= limit
+            }
+            isOver = isOver || isOfFullType
+            guard isHeld || isOfFullType else { continue }
+            let rank = strategy.hierarchy.firstIndex(of: identity.type) ?? strategy.hierarchy.count
+            if weakest.map({ rank > $0.rank }) ?? true { weakest = (index, isOfFullType, rank) }
+        }
+        return isOver ? weakest.map { ($0.index, $0.isOverLimit) } : nil
+    }
+
+    private func count<V: DecisionFacts>(_ type: IdentityType, of person: V.Person, _ view: V) -> Int {
+        var count = 0
+        view.forEachIdentity(of: person) { held, _ in
+            if held == type { count += 1 }
+            return true
+        }
+        return count
+    }
+
+    /// Whether a member of a person's group holds an identity.
+    private func holds<V: DecisionFacts>(
+        _ group: Group, _ person: V.Person, _ identity: IdentityKey, in view: V
+    ) -> Bool {
+        if group.count == 1 { return view.holds(person, identity) }
+        var isHeld = false
+        view.forEachHolder(of: identity) { holder in
+            isHeld = isHeld || view.group(of: view.id(of: holder)).root == group.root
+        }
+        return isHeld
+    }
+
+    private mutating func findOnce<V: DecisionFacts, Observer: ResolutionObserver>(
         previous: PersonID?, in view: V, _ observer: inout Observer
     ) -> V.Person? {
         // Most calls find one person by the first matching type. Only several people need a list.
@@ -126,10 +195,12 @@ struct Resolution {
         return chosen
     }
 
-    /// The rule that excludes a person from the search. A known person is found only by a login identity, because another
-    /// user of a shared device must not get the person's profile. A person with immutable identities is found only by an
-    /// immutable identity.
+    /// The rule that excludes a person from the search. A known group is found only by a login identity, because another user
+    /// of a shared device must not get the group's profile. A group with immutable identities is found only by an immutable
+    /// identity. The rule is about the whole group: an anonymous member of a known group is not anonymous.
     private func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
+        let group = view.group(of: view.id(of: person))
+        if group.count > 1 { return reasonToExclude(person, of: group, in: view) }
         if strategy.login.isEmpty, strategy.immutable.isEmpty { return nil }
         var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
         view.forEachIdentity(of: person) { type, key in
@@ -143,6 +214,27 @@ struct Resolution {
         }
         if holdsLogin, !matchesLogin { return .login }
         return holdsImmutable && !matchesImmutable ? .immutable : nil
+    }
+
+    /// The rule that excludes a member of a larger group. A user id of another dialect makes the group known too. In a strategy
+    /// without login types, only a call with another customer id is a stranger's call.
+    private func reasonToExclude<V: DecisionFacts>(
+        _ person: V.Person, of group: Group, in view: V
+    ) -> Explanation.Rule? {
+        let held = view.totals(of: group).identities
+        func holds(_ types: IdentityTypeSet) -> Bool { held.contains { $0.value > 0 && types.contains($0.key) } }
+        func matches(_ wanted: IdentityTypeSet) -> Bool {
+            identities.contains { identity in
+                types.contains(identity.type) && wanted.contains(identity.type)
+                    && self.holds(group, person, identity.key, in: view)
+            }
+        }
+        let isOtherDialectsUser = holds(SameUserID.typesOfOtherDialects)
+        let login = strategy.login.isEmpty ? IdentityTypeSet([.customerID]) : strategy.login
+        let isKnown = isOtherDialectsUser || holds(login)
+        let isAskedForUser = !strategy.login.isEmpty || types.contains(.customerID)
+        if isKnown, isAskedForUser, !matches(login) { return .login }
+        return holds(strategy.immutable) && !matches(strategy.immutable) ? .immutable : nil
     }
 
     /// Chooses between equal people: the previous person of the device, else the person seen last, else the oldest person

@@ -1,11 +1,13 @@
 /// The rule that equal user ids in several dialects belong to one human (spec/native.md, same_user_id). A new link merges its
-/// person with the people that hold the same user id in other dialects. The merge can be undone, and then the server does not
-/// make it again.
+/// person with the people that hold the same user id in other dialects, also if they are one for another reason. The merge
+/// can be undone, and then the server does not make it again.
 package struct SameUserID: Sendable {
     /// The types with which the dialects name a user by the customer's own id.
     package static let types: [IdentityType] = [
         .customerID, .claimUserID, .accessIdentity, .linkingExternalID,
     ]
+
+    static let typesOfOtherDialects = IdentityTypeSet(types.filter { $0.dialect != .idsync })
 
     /// A user id, and the same user id in the other dialects.
     package struct Name: Sendable {
@@ -55,11 +57,8 @@ package struct SameUserID: Sendable {
                 view.forEachHolder(of: other) { holders.append(view.id(of: $0)) }
                 // The last merge makes the root, so the order must always be the same.
                 for holder in holders.sorted() {
-                    if holder == person || joined.areOne(person, holder, view) { continue }
-                    if view.document(SameUserID.parted(person, holder)) != nil { continue }
-                    // Two users of the Linking dialect stay separate, because each has its own installs.
-                    if view.linkedMember(of: person) != nil, view.linkedMember(of: holder) != nil { continue }
-                    if joined.isFull(joining: person, holder, bounds, view) {
+                    guard joined.mayJoin(person, holder, view) else { continue }
+                    if !joined.areOne(person, holder, view), joined.isFull(joining: person, holder, bounds, view) {
                         full = .group
                         continue
                     }
@@ -94,6 +93,18 @@ struct Joined {
 
     func areOne<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
         view.areOne(one, other) || groups(with: one, view)[view.group(of: other).root] != nil
+    }
+
+    /// Whether equal user ids may merge two people. An undo of such a merge separates the two for good. Two users of the
+    /// Linking dialect stay separate, because each has its own installs.
+    func mayJoin<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+        if one == other || view.areMerged(one, other, by: .sameUserID)
+            || merges.contains(where: { $0.rule == .sameUserID && Set([$0.from, $0.into]) == [one, other] })
+            || view.document(SameUserID.parted(one, other)) != nil
+        {
+            return false
+        }
+        return areOne(one, other, view) || view.linkedMember(of: one) == nil || view.linkedMember(of: other) == nil
     }
 
     /// Whether the groups of two people together would be too large.
@@ -145,8 +156,8 @@ extension JoinSameUserIDs {
     package var byteCount: Int { 64 + pairs.count * 16 }
 
     /// Merges each pair, if the rule allows it. Throws nothing, because the pairs come from an earlier read and may be out of
-    /// date. It skips a pair if a person does not exist, or if the pair is in one group or was separated by an undo. It also
-    /// skips a pair if the group would be too large, or if both groups have a user of the Linking dialect.
+    /// date. It skips a pair if a person does not exist, or if the rule has merged the pair already or an undo has separated
+    /// it. It also skips a pair if the group would be too large, or if both groups have a user of the Linking dialect.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
         SameUserIDsJoined
     > {
@@ -155,10 +166,9 @@ extension JoinSameUserIDs {
         var joined = Joined([])
         for pair in pairs {
             guard view.person(pair.from, in: project) != nil, view.person(pair.into, in: project) != nil,
-                view.document(SameUserID.parted(pair.from, pair.into)) == nil,
-                !joined.areOne(pair.from, pair.into, view),
-                !joined.isFull(joining: pair.from, pair.into, view.strategy(of: project).guards.bounds, view),
-                view.linkedMember(of: pair.from) == nil || view.linkedMember(of: pair.into) == nil
+                joined.mayJoin(pair.from, pair.into, view),
+                joined.areOne(pair.from, pair.into, view)
+                    || !joined.isFull(joining: pair.from, pair.into, view.strategy(of: project).guards.bounds, view)
             else { continue }
             let merge = Merge(id: MergeID(rawValue: next.rawValue), from: pair.from, into: pair.into, rule: .sameUserID)
             next = next.next
@@ -187,7 +197,7 @@ package struct SameUserIDPart: Sendable {
         for link in links where !blocked.contains(link.value) {
             for type in SameUserID.types where type != link.type {
                 let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
-                for holder in snapshot.holders(of: key) where !snapshot.areOne(holder, link.person) {
+                for holder in snapshot.holders(of: key) where holder != link.person {
                     pairs.append(JoinSameUserIDs.Pair(from: link.person, into: holder))
                 }
             }

@@ -20,6 +20,7 @@ package struct StrategyEdit: Equatable, Sendable {
     package var restoreInSandbox: RestoreStrategy?
     package var activation: ActivationPolicy?
     package var limits: [IdentityType: Int]?
+    package var onLimit: Guards.OnLimit?
     package var sharedDevicePeople: Int?
     package var joinsSameUserIDs: Bool?
     package var identitiesPerPerson: Int?
@@ -100,6 +101,7 @@ extension StrategyEdit {
         // A preset does not change the guards.
         var guards = current.guards
         if let limits { guards.limits = limits }
+        if let onLimit { guards.onLimit = onLimit }
         if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
         if let identitiesPerPerson { guards.bounds.identitiesPerPerson = identitiesPerPerson }
         if let identitiesPerDeviceType { guards.bounds.identitiesPerDeviceType = identitiesPerDeviceType }

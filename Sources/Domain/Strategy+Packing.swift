@@ -15,10 +15,12 @@ extension Strategy {
         packer.add(restore.sandbox.rawValue)
         guards.pack(into: &packer)
         if let activation { packer.add(activation) }
-        if guards.bounds != Bounds() {
+        let hasOnLimit = guards.onLimit != .demote
+        if guards.bounds != Bounds() || hasOnLimit {
             if activation == nil { packer.add(Strategy.noActivation) }
             guards.bounds.pack(into: &packer)
         }
+        if hasOnLimit { packer.add(guards.onLimit.rawValue) }
     }
 
     /// Reads the bytes of ``pack(into:)``; nil if the bytes are invalid.
@@ -50,6 +52,10 @@ extension Strategy {
         if !unpacker.isAtEnd {
             guard let known = Bounds(unpacking: &unpacker) else { return nil }
             guards.bounds = known
+        }
+        if !unpacker.isAtEnd {
+            guard let known = unpacker.byte().flatMap(Guards.OnLimit.init(rawValue:)) else { return nil }
+            guards.onLimit = known
         }
         self.init(
             preset, hierarchy: hierarchy, unique: IdentityTypeSet(unique), login: IdentityTypeSet(login),

@@ -59,14 +59,15 @@ package final class Writer {
             var needs = FactKeys()
             // The directory is read before the decisions, because the store is locked during the decisions.
             let directory = store.directory
-            var userIDs: [Int: SameUserID] = [:]
-            for (index, job) in jobs.enumerated() {
+            for job in jobs {
                 needs.add(job.call, job.act)
-                guard let names = names(of: job, directory) else { continue }
-                for name in names.names.values {
+                let strategy = directory.strategy(of: job.call.project)
+                guard strategy.guards.joinsSameUserIDs,
+                    let userIDs = joining(job.act.subjects.userIDs, job.call, strategy)
+                else { continue }
+                for name in userIDs.names.values {
                     for other in name.others { needs.add(other) }
                 }
-                userIDs[index] = names
             }
             var answers: [Answer] = []
             answers.reserveCapacity(jobs.count)
@@ -80,7 +81,7 @@ package final class Writer {
                 lastStamp = Writer.later(stamp, store.lastMoment)
                 for (index, job) in jobs.enumerated() {
                     let stamp = self.stamp(at: moment, chances[index])
-                    answers.append(decide(job, userIDs[index], stamp, workspace, &entries, &seen))
+                    answers.append(decide(job, directory, stamp, workspace, &entries, &seen))
                 }
             }
             if !entries.isEmpty { try store.commit(entries) }
@@ -101,7 +102,7 @@ package final class Writer {
     }
 
     private func decide(
-        _ job: Job, _ names: SameUserID?, _ stamp: Stamp, _ workspace: any BatchFacts,
+        _ job: Job, _ directory: Directory, _ stamp: Stamp, _ workspace: any BatchFacts,
         _ entries: inout [JournalEntry],
         _ seen: inout [PersonID: Instant]
     ) -> Answer {
@@ -132,8 +133,9 @@ package final class Writer {
             var full = decision.full
             if var outcome = decision.outcome {
                 assert(type(of: job.act).kinds.contains(outcome.kind), "An act is journalled as a kind of another.")
-                if let names {
-                    let merges = workspace.merges(names, after: outcome.changes, stamp, in: call.project)
+                let strategy = directory.strategy(of: call.project)
+                if strategy.guards.joinsSameUserIDs, let userIDs = joining(outcome.linked, call, strategy) {
+                    let merges = workspace.merges(userIDs, after: outcome.changes, stamp, in: call.project)
                     outcome.changes += merges.changes
                     full = full ?? merges.full
                 }
@@ -201,17 +203,15 @@ package final class Writer {
         }
     }
 
-    /// The user ids of a call that other dialects may also have; nil if the project does not merge equal user ids.
-    private func names(of job: Job, _ directory: Directory) -> SameUserID? {
-        let strategy = directory.strategy(of: job.call.project)
-        guard strategy.guards.joinsSameUserIDs else { return nil }
-        var identities = job.act.subjects.userIDs
+    /// The user ids among some identities that other dialects may also have; nil if there are none.
+    private func joining(_ identities: [Identity], _ call: Call, _ strategy: Strategy) -> SameUserID? {
         // A caller without a proof for a user must not be merged with the user through another dialect.
-        if let proof = job.call.proof, strategy.guards.requiresProof {
-            identities.removeAll { !proof.proves($0.key) }
+        let proof = strategy.guards.requiresProof ? call.proof : nil
+        let userIDs = identities.filter { identity in
+            SameUserID.types.contains(identity.type) && proof?.proves(identity.key) ?? true
         }
-        if identities.isEmpty { return nil }
-        return SameUserID(identities, except: strategy.blockedValues, in: job.call.project, hash: store.hash)
+        if userIDs.isEmpty { return nil }
+        return SameUserID(userIDs, except: strategy.blockedValues, in: call.project, hash: store.hash)
     }
 
     private func dependencies(

@@ -76,11 +76,10 @@ extension Doctor {
         }
     }
 
-    /// Checks merges: each merge has two existing people and a known rule, no person is merged into two others, and no ring
-    /// exists.
+    /// Checks merges: each merge has two different existing people and a known rule, and no rule has merged two people twice.
     func examineMerges() throws(SQLiteFault) {
         progress("merges")
-        var into: [Int64: Int64] = [:]
+        var inForce: Set<[Int64]> = []
         let sql = """
             SELECT id, source, destination, rule, made_by, EXISTS (SELECT 1 FROM merge_ends WHERE merge = merges.id)
             FROM merges WHERE id > ? ORDER BY id LIMIT ?
@@ -93,16 +92,15 @@ extension Doctor {
             }
             examine(source, of: "Merge \(id)", "merge_person")
             examine(destination, of: "Merge \(id)", "merge_person")
+            if source == destination { found("merge_circle", "Merge \(id) merges person \(source) with itself.") }
             guard row.integer(5) == 0 else { return id }
-            if into.updateValue(destination, forKey: source) != nil {
-                found("merge_twice", "Person \(source) is merged into two others.")
+            let reason = [min(source, destination), max(source, destination), row.integer(3)]
+            if !inForce.insert(reason).inserted {
+                found(
+                    "merge_twice",
+                    "Merge \(id) repeats a merge of person \(source) and person \(destination) by its rule.")
             }
             return id
-        }
-        for source in into.keys {
-            var (person, steps) = (source, 0)
-            while let next = into[person], steps <= into.count { (person, steps) = (next, steps + 1) }
-            if steps > into.count { found("merge_circle", "The merges of person \(source) go round in a circle.") }
         }
     }
 

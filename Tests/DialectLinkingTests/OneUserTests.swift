@@ -49,6 +49,47 @@ struct OneUserTests {
         #expect(try client.submit(install.token, [("b", client.clock.now)]).code == "INSTALL_DELETED")
     }
 
+    @Test(
+        "a link is a reason of its own: an earlier merge can be undone, and the install stays the user's",
+        arguments: stores)
+    func supported(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let (phone, install) = (try client.user("e1"), try client.makeInstall())
+        let merge = try merge(client, "linking_install_id:\(install.install)", "linking_external_id:e1")
+        #expect(merge.status == 200, "\(merge)")
+        #expect(try client.link(install.install, "e1").user == phone.user)
+        #expect(try client.link(install.install, "e1").user == phone.user)
+        let id = try #require(merge["id"])
+        let undone = try client.administrator("POST", "/onym/v1/merges/\(id)/undo", "{}")
+        #expect(undone.status == 200 && undone.json["still_one"] as? [String] == ["linking"], "\(undone)")
+        #expect(try client.person(install.token).status == 200)
+        #expect(try undo(client, of: phone.user).status == 200)
+        #expect(try client.person(install.token).code == "INSTALL_NOT_LINKED")
+    }
+
+    @Test("equal user ids join users of this dialect too, by a link, a code and a late code", arguments: stores)
+    func sameUserIDOfLinks(_ kind: StoreKind) throws {
+        let client = try LinkingClient(kind)
+        let rules = try client.administrator("PUT", "/onym/v1/strategy", #"{"same_user_id":true}"#)
+        #expect(rules.status == 200, "\(rules)")
+        for user in ["linked", "coded", "late", "null"] {
+            let named = try client.call(
+                "POST", "/v1/identity/properties", #"{"user_id":"\#(user)","properties":{"a":"b"}}"#,
+                key: client.server.credentials.claimClientKey)
+            #expect(named.status == 200, "\(named)")
+        }
+        let (install, other) = (try client.makeInstall(), try client.makeInstall())
+        #expect(try client.link(install.install, "linked").status == 200)
+        _ = try client.user("coded")
+        #expect(try client.linkHard(other.token).status == 200)
+        #expect(try client.linkLate(other.token, try client.code("late")).status == 200)
+        _ = try client.user("null")
+        for (user, count) in [("linked", 2), ("coded", 2), ("late", 2), ("null", 1)] {
+            let shown = try person(client, "linking_external_id:\(user)")
+            #expect((shown.json["members"] as? [String])?.count == count, "\(user): \(shown)")
+        }
+    }
+
     @Test("an install that lost its place is nobody's again, too, and one that was reset stays so", arguments: stores)
     func undoneLater(_ kind: StoreKind) throws {
         let client = try LinkingClient(kind)

@@ -104,6 +104,106 @@ struct GuardTests {
         }
     }
 
+    @Test(
+        "a second user of a device is not answered the first user's person, if a limit forbids it",
+        arguments: StoreKind.allCases)
+    func limitsOfUsers(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try rules(client, #"{"preset":"best_match","limits":{"customerid":1}}"#)
+        #expect(try client.get("/onym/v1/strategy").text("on_limit") == "demote")
+        let first = try client.identify(#"{"customerid":"jo","ios_idfv":"R"}"#)
+        let second = try client.identify(#"{"customerid":"max","ios_idfv":"R"}"#)
+        #expect(second != first)
+        #expect(try holders(client, "ios_idfv", "R") == 1 && holders(client, "customerid", "max") == 1)
+        #expect(try client.identify(#"{"ios_idfv":"R"}"#) == first)
+        #expect(try client.identify(#"{"customerid":"jo","ios_idfv":"R"}"#) == first)
+        #expect(try client.identify(#"{"customerid":"max"}"#) == second)
+        let named =
+            try client.get("/onym/v1/people/\(second)/journal").list("calls").last?["named"] as? [[String: Any]]
+        #expect(named?.first { $0["type"] as? String == "ios_idfv" }?["fate"] as? String == "demoted", "\(named ?? [])")
+
+        // The weaker of two identities goes first, and the search goes on with the other.
+        let third = try client.identify(#"{"email":"e","ios_idfv":"S"}"#)
+        #expect(
+            try client.identify(#"{"customerid":"lea","email":"e","ios_idfv":"S"}"#) == third, "nobody's customer id")
+        let fourth = try client.identify(#"{"customerid":"kim","email":"e","ios_idfv":"S"}"#)
+        #expect(![first, second, third].contains(fourth))
+        #expect(try holders(client, "email", "e") == 1 && holders(client, "ios_idfv", "S") == 1)
+
+        // Members of one group share the limit.
+        _ = try client.merge(second, into: try client.identify(#"{"ios_idfv":"T"}"#))
+        #expect(try client.identify(#"{"ios_idfv":"T"}"#) != second)
+        let fifth = try client.identify(#"{"customerid":"eva","ios_idfv":"T"}"#)
+        #expect(try client.get("/onym/v1/people/\(fifth)")["members"] as? [String] == [fifth])
+
+        // The former behaviour can be asked for.
+        try rules(client, #"{"on_limit":"leave"}"#)
+        #expect(try client.identify(#"{"customerid":"new","ios_idfv":"R"}"#) == first)
+        #expect(try holders(client, "customerid", "new") == 0)
+        #expect(try client.get("/onym/v1/strategy").text("on_limit") == "leave")
+        #expect(try client.call("PUT", "/onym/v1/strategy", #"{"on_limit":"take"}"#).status == 400)
+    }
+
+    /// The merges after which a device's anonymous person belongs to a known user's group.
+    enum Joining: String, CaseIterable {
+        case administrator, claim, sameUserID
+    }
+
+    @Test(
+        "a device of a known group leads nobody else to it, whatever made the group",
+        arguments: StoreKind.allCases, Joining.allCases)
+    func protectedGroup(_ kind: StoreKind, _ joining: Joining) throws {
+        for preset in ["default", "profile_conversion", "profile_link", "profile_isolation", "best_match"] {
+            let client = try NativeClient(kind)
+            try rules(client, "{\"preset\":\"\(preset)\"}")
+            let device = #""ios_idfv":"D""#
+            let anonymous = try client.identify("{\(device)}")
+            let alice: String
+            switch joining {
+            case .administrator:
+                alice = try client.identify(#"{"customerid":"alice"}"#, "login")
+                _ = try client.merge(anonymous, into: alice)
+            case .claim:
+                // The device's person is one with an anonymous id, which the user then claims.
+                let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
+                func call(_ path: String, _ body: String) throws {
+                    let answer = try client.server.client.call(
+                        "POST", "/v1/identity/\(path)", fields: fields, json: body)
+                    #expect(answer.status == 200, "\(answer)")
+                }
+                let id = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+                try call("properties", #"{"user_id":"\#(id)","properties":{"p":"1"}}"#)
+                let owl = try #require(try client.get("/onym/v1/people/claim_anonymous_id:\(id)").text("id"))
+                _ = try client.merge(anonymous, into: owl)
+                try call("claim", #"{"anonymous_id":"\#(id)","user_id":"alice"}"#)
+                alice = try #require(try client.get("/onym/v1/people/claim_user_id:alice").text("id"))
+            case .sameUserID:
+                try claim(client, "alice")
+                let user = try #require(try client.get("/onym/v1/people/claim_user_id:alice").text("id"))
+                _ = try client.merge(anonymous, into: user)
+                try rules(client, #"{"same_user_id":true}"#)
+                alice = try client.identify(#"{"customerid":"alice"}"#, "login")
+            }
+            func group(_ person: String) throws -> [String] {
+                try client.get("/onym/v1/people/\(person)")["members"] as? [String] ?? []
+            }
+            let ours = try group(alice)
+            #expect(ours.contains(anonymous), "\(preset)")
+            for (number, call) in ["login", "identify"].enumerated() {
+                let bob = try client.identify("{\"customerid\":\"bob\(number)\",\(device)}", call)
+                #expect(!ours.contains(bob), "\(preset), \(joining): \(call)")
+                #expect(try group(bob) == [bob])
+            }
+            // Best match knows no users of its own, so there the device alone leads to its person, as ever.
+            let alone = try client.identify("{\(device)}")
+            if preset != "best_match" { #expect(!ours.contains(alone), "\(preset), \(joining)") }
+            if joining != .claim {
+                #expect(
+                    ours.contains(try client.identify("{\"customerid\":\"alice\",\(device)}", "login")), "\(preset)")
+            }
+        }
+    }
+
     @Test("a person holds no more values of a type than the limit", arguments: StoreKind.allCases)
     func limits(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -104,6 +104,66 @@ struct MergeTests {
         #expect(journal.prefix(2).map { $0["reason"] as? String } == ["two after all", "one and the same"])
     }
 
+    @Test(
+        "a claim stays in force when an earlier merge of the same two is undone, and no stranger gets the anonymous id",
+        arguments: StoreKind.allCases)
+    func supportingClaim(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
+        func claim(_ path: String, _ body: String) throws -> NativeClient.Answer {
+            NativeClient.Answer(
+                try client.server.client.call("POST", "/v1/identity/\(path)", fields: fields, json: body))
+        }
+        let anonymous = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        for user in [anonymous, "ada", "eve"] {
+            #expect(try claim("properties", #"{"user_id":"\#(user)","properties":{"p":"1"}}"#).status == 200)
+        }
+        let from = try #require(try client.get("/onym/v1/people/claim_anonymous_id:\(anonymous)").text("id"))
+        let into = try #require(try client.get("/onym/v1/people/claim_user_id:ada").text("id"))
+        let merge = try client.post("/onym/v1/merges", #"{"from":"\#(from)","into":"\#(into)"}"#)
+        let id = try #require(merge.text("id"))
+        for _ in 1...2 {
+            #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
+        }
+        let merges = try client.get("/onym/v1/people/\(into)").list("merges")
+        #expect(merges.compactMap { $0["rule"] as? String } == ["administrator", "claim"], "\(merges)")
+
+        let dry = try client.post("/onym/v1/merges/\(id)/undo?dry_run=true")
+        #expect(dry["still_one"] as? [String] == ["claim"], "\(dry)")
+        #expect((dry["moved"] as? [String: Any])?["identities"] as? Int == 0)
+        let undone = try client.post("/onym/v1/merges/\(id)/undo")
+        #expect(undone.status == 200 && undone["still_one"] as? [String] == ["claim"], "\(undone)")
+        #expect(try client.get("/onym/v1/people/\(from)").text("root") == into)
+        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 409)
+
+        let last = try #require(try client.get("/onym/v1/people/\(into)").list("merges").first?["id"] as? String)
+        let parted = try client.post("/onym/v1/merges/\(last)/undo")
+        #expect(parted.status == 200 && parted["still_one"] == nil, "\(parted)")
+        #expect(try client.get("/onym/v1/people/\(from)")["members"] as? [String] == [from])
+        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 200)
+    }
+
+    @Test("people are one as long as one reason is in force, in every order of undos", arguments: StoreKind.allCases)
+    func reasons(_ kind: StoreKind) throws {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let client = try NativeClient(kind)
+            let people = try ["a", "b", "c"].map { try client.identify(#"{"customerid":"\#($0)"}"#) }
+            let merges = try [(0, 1), (1, 2), (2, 0)].map { from, into in
+                let answer = try client.post(
+                    "/onym/v1/merges", #"{"from":"\#(people[from])","into":"\#(people[into])"}"#)
+                return try #require(answer.text("id"), "\(answer)")
+            }
+            let again = try client.post("/onym/v1/merges", #"{"from":"\#(people[0])","into":"\#(people[2])"}"#)
+            #expect(again.status == 409 && again.text("code") == "one_already", "\(again)")
+            for (number, place) in order.enumerated() {
+                let undone = try client.post("/onym/v1/merges/\(merges[place])/undo")
+                #expect(undone.status == 200 && (undone["still_one"] != nil) == (number == 0), "\(undone)")
+                let counts = try people.map { (try client.get("/onym/v1/people/\($0)")["members"] as? [String])?.count }
+                #expect(counts.reduce(0) { $0 + ($1 ?? 0) } == [9, 5, 3][number], "\(order) \(counts)")
+            }
+        }
+    }
+
     @Test("an undo lists the calls that came to what they did by the merge", arguments: StoreKind.allCases)
     func depended(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -209,7 +209,7 @@ struct PeopleIndexTests {
                     if random.oneIn(3), !inForce.isEmpty {
                         changes.append(
                             .mergeUndone(inForce.remove(at: Int.random(in: 0..<inForce.count, using: &random))))
-                    } else if !ListedGroup(of: one, inForce).members.contains(other) {
+                    } else if one != other, !isMerged(one, other, inForce) {
                         lastMerge += 1
                         let merge = Merge(
                             id: MergeID(rawValue: lastMerge), from: one, into: other, rule: .administrator)
@@ -225,6 +225,11 @@ struct PeopleIndexTests {
                 index.apply(entry)
                 entries.append(entry)
                 expect(people, to: inForce) { index.pending.group(of: $0) }
+                let (one, other) = (people.randomElement(using: &random)!, people.randomElement(using: &random)!)
+                #expect(
+                    index.pending.areMerged(one, other, by: .administrator) == isMerged(one, other, inForce)
+                        && index.committed.areMerged(one, other, by: .administrator) == isMerged(one, other, committed)
+                        && !index.pending.areMerged(one, other, by: .claim))
                 #expect(inForce.allSatisfy { index.pending.merge($0.id) == $0 })
             }
             // A third of the batches are taken back.
@@ -237,6 +242,10 @@ struct PeopleIndexTests {
             expect(people, to: committed) { index.committed.group(of: $0) }
             #expect(index.counts.merges == committed.count)
         }
+    }
+
+    private func isMerged(_ one: PersonID, _ other: PersonID, _ merges: [Merge]) -> Bool {
+        merges.contains { [$0.from, $0.into] == [one, other] || [$0.from, $0.into] == [other, one] }
     }
 
     private func expect(_ people: [PersonID], to merges: [Merge], _ group: (PersonID) -> Group) {
@@ -289,7 +298,9 @@ struct PeopleIndexTests {
                 return root
             }
             merges = all.filter { members.contains($0.from) }.sorted { $0.id < $1.id }
-            for merge in merges { above[root(merge.from)] = root(merge.into) }
+            for merge in merges where root(merge.from) != root(merge.into) {
+                above[root(merge.from)] = root(merge.into)
+            }
             self.members = members.sorted()
             self.root = root(person)
         }

@@ -95,6 +95,11 @@ private struct CountingFacts<Base: DecisionFacts>: OverlaidFacts {
         return document
     }
 
+    func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        counter.steps += 1
+        return base.areMerged(one, other, by: rule)
+    }
+
     func group(of person: PersonID) -> Group {
         counter.steps += 1
         let group = base.group(of: person)

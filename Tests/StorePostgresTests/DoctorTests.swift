@@ -66,7 +66,7 @@ struct DoctorTests {
             ("UPDATE merges SET destination = 77", "merge_person"),
             ("UPDATE merges SET made_by = 0", "merge_origin"),
             ("INSERT INTO merges SELECT id + 1, source, destination, rule, made_by FROM merges", "merge_twice"),
-            ("INSERT INTO merges SELECT id + 1, destination, source, rule, made_by FROM merges", "merge_circle"),
+            ("INSERT INTO merges SELECT id + 1, source, source, rule, made_by FROM merges", "merge_circle"),
         ])
     func finds(_ sql: String, _ code: String) throws {
         #expect(try findings(after: sql).map(\.code).contains(code))

@@ -27,7 +27,8 @@ extension Claim {
     package var subjects: Subjects { Subjects(speaksFor: [user], mentions: [anonymous.key]) }
     package var byteCount: Int { 256 }
 
-    /// Merges the anonymous person into the known user.
+    /// Merges the anonymous person into the known user. If the two are one for another reason, the claim supports that reason:
+    /// the user keeps the anonymous id if the other merge is undone.
     ///
     /// Throws `claimedByAnother` if the anonymous id belongs to another known user: a device that two users share must not
     /// merge these users. Throws `full` if the user's group would be too large.
@@ -36,15 +37,22 @@ extension Claim {
     ) throws(Refusal) -> Decision<Claimed> {
         var people = PeopleMaker(stamp)
         let (anonymousPerson, userPerson) = (view.holder(of: anonymous), view.holder(of: user))
-        // The rows and identities of the anonymous person's group.
-        let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
         if let anonymousPerson {
             if let userPerson, view.areOne(anonymousPerson, userPerson) {
-                return Decision(Claimed(user: userPerson, events: 0))
+                let answer = Claimed(user: userPerson, events: 0)
+                if anonymousPerson == userPerson || view.areMerged(anonymousPerson, userPerson, by: .claim) {
+                    return Decision(answer)
+                }
+                let merge = Merge(
+                    id: MergeID(rawValue: stamp.person.rawValue), from: anonymousPerson, into: userPerson, rule: .claim)
+                return Decision(
+                    answer, outcome: Outcome(kind: .claim, person: userPerson, changes: [.merged(merge)]))
             }
-            // A shared device must not merge two known users.
-            guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
         }
+        // The rows and identities of the anonymous person's group.
+        let gathered = anonymousPerson.map { view.totals(of: view.group(of: $0)) } ?? GroupTotals()
+        // A shared device must not merge two known users.
+        guard gathered.identities[.claimUserID, default: 0] == 0 else { throw .claimedByAnother }
         if let userPerson {
             let joining = anonymousPerson.map { view.group(of: $0) } ?? Group(alone: stamp.person)
             if view.isFull(joining: joining, view.group(of: userPerson), view.strategy(of: project).guards.bounds) {

@@ -186,7 +186,7 @@ package final class StrategyDryRun {
         }
         if var outcome = decision.outcome {
             if joinsSameUserIDs {
-                let names = SameUserID(act.subjects.userIDs, except: blockedValues, in: project, hash: hash)
+                let names = SameUserID(outcome.linked, except: blockedValues, in: project, hash: hash)
                 outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
             keep(outcome, stamp, call)
@@ -259,7 +259,7 @@ package final class StrategyDryRun {
                 // The rules decide merges by equal user ids.
                 if merge.rule == .sameUserID { continue }
                 let (from, into) = (place(merge.from), place(merge.into))
-                if Joined(changes).areOne(from, into, index.pending) { continue }
+                if from == into || index.pending.areMerged(from, into, by: merge.rule) { continue }
                 changes.append(.merged(Merge(id: merge.id, from: from, into: into, rule: merge.rule)))
             case .mergeUndone(let merge):
                 guard merge.rule == .sameUserID else {

@@ -250,8 +250,7 @@ package struct KeptFolds<V: DecisionFacts> {
         let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
         let old = part(of: undone.from)
         if let list = old.list { left.append((old.root, list)) }
-        let sides = whole.split(by: undone)
-        for side in [sides.from, sides.into] {
+        for side in whole.parts(without: undone) {
             let part = Part(root: side.root, count: side.members.count, group: side.group)
             if part.keepsFolds {
                 for (slot, fold) in madeFolds(of: part) { set(fold, slot, of: part) }

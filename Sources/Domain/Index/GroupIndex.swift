@@ -1,8 +1,12 @@
 /// The groups of people in memory, and the merges that made them.
 ///
-/// Merges in force never form a ring, so an undo splits a group in two. The root of a group is the person into which the last
-/// merge was made; a person without merges is its own root. Each person refers directly to its group. When two groups join,
-/// the smaller group is relabelled, so the cost grows with the smaller group.
+/// The root of a group is the person into which the last joining merge was made; a person without merges is its own root.
+/// Each person refers directly to its group. When two groups join, the smaller group is relabelled, so the cost grows with
+/// the smaller group.
+///
+/// A merge of two people of one group is a supporting merge: it changes nothing while other merges connect the two people.
+/// The other merges of a group form a tree. An undo of a merge of the tree splits the group in two, unless a supporting merge
+/// connects the two sides. Then the oldest such merge takes the place in the tree.
 ///
 /// The changes of a batch lie over the committed groups, and only the batch sees them before the commit. The first change to
 /// a group puts a ``Pending`` group over it, which refers to its parts. So a change costs nothing that grows with the group,
@@ -15,8 +19,7 @@ final class GroupIndex: @unchecked Sendable {
         var group: UInt32
         /// The next person in the ring of the group's members.
         var next: UInt32
-        /// The merge from this person towards the top of the tree. The merges of a group form a tree, because they never form
-        /// a ring.
+        /// The merge from this person towards the top of the tree.
         var up = GroupIndex.none
     }
 
@@ -47,25 +50,53 @@ final class GroupIndex: @unchecked Sendable {
     /// The positions of unused group records.
     private var freeGroups: [UInt32] = []
     private var freeMerges: [UInt32] = []
+    /// The supporting merges, by their people.
+    private var supporting: [Pair: Set<MergeID>] = [:]
+
+    /// Two people, in any order.
+    private struct Pair: Hashable {
+        let low: PersonID
+        let high: PersonID
+
+        init(_ merge: Merge) { self.init(merge.from, merge.into) }
+        init(_ one: PersonID, _ other: PersonID) { (low, high) = (min(one, other), max(one, other)) }
+    }
 
     // The changes of the batch.
     private var pendingByPerson: [PersonID: Pending] = [:]
     private var pendingByGroup: [UInt32: Pending] = [:]
     private var pendingMerges: [MergeID: Merge] = [:]
+    private var pendingPairs: [Pair: [Merge]] = [:]
     /// The totals of large groups. A small group is counted from its members.
     private var totals: [UInt32: GroupTotals] = [:]
     /// The totals of one person without its group: the committed totals, and the totals that the batch sees. The index of
     /// people sets these functions.
     var ownTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
     var pendingOwnTotals: (PersonID) -> GroupTotals = { _ in GroupTotals() }
-    /// The merges that the batch undoes, each with the two groups that remain.
-    private var pendingUndos: [MergeID: (from: ListedGroup, into: ListedGroup)] = [:]
+    /// The merges that the batch undoes, each with the groups that remain.
+    private var pendingUndos: [MergeID: [ListedGroup]] = [:]
 
     var count: Int { mergesByID.count }
 
     // MARK: - Committed groups
 
     func merge(_ id: MergeID) -> Merge? { place(of: id).map(merge(at:)) }
+
+    /// Whether a merge by a rule between two people is in force.
+    func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        merges(between: one, other).contains { $0.rule == rule }
+    }
+
+    /// The merges between two people: at most one of the tree, and the supporting merges.
+    private func merges(between one: PersonID, _ other: PersonID) -> [Merge] {
+        guard let first = place(of: one), let second = place(of: other) else { return [] }
+        var found = supporting.isEmpty ? [] : supporting[Pair(one, other), default: []].compactMap { merge($0) }
+        for (below, top) in [(first, second), (second, first)]
+        where nodes[below].up != GroupIndex.none && above(below) == top {
+            found.append(merge(at: nodes[below].up))
+        }
+        return found
+    }
 
     /// The group of a person.
     @inline(__always)
@@ -236,6 +267,13 @@ final class GroupIndex: @unchecked Sendable {
         pendingUndos[id] == nil ? merge(id) ?? pendingMerges[id] : nil
     }
 
+    /// Whether a merge by a rule between two people is in force, as the batch sees it.
+    func areMergedPending(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        (merges(between: one, other) + pendingPairs[Pair(one, other), default: []]).contains {
+            $0.rule == rule && pendingUndos[$0.id] == nil
+        }
+    }
+
     /// The group of a person, as the batch sees it.
     @inline(__always)
     func pendingGroup(of person: PersonID) -> Group {
@@ -311,8 +349,12 @@ final class GroupIndex: @unchecked Sendable {
 
     func apply(_ merge: Merge) {
         let (from, into) = (pendingOrNew(of: merge.from), pendingOrNew(of: merge.into))
-        precondition(from !== into, "Two people were merged who are one.")
         pendingMerges[merge.id] = merge
+        pendingPairs[Pair(merge), default: []].append(merge)
+        if from === into {
+            from.merges.append(merge)
+            return
+        }
         let root = into.root
         let (large, small) = from.count > into.count ? (from, into) : (into, from)
         if large.totals != nil || small.totals != nil {
@@ -333,10 +375,10 @@ final class GroupIndex: @unchecked Sendable {
         let whole = ListedGroup(
             members: pendingMembers(of: merge.from), merges: pendingMerges(of: merge.from),
             root: pendingGroup(of: merge.from).root)
-        let sides = whole.split(by: merge)
+        let sides = whole.parts(without: merge)
         pending(of: merge.from)?.isSplit = true
         pendingUndos[id] = sides
-        for side in [sides.from, sides.into] {
+        for side in sides {
             let pending = Pending(root: side.root, count: side.members.count, .listed(side))
             for member in side.members { pendingByPerson[member] = pending }
         }
@@ -447,6 +489,7 @@ final class GroupIndex: @unchecked Sendable {
         pendingByPerson.removeAll(keepingCapacity: true)
         pendingByGroup.removeAll(keepingCapacity: true)
         pendingMerges.removeAll(keepingCapacity: true)
+        pendingPairs.removeAll(keepingCapacity: true)
         pendingUndos.removeAll(keepingCapacity: true)
     }
 
@@ -503,6 +546,8 @@ final class GroupIndex: @unchecked Sendable {
             chain(groups[small].firstMerge, upTo: groups[small].lastMerge, to: large)
             freeGroups.append(small)
             totals[small] = nil
+        } else {
+            supporting[Pair(merge), default: []].insert(merge.id)
         }
         groups[large].root = root
         chain(place, upTo: place, to: large)
@@ -521,23 +566,34 @@ final class GroupIndex: @unchecked Sendable {
 
     func commitUndo(_ id: MergeID) {
         guard let undone = place(of: id) else { return }
+        let merge = merge(at: undone)
         let group = nodes[merges[undone].from].group
-        let sides: (from: ListedGroup, into: ListedGroup)
-        if let prepared = pendingUndos[id] {
-            sides = prepared
-        } else {
-            let merge = merge(at: undone)
-            sides = ListedGroup(
-                members: members(of: merge.from), merges: merges(of: merge.from), root: merge.into
-            ).split(by: merge)
-        }
+        let sides =
+            pendingUndos[id]
+            ?? ListedGroup(members: members(of: merge.from), merges: merges(of: merge.from), root: merge.into)
+            .parts(without: merge)
         for end in [merges[undone].from, merges[undone].into] where nodes[end].up == undone {
             nodes[end].up = GroupIndex.none
         }
         mergesByID.remove(SlotTable.spread(id.rawValue), undone)
         freeMerges.append(undone)
-        write(sides.from, in: group)
-        write(sides.into, in: newGroup())
+        let isSupporting = supporting[Pair(merge)]?.remove(id) != nil
+        if supporting[Pair(merge)]?.isEmpty == true { supporting[Pair(merge)] = nil }
+        for (number, side) in sides.enumerated() { write(side, in: number == 0 ? group : newGroup()) }
+        if sides.count == 1, !isSupporting { grow(sides[0]) }
+    }
+
+    /// Makes the tree of a group again, after the undo of a merge of the tree.
+    private func grow(_ listed: ListedGroup) {
+        for member in listed.members { nodes[node(of: member)].up = GroupIndex.none }
+        var forest = MergeForest()
+        for merge in listed.merges {
+            guard forest.join(merge), let place = place(of: merge.id) else { continue }
+            supporting[Pair(merge)]?.remove(merge.id)
+            if supporting[Pair(merge)]?.isEmpty == true { supporting[Pair(merge)] = nil }
+            hang(from: merges[place].from)
+            nodes[merges[place].from].up = place
+        }
     }
 
     /// Writes the members of a group.

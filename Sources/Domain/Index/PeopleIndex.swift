@@ -547,6 +547,11 @@ extension PeopleIndex.IndexFacts {
         lastLink == .max ? index.groups.pendingMerge(id) : index.groups.merge(id)
     }
 
+    package func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        lastLink == .max
+            ? index.groups.areMergedPending(one, other, by: rule) : index.groups.areMerged(one, other, by: rule)
+    }
+
     @inline(__always)
     package func group(of person: PersonID) -> Group {
         guard lastLink == .max else { return index.groups.group(of: person) }

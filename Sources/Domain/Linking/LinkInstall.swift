@@ -62,7 +62,7 @@ package struct LinkInstall: Act {
     }
 
     package static var kinds: [ActKind] { [.linkInstall] }
-    package var subjects: Subjects { Subjects(mentions: [external.key, name.key]) }
+    package var subjects: Subjects { Subjects(mentions: [name.key], links: [external]) }
     package var byteCount: Int { 512 }
 
     /// Links the install to the user, and merges the install's person into the user if needed. Throws `notConfigured`,
@@ -103,13 +103,16 @@ package struct LinkInstall: Act {
             var changes = InstallChanges(at: stamp.at)
             let user = view.linkedMember(of: holder ?? own) ?? holder ?? own
             if let holder {
-                // The rows of the install join the user by a merge. The server rewrites nothing, so an undo is possible.
+                // The rows of the install join the user by a merge. The server rewrites nothing, so an undo is possible. If
+                // the two are one for another reason, the link supports that reason.
                 if !isHolders {
                     if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
                     let (joining, joined) = (view.group(of: install.person), view.group(of: holder))
                     if view.isFull(joining: joining, joined, view.strategy(of: project).guards.bounds) {
                         throw .linkedGroupFull
                     }
+                }
+                if install.person != holder, !view.areMerged(install.person, holder, by: .linking) {
                     let id = MergeID(rawValue: stamp.person.rawValue)
                     changes.add(.merged(Merge(id: id, from: install.person, into: holder, rule: .linking)))
                 }

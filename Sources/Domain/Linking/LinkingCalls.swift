@@ -237,11 +237,13 @@ struct InstallChanges {
         user = changed
     }
 
-    /// Detaches the installs that the undone merge had attached.
+    /// Detaches the installs that the undone merge had attached. If other merges connect the people, nothing is detached.
     mutating func part<V: DecisionFacts>(_ merge: Merge, _ view: V) {
         let group = view.group(of: merge.from)
         let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
-        let joined = Set(whole.split(by: merge).from.members)
+        let sides = whole.parts(without: merge)
+        if sides.count == 1 { return }
+        let joined = Set(sides[0].members)
         var users: [PersonID: LinkedUser] = [:]
         for member in whole.members {
             for name in view.installs(of: member) {

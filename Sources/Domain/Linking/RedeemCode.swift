@@ -105,7 +105,7 @@ package struct RedeemCode: Act {
     }
 
     package static var kinds: [ActKind] { [.redeemCode] }
-    package var subjects: Subjects { Subjects(codes: [(LinkCode.documentKey(digest), seal)]) }
+    package var subjects: Subjects { Subjects(codes: [SealedName(digest, seal, hash: hash)]) }
     package var byteCount: Int { 512 }
 
     /// Makes an install of the code's user, and the user if needed. Throws `invalidCode`, `notConfigured`, `proofRequired`
@@ -209,7 +209,7 @@ package struct LinkLate: Act {
 
     package static var kinds: [ActKind] { [.linkInstall] }
     package var subjects: Subjects {
-        Subjects(mentions: [caller.name.key], codes: [(LinkCode.documentKey(digest), seal)])
+        Subjects(mentions: [caller.name.key], codes: [SealedName(digest, seal, hash: hash)])
     }
     package var byteCount: Int { 512 }
 

@@ -15,7 +15,7 @@ package struct MissingFacts: Equatable, Sendable {
         identities = Set(needs.identities)
         people = Set(needs.people)
         merges = Set(needs.merges)
-        documents = Set(needs.codes.map(\.key))
+        documents = Set(needs.codes.map(\.name.key))
     }
 
     package var isEmpty: Bool {

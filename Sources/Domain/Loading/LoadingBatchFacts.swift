@@ -116,6 +116,10 @@ package struct LoadingFacts: DecisionFacts {
         return nil
     }
 
+    package func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
+        isHere(one) && base.areMerged(one, other, by: rule)
+    }
+
     package func group(of person: PersonID) -> Group { isHere(person) ? base.group(of: person) : Group(alone: person) }
     package func totals(of group: Group) -> GroupTotals { base.totals(of: group) }
 
