@@ -3,10 +3,11 @@
 # make check   what CI runs: everything here but bench and soak
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
 # make bench   measures, beside nginx
+# make package makes the Debian package, the archive and the SDK's archive in dist; make package-test tries them out
 # make docs    makes pages of the SDK's catalogue
-.PHONY: run build test check set-up lint imports test-release test-threads fuzz smoke soak bench format clean docs surface
+.PHONY: run build test check set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
+	docs surface
 
-RELEASE = .build/release
 # A target imports what it declares, and nothing else.
 BUILD_TESTS = swift build --build-tests --explicit-target-dependency-import-check error
 DATA ?= data
@@ -14,11 +15,12 @@ LISTEN ?= 127.0.0.1:8080
 SOAK ?= 20
 
 run: build
-	@$(RELEASE)/onym serve --mode development --data $(DATA) --listen $(LISTEN)
+	@dist/onym serve --mode development --data $(DATA) --listen $(LISTEN)
 
+# The program for machines without the toolchain: dist/onym.
 build:
 	@Tools/setup
-	swift build -c release --product onym
+	Tools/build
 
 test:
 	@Tools/setup tests
@@ -28,7 +30,7 @@ test:
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 45m set-up=8m lint=2m imports=16m test=12m test-threads=20m test-release=20m smoke=2m fuzz=8m \
+	@Tools/steps 45m set-up=8m lint=2m imports=16m test=12m test-threads=20m test-release=20m smoke=3m package-test=6m fuzz=8m \
 		surface=4m docs=4m -- $(MAKE) --no-print-directory
 
 set-up:
@@ -61,7 +63,15 @@ fuzz:
 
 # The built program, from nothing to a first answer.
 smoke: build
-	Tools/smoke $(RELEASE)/onym
+	Tools/smoke dist/onym
+
+package: build
+	@Tools/setup package
+	Tools/package
+
+# The package, installed and used in a Debian system without the toolchain.
+package-test: package
+	Tools/package-test
 
 # What apps of the SDK would miss since the last release.
 surface:
@@ -84,4 +94,4 @@ format:
 	swift format --in-place --recursive Sources Tests Examples Package.swift
 
 clean:
-	rm -rf .build .build-threads .build-fuzz .build-docs
+	rm -rf .build .build-threads .build-fuzz .build-docs dist

@@ -114,7 +114,10 @@ let package = Package(
         ring("Engine", ["Domain", "Threads"]),
 
         // Programs: what puts the parts together.
-        .executableTarget(name: "onym", dependencies: ["Program"], swiftSettings: settings),
+        // With ONYM_STATIC it has Swift's libraries in it, for machines without the toolchain (Tools/build). Tests do not link so.
+        .executableTarget(
+            name: "onym", dependencies: ["Program"], swiftSettings: settings,
+            linkerSettings: Context.environment["ONYM_STATIC"] == nil ? [] : [.unsafeFlags(["-static-stdlib"])]),
         ring(
             "Program",
             [
@@ -222,7 +225,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "StorePostgres", "TestKit", "Threads", "example-claim", "example-entitlements",
+                "Domain", "Onym", "Program", "StorePostgres", "TestKit", "Threads", "example-claim",
+                "example-entitlements",
                 "example-idsync",
                 "example-linking", "onym", "sdk-host",
             ],

@@ -33,11 +33,14 @@ package struct SettingDefinition: Sendable {
     package var variable: String { "ONYM_" + name.uppercased() }
 }
 
-/// The settings in force, each with its source: the flag, else the environment, else the file, else the default.
+/// The settings in force, each with its source: the flag, else the environment, else the credential, else the file, else the
+/// default.
 package struct Settings: Sendable {
     package enum Source: Equatable, Sendable {
         case flag
         case environment
+        /// A file of the service manager (systemd's LoadCredential).
+        case credential
         case file
         case standard
 
@@ -45,6 +48,7 @@ package struct Settings: Sendable {
             switch self {
             case .flag: "flag"
             case .environment: "environment"
+            case .credential: "credential"
             case .file: "file"
             case .standard: "default"
             }
@@ -59,10 +63,15 @@ package struct Settings: Sendable {
 
     package let entries: [Entry]
 
-    /// - Parameter file: the text of the settings file, and its path for messages; nil without a file.
+    /// - Parameters:
+    ///   - definitions: all settings.
+    ///   - flags: the command's flags.
+    ///   - environment: the process's environment.
+    ///   - credentials: secret settings from the service manager, by name.
+    ///   - file: the text of the settings file, and its path for messages; nil without a file.
     package init(
         _ definitions: [SettingDefinition], flags: Arguments, environment: [String: String],
-        file: (path: String, values: [String: String])?
+        credentials: [String: String] = [:], file: (path: String, values: [String: String])?
     ) throws(UsageFault) {
         if let file {
             for name in file.values.keys.sorted() where !definitions.contains(where: { $0.name == name && $0.isInFile })
@@ -78,6 +87,8 @@ package struct Settings: Sendable {
                     Entry(definition: definition, value: value, source: .flag)
                 } else if let value = environment[definition.variable], !value.isEmpty {
                     Entry(definition: definition, value: value, source: .environment)
+                } else if let value = credentials[definition.name] {
+                    Entry(definition: definition, value: value, source: .credential)
                 } else if let value = file?.values[definition.name] {
                     Entry(definition: definition, value: value, source: .file)
                 } else {
@@ -101,6 +112,7 @@ package struct Settings: Sendable {
         switch entry.source {
         case .flag: "--\(entry.definition.flag)"
         case .environment: entry.definition.variable
+        case .credential: "the credential \(entry.definition.name)"
         case .file: "\"\(entry.definition.name)\" in \(file ?? "the settings file")"
         case .standard: entry.definition.name
         }
@@ -109,7 +121,7 @@ package struct Settings: Sendable {
 
 /// The settings file: the part of TOML for flat settings, `name = value` on separate lines.
 package enum SettingsFile {
-    /// Reads names and values: a string in quotes, an integer, `true` or `false`.
+    /// Reads names and values: a string in double or single quotes, an integer, `true` or `false`.
     package static func parse(_ text: String, path: String) throws(UsageFault) -> [String: String] {
         var values: [String: String] = [:]
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
@@ -146,6 +158,13 @@ package enum SettingsFile {
                 }
             }
             return nil
+        }
+        if text.hasPrefix("'") {
+            // A string in single quotes has no escapes.
+            let rest = text.dropFirst()
+            guard let end = rest.firstIndex(of: "'") else { return nil }
+            let after = trim(rest[rest.index(after: end)...])
+            return after.isEmpty || after.hasPrefix("#") ? String(rest[..<end]) : nil
         }
         let word = trim(text.prefix { $0 != "#" })
         guard word == "true" || word == "false" || Int(word) != nil else { return nil }

@@ -7,7 +7,7 @@ import Foundation
 /// crash or a relaunch. Each callback runs exactly once.
 public final class Onym: Sendable {
     /// The version of the SDK.
-    public static let version = "1.0.0"
+    public static let version = "0.2.0"
 
     package let runtime: Runtime
     private let opening: Opening

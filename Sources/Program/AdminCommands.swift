@@ -84,6 +84,27 @@ enum AppsRevokeCommand: ProgramCommand {
     }
 }
 
+/// `onym keys show`: prints the keys of the first project from the file that the first start wrote.
+enum KeysShowCommand: ProgramCommand {
+    static let name = "keys show"
+    static let summary =
+        "Prints the keys of the first project, from first-keys.json; remove the file when you have them."
+    static let usage = "onym keys show [--data DIR]"
+    static let switches: [String] = []
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = context.dataFolder.firstKeysPath
+        guard Files.exists(path) else {
+            throw .failed(
+                "There is no \(path): somebody has removed it, or the store was made without it. "
+                    + "Make a key with \"onym keys create --kind KIND\".")
+        }
+        let text = try Files.read(path, orElse: "\(path) cannot be read")
+        context.terminal.result(text.hasSuffix("\n") ? String(text.dropLast()) : text)
+        return 0
+    }
+}
+
 enum KeysListCommand: ProgramCommand {
     static let name = "keys list"
     static let summary = "Lists the keys of a project, and when each was last used."

@@ -30,6 +30,7 @@ struct CommandContext {
     let arguments: Arguments
     let settings: Settings
     let terminal: Terminal
+    let environment: [String: String]
 
     /// Whether the command prints its results for programs.
     var isForPrograms: Bool { arguments.has("json") }

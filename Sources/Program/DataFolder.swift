@@ -17,18 +17,16 @@ struct DataFolder: Equatable, Sendable {
     var attachments: String { "\(path)/attachments" }
     var settingsPath: String { "\(path)/onym.toml" }
 
-    /// The text of the settings file; nil if the file does not exist.
-    func settingsText() throws(CommandFault) -> String? {
-        guard unsafe access(settingsPath, F_OK) == 0 else { return nil }
-        return try Files.read(settingsPath, orElse: "The settings \(settingsPath) cannot be read")
-    }
+    /// The keys of the first project, until somebody removes the file.
+    var firstKeysPath: String { "\(path)/first-keys.json" }
 
     /// Whether the program may make a store here without being asked: the folder has no other files.
     var isVacant: Bool {
         guard let names = try? Files.names(in: path) else { return true }
         // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
-            ["onym.toml", "onym.lock", "onym.sock", "master.key"].contains(name) || name.hasPrefix("onym.db.new")
+            ["onym.toml", "onym.lock", "onym.sock", "master.key", "first-keys.json"].contains(name)
+                || name.hasPrefix("onym.db.new")
         }
     }
 
@@ -71,8 +69,7 @@ struct DataFolder: Equatable, Sendable {
 
     /// Makes a master key, unless the environment or the folder has a key.
     func makeMasterKey(setting: String?) throws(CommandFault) -> MasterKey {
-        let isThere = unsafe access(masterKeyPath, F_OK) == 0
-        if setting != nil || isThere { return try masterKey(setting: setting) }
+        if setting != nil || Files.exists(masterKeyPath) { return try masterKey(setting: setting) }
         let key = MasterKey()
         try Files.writeNew(key.text + "\n", to: masterKeyPath)
         return key
@@ -101,6 +98,8 @@ struct MasterKey: Equatable, Sendable {
 /// Operations on small files.
 enum Files {
     struct NoSuchFolder: Error {}
+
+    static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
     static func names(in path: String) throws(NoSuchFolder) -> [String] {
         guard let folder = unsafe opendir(path) else { throw NoSuchFolder() }
@@ -150,13 +149,20 @@ enum Files {
 
     /// Writes a new file, for its owner only, and waits until it is on the disk.
     static func writeNew(_ text: String, to path: String) throws(CommandFault) {
-        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        try write(text, to: path, O_CREAT | O_EXCL)
+    }
+
+    /// Writes a file that exists already.
+    static func write(_ text: String, to path: String) throws(CommandFault) { try write(text, to: path, O_TRUNC) }
+
+    private static func write(_ text: String, to path: String, _ flags: CInt) throws(CommandFault) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC | flags, 0o600)
         guard descriptor >= 0 else {
             throw .failed("\(path) cannot be made: \(unsafe String(cString: strerror(errno))).")
         }
         defer { close(descriptor) }
         let bytes = Array(text.utf8)
-        guard unsafe write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
+        guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
             throw .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
         }
     }

@@ -10,12 +10,20 @@ import StoreSQLite
 enum InitCommand: ProgramCommand {
     static let name = "init"
     static let summary = "Makes a store with a project, an app for each dialect, and their keys; prints the keys once."
-    static let usage = "onym init [--data DIR] [--project NAME] [--json]"
-    static let valuedFlags = ["project"]
+    static let usage = "onym init [--data DIR] [--project NAME] [--keys-file FILE] [--json]"
+    static let valuedFlags = ["project", "keys-file"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let name = context.arguments["project"] ?? "Demo"
         let credentials: ProjectPlan.Credentials
+        let keysFile = context.arguments["keys-file"]
+        // The keys cannot be shown again, so a file that cannot be written fails before anything is made.
+        if let keysFile {
+            try context.dataFolder.make()
+            try Files.writeNew("", to: keysFile)
+        }
+        var isDone = false
+        defer { if let keysFile, !isDone { unsafe unlink(keysFile) } }
         if let database = context.database {
             try check(name)
             let opened = try OpenedStore(in: database, context.dataFolder, masterKey: context.settings["master_key"])
@@ -27,6 +35,12 @@ enum InitCommand: ProgramCommand {
         } else {
             credentials = try make(
                 in: context.dataFolder, project: name, masterKey: context.settings["master_key"])
+        }
+        if let keysFile {
+            try Files.write(credentials.json + "\n", to: keysFile)
+            isDone = true
+            context.terminal.note("The keys of the project are in \(keysFile).")
+            return 0
         }
         context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
         return 0

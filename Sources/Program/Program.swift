@@ -2,7 +2,9 @@ import Invocation
 
 /// The program: finds the command, reads its settings, runs it, and prints the cause of a failure.
 package enum Program {
-    package static let version = "0.1.0"
+    /// The version and its date. The file VERSION has the same lines; a test compares them.
+    package static let version = "0.2.0"
+    package static let releaseDate = "2026-11-23"
 
     private static let commands: [any ProgramCommand.Type] = [
         InitCommand.self, ServeCommand.self, StrategyShowCommand.self, StrategySetCommand.self,
@@ -13,12 +15,16 @@ package enum Program {
         ProjectsListCommand.self,
         ProjectsCreateCommand.self,
         ProjectsRevokeCommand.self, AppsListCommand.self, AppsCreateCommand.self, AppsRevokeCommand.self,
-        KeysListCommand.self, KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
+        KeysShowCommand.self, KeysListCommand.self, KeysCreateCommand.self, KeysRevokeCommand.self,
+        SigningKeysListCommand.self,
         SigningKeysAddCommand.self, SigningKeysRetireCommand.self, StatsCommand.self, PersonCommand.self,
         ExportCommand.self, ExplainCommand.self, JournalCommand.self, MergeCommand.self, UndoCommand.self,
         EraseCommand.self, CompactCommand.self, MigrateCommand.self, ChangesCommand.self, DoctorCommand.self,
-        SettingsCommand.self,
+        HealthCommand.self, SettingsCommand.self,
     ]
+
+    /// Commands that help does not list: only the making of packages uses them.
+    private static let commandsOfPackages: [any ProgramCommand.Type] = [PagesCommand.self]
 
     /// Runs a command line without the program's own name. Answers the exit code.
     package static func run(
@@ -39,7 +45,7 @@ package enum Program {
             terminal.result(help)
             return 0
         case "version", "--version":
-            terminal.result("onym \(version)")
+            terminal.result("onym \(version) (\(releaseDate))")
             return 0
         default: break
         }
@@ -65,7 +71,7 @@ package enum Program {
 
     /// The command whose name is at the start of some words.
     private static func command(_ words: [String]) -> (any ProgramCommand.Type)? {
-        commands.first { words.starts(with: $0.words) }
+        (commands + commandsOfPackages).first { words.starts(with: $0.words) }
     }
 
     /// The commands whose names begin with a word.
@@ -109,15 +115,20 @@ package enum Program {
             }
             return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))
         }
-        // The settings file is in the data folder, so the program finds the folder first.
-        let folder = DataFolder(path: early["data"] ?? "data")
-        let text = try folder.settingsText()
+        let place = SettingsPlace(early)
+        let text = try place.text()
+        let credentials = try Credentials.read(definitions, environment)
         return try usage { () throws(UsageFault) in
             let file = try text.map { text throws(UsageFault) in
-                (folder.settingsPath, try SettingsFile.parse(text, path: folder.settingsPath))
+                (place.path, try SettingsFile.parse(text, path: place.path))
             }
-            let settings = try Settings(definitions, flags: arguments, environment: environment, file: file)
-            return CommandContext(arguments: arguments, settings: settings, terminal: terminal)
+            if place.isInDataFolder, file?.1["data"] != nil {
+                throw UsageFault("\(place.path) is in the data folder, so it cannot set \"data\".")
+            }
+            let settings = try Settings(
+                definitions, flags: arguments, environment: environment, credentials: credentials, file: file)
+            return CommandContext(
+                arguments: arguments, settings: settings, terminal: terminal, environment: environment)
         }
     }
 
@@ -157,6 +168,9 @@ package enum Program {
         let group = group(words.first)
         return group.isEmpty || words.count > 1 ? nil : list(group)
     }
+
+    /// All commands, for the pages of the manual and the completions of shells.
+    static var allCommands: [any ProgramCommand.Type] { commands }
 
     private static func help(for command: any ProgramCommand.Type) -> String {
         let settings = ServerSettings.definitions.filter { !$0.isSecret }.map { definition in

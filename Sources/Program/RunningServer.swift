@@ -70,6 +70,7 @@ package final class RunningServer: Sendable {
     private let dispatcher: Dispatcher
     private let webhookClient: OutboundClient
     private let server: Server
+    private let loops: Int
     private let metricsServer: Server?
     private let control: ControlServer?
 
@@ -160,6 +161,7 @@ package final class RunningServer: Sendable {
             throw error
         }
         metricsServer = other
+        loops = configuration.loops
         self.control = control
         var posts: [LoopPosts.Post] = (0..<configuration.loops).map { [server] loop in { server.post(toLoop: loop, $0) }
         }
@@ -196,6 +198,20 @@ package final class RunningServer: Sendable {
             if likeness == most { alike.append(surface) }
         }
         return alike.count == 1 ? alike[0] : nil
+    }
+
+    /// Calls the body when every loop has done a piece of work.
+    func whenLoopsAnswer(_ body: @escaping @Sendable () -> Void) {
+        let waiting = Monitor(loops)
+        for loop in 0..<loops {
+            server.post(toLoop: loop) {
+                let isLast = waiting.withLock { waiting in
+                    waiting -= 1
+                    return waiting == 0
+                }
+                if isLast { body() }
+            }
+        }
     }
 
     /// Finishes the running calls, writes all changes to the store, and returns.

@@ -39,13 +39,12 @@ enum ServeCommand: ProgramCommand {
                     "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
             }
             let made = try InitCommand.make(in: folder, project: "Demo", masterKey: settings["master_key"])
-            // The credentials are printed now: they cannot be shown again, and the next steps may fail.
-            context.terminal.note("\n\(made.text)\n")
+            try show(made, folder, settings, context.terminal)
             credentials = made
         }
         let opened = try context.openStore()
         if opened.store.directory.projects.isEmpty, let made = try opened.makeProject("Demo") {
-            context.terminal.note("\n\(made.text)\n")
+            try show(made, folder, settings, context.terminal)
             credentials = made
         }
         let (store, master) = (opened.store, opened.master)
@@ -66,10 +65,13 @@ enum ServeCommand: ProgramCommand {
         ]
         if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
         logger.log(.info, "Serving.", fields)
-        if let credentials { showCall(credentials, base, context.terminal) }
+        if let credentials, isForTrying(settings) { showCall(credentials, base, context.terminal) }
 
-        waitForStop(signals, configuration.tls, tls, logger)
+        let manager = ServiceManager(context.environment)
+        manager?.serves(server)
+        waitForStop(signals, configuration.tls, tls, logger, manager)
         logger.log(.info, "Stopping.")
+        manager?.stops()
         server.stop()
         opened.close()
         logger.log(.info, "Stopped.")
@@ -105,6 +107,21 @@ enum ServeCommand: ProgramCommand {
         return configuration
     }
 
+    private static func isForTrying(_ settings: Settings) -> Bool { settings["mode"] == "development" }
+
+    /// Writes the keys of a new project to a file, because the store has only their hashes. In production no log gets them.
+    private static func show(
+        _ credentials: ProjectPlan.Credentials, _ folder: DataFolder, _ settings: Settings, _ terminal: Terminal
+    ) throws(CommandFault) {
+        if !Files.exists(folder.firstKeysPath) {
+            try Files.writeNew(credentials.json + "\n", to: folder.firstKeysPath)
+        }
+        if isForTrying(settings) { terminal.note("\n\(credentials.text)\n") }
+        terminal.note(
+            "The keys of the project \"\(credentials.projectName)\" are in \(folder.firstKeysPath): "
+                + "\"onym keys show --data \(folder.path)\" prints them.")
+    }
+
     /// Shows a first call to a person who uses the server for the first time.
     private static func showCall(_ credentials: ProjectPlan.Credentials, _ base: String, _ terminal: Terminal) {
         terminal.note(
@@ -121,10 +138,10 @@ enum ServeCommand: ProgramCommand {
 
     /// Waits for SIGTERM or SIGINT. SIGHUP reloads the certificate.
     private static func waitForStop(
-        _ signals: Signals, _ identity: TLSIdentity?, _ files: TLSFiles?, _ logger: Logger
+        _ signals: Signals, _ identity: TLSIdentity?, _ files: TLSFiles?, _ logger: Logger, _ manager: ServiceManager?
     ) {
-        while signals.next() == SIGHUP {
-            guard let identity, let files else { continue }
+        func reload() {
+            guard let identity, let files else { return }
             do throws(CommandFault) {
                 identity.replace(with: try files.load())
                 logger.log(.info, "The certificate was read anew.")
@@ -132,6 +149,9 @@ enum ServeCommand: ProgramCommand {
                 // The old certificate stays in use: an expiring certificate is better than no certificate.
                 logger.log(.error, "The certificate could not be read.", [("reason", .text(error.message))])
             }
+        }
+        while signals.next() == SIGHUP {
+            if let manager { manager.reloads(reload) } else { reload() }
         }
         // A second signal ends the process without waiting for the running calls.
         signals.unblockEnding()

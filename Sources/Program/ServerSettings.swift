@@ -16,7 +16,10 @@ enum ServerSettings {
     static let definitions: [SettingDefinition] =
         [
             SettingDefinition(
-                "data", "The folder of the store, its keys and its settings.", standard: "data", isInFile: false),
+                "config",
+                "The settings file. Else: onym.toml in the data folder, or \(SettingsPlace.ofPackage) if there is no data folder.",
+                isInFile: false),
+            SettingDefinition("data", "The folder of the store, its keys and its settings.", standard: "data"),
             SettingDefinition(
                 "store",
                 "A PostgreSQL database for several servers, as in postgres://onym@host/onym; else a file in the data folder.",

@@ -15,10 +15,15 @@ final class ServerProcess {
     }
 
     /// Starts a server and waits until it listens.
-    init(data: String, flags: [String] = []) throws {
+    ///
+    /// - Parameters:
+    ///   - data: the data folder.
+    ///   - flags: more flags of `onym serve`.
+    ///   - environment: variables for the process, each as `NAME=value`.
+    init(data: String, flags: [String] = [], environment: [String] = []) throws {
         errorsPath = data + ".stderr"
         let words =
-            [
+            environment + [
                 ServerProcess.program, "serve", "--data", data, "--listen", "127.0.0.1:0",
                 // A test's clients share a key, and are as fast as they can.
                 "--rate-limit-key", "0", "--rate-limit-identity", "0",

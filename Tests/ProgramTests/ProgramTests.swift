@@ -304,7 +304,7 @@ struct ProgramTests {
         for command in ["init", "serve", "doctor", "settings"] { #expect(help.output.contains("\n  \(command) ")) }
         #expect(run("help", "serve").output.contains("--tls-cert"))
         #expect(run("serve", "--help").output == run("help", "serve").output)
-        #expect(run("--version").output == "onym \(Program.version)\n")
+        #expect(run("--version").output == "onym \(Program.version) (\(Program.releaseDate))\n")
     }
 
     @Test("serves no folder that holds something else")
