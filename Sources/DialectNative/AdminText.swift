@@ -91,7 +91,7 @@ enum AdminText {
     /// The routes that revoke a thing: `DELETE`, and `POST …/revoke`.
     static func revocations(
         _ path: String, _ noun: Administer.Noun, _ summary: String,
-        _ subject: @escaping @Sendable (Int64, Caller) -> Administer.Subject?
+        _ subject: @escaping @Sendable (Int64, Caller, Directory) -> Administer.Subject?
     ) -> [Endpoint] {
         [(Method.delete, "\(path)/:id", ""), (Method.post, "\(path)/:id/revoke", "_by_post")].map {
             method, path, suffix in
@@ -103,8 +103,8 @@ enum AdminText {
                         + Native.problems([.notFound, .unprocessableContent])),
                 action: .act(
                     Administer.self, body: .optional,
-                    decode: { request, caller, _ throws(Rejection) in
-                        guard let subject = subject(try id(request, noun), caller) else {
+                    decode: { request, caller, tools throws(Rejection) in
+                        guard let subject = subject(try id(request, noun), caller, tools.directory) else {
                             throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))
                         }
                         return Decoded(Administer(subject))

@@ -14,7 +14,7 @@ enum AppCalls {
         [list, make(mint)]
             + AdminText.revocations(
                 "/onym/v1/apps", .app, "Has no key of an app be taken any more, nor its secret. What was stored stays."
-            ) { id, _ in .revokeApp(AppID(rawValue: id)) }
+            ) { id, _, _ in .revokeApp(AppID(rawValue: id)) }
     }
 
     private static let list = Endpoint(

@@ -9,8 +9,10 @@ enum KeyCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list(sources), make(sources.mint)]
             + AdminText.revocations("/onym/v1/keys", .key, "Has a key be taken no more, from its next call on.") {
-                id, _ in
-                .revokeKey(KeyID(rawValue: id))
+                id, caller, directory in
+                let id = KeyID(rawValue: id)
+                return caller.isOperator && directory.keys[id]?.kind == .operator
+                    ? .revokeOperatorKey(id) : .revokeKey(id)
             }
     }
 
@@ -28,7 +30,9 @@ enum KeyCalls {
                     + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
                 let list = try ListQuery(request)
-                let keys = tools.directory.keys.values.filter { $0.project == caller.project }
+                let keys = tools.directory.keys.values.filter { key in
+                    key.project == caller.project || key.kind == .operator && caller.isOperator
+                }
                 return { snapshot throws(StoreFault) in
                     var uses: [KeyID: Instant] = [:]
                     for key in keys {
@@ -67,7 +71,8 @@ enum KeyCalls {
                     let wanted = try wanted(request, caller, tools)
                     let made = mint.key(wanted.kind)
                     let key = AccessKey(
-                        id: KeyID(rawValue: 0), project: caller.project, app: wanted.app, kind: wanted.kind,
+                        id: KeyID(rawValue: 0), project: wanted.kind == .operator ? .none : caller.project,
+                        app: wanted.app, kind: wanted.kind,
                         name: wanted.name, hash: made.hash, scopes: wanted.scopes, madeAt: caller.now,
                         expiresAt: wanted.expiresAt)
                     return PreparedCall(Administer(.makeKey(key))) { done, _ in
@@ -123,6 +128,12 @@ enum KeyCalls {
             return true
         }
         guard let kind else { throw AdminText.wrong("kind is required.", request.id) }
+        if kind == .operator, !caller.isOperator {
+            throw Rejection(
+                Native.problem(
+                    .forbidden, code: "operators_only",
+                    "Only the operator of the server makes such a key: onym keys create --kind operator.", request.id))
+        }
         if kind.needsApp, app == nil {
             throw AdminText.wrong(
                 "app is required: a key of this kind belongs to an app that speaks \(kind.dialect.rawValue).",

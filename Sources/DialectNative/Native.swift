@@ -74,7 +74,7 @@ package enum Native {
                 + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint) + more,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 switch door {
-                case .network: try admin(request, directory, now, tools)
+                case .network: try admin(request, route, directory, now, tools)
                 case .control: try serverOperator(request, route, directory, now)
                 }
             },
@@ -126,18 +126,18 @@ package enum Native {
                     guard mayKnowServer(caller, tools.directory) else {
                         return problem(
                             .forbidden, code: "operators_only",
-                            "The metrics count all projects of the server, and there are others: whoever runs it reads them "
-                                + "at --metrics-listen, or by onym.sock.", request.id)
+                            "The metrics count all projects of the server. Read them with an operator's key "
+                                + "(onym keys create --kind operator), at --metrics-listen, or over onym.sock.",
+                            request.id)
                     }
                     return Response(.ok, contentType: .init(sources.metricsContentType), body: sources.metrics())
                 }),
         ]
     }
 
-    /// Whether a caller may know the size of the whole server: the operator, who needs no key, and the administrator of the
-    /// only project.
+    /// Whether a caller may know the size of the whole server: the operator, and the administrator of the only project.
     static func mayKnowServer(_ caller: Caller?, _ directory: Directory) -> Bool {
-        caller?.key == nil || directory.projects.count == 1
+        caller?.isOperator ?? true || directory.projects.count == 1
     }
 
     private static let status = Schema.object([
@@ -173,13 +173,26 @@ package enum Native {
 
     // MARK: - Who calls
 
-    /// `Authorization: Bearer onym_admin_…`.
+    /// `Authorization: Bearer onym_admin_…`, or `onym_operator_…` for some routes.
     private static func admin(
-        _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
         let key = request.withField("authorization") { value -> AccessKey? in
             guard value.count > 7, value.extracting(0..<7).equalsIgnoringCase("bearer ") else { return nil }
             return tools.key(value.extracting(value.trimming(7..<value.count)), in: directory)
+        }
+        if let key = key ?? nil, key.kind == .operator, key.isValid(at: now) {
+            guard ProjectCalls.opensToOperators(route.path) else {
+                throw Rejection(
+                    problem(
+                        .forbidden, code: "operator_key",
+                        "An operator's key opens /metrics, /onym/v1/stats and /onym/v1/projects. "
+                            + "This call needs an admin key of its project.", request.id))
+            }
+            // A call that concerns the whole server has a place in the journal of the first project.
+            if let project = directory.projects.keys.min(by: { $0.rawValue < $1.rawValue }) {
+                return Caller(operatorKey: key, in: project, at: now)
+            }
         }
         guard let key = key ?? nil, key.kind == .admin, key.isValid(at: now) else {
             var response = problem(

@@ -12,15 +12,20 @@ enum ProjectCalls {
             || !path.hasPrefix("/onym/")
     }
 
+    /// Whether the operator's key opens a route: the figures of the server, and its projects.
+    static func opensToOperators(_ path: String) -> Bool {
+        path == "/metrics" || path == "/onym/v1/stats" || path.hasPrefix("/onym/v1/projects")
+    }
+
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list, make(sources.mint), stats(sources)]
             + AdminText.revocations(
                 "/onym/v1/projects", .project,
                 "Has no key and no app of a project be taken any more. What was stored stays."
-            ) { id, caller in
+            ) { id, caller, _ in
                 // A key is valid for its own project only.
                 let project = ProjectID(rawValue: Int32(truncatingIfNeeded: id))
-                guard Int64(project.rawValue) == id, caller.key == nil || project == caller.project else { return nil }
+                guard Int64(project.rawValue) == id, caller.isOperator || project == caller.project else { return nil }
                 return .revokeProject(project)
             }
     }
@@ -36,7 +41,7 @@ enum ProjectCalls {
         action: .query { request, caller, tools throws(Rejection) in
             let list = try ListQuery(request)
             let all = tools.directory.projects.values
-            let projects = all.filter { caller.key == nil || $0.id == caller.project }
+            let projects = all.filter { caller.isOperator || $0.id == caller.project }
             return { _ in
                 AdminText.page("projects", projects, list, number: { Int64($0.id.rawValue) }, write)
             }

@@ -10,6 +10,8 @@ package struct Administer: Act {
         case revokeProject(ProjectID)
         case revokeApp(AppID)
         case revokeKey(KeyID)
+        /// Revokes a key of the server's operator.
+        case revokeOperatorKey(KeyID)
     }
 
     package let subject: Subject
@@ -72,6 +74,9 @@ extension Administer {
             return revoke([], [app], directory.keys.values.filter { $0.app == id }, stamp)
         case .revokeKey(let id):
             guard let key = directory.keys[id], key.project == project else { throw .noSuch(.key) }
+            return revoke([], [], [key], stamp)
+        case .revokeOperatorKey(let id):
+            guard let key = directory.keys[id], key.kind == .operator else { throw .noSuch(.key) }
             return revoke([], [], [key], stamp)
         }
     }
@@ -257,6 +262,8 @@ extension AccessKey.Kind {
     package var scopes: ScopeSet {
         switch self {
         case .admin: ScopeSet(Scope.allCases)
+        // An operator's key opens a few routes, which need the scope of administrators.
+        case .operator: [.admin]
         case .idsync: [.identityRead, .identityWrite, .eventsWrite]
         case .idsyncWeb: [.identityWrite, .eventsWrite]
         case .claimClient, .claimImport: [.eventsWrite, .usersWrite]
@@ -277,7 +284,7 @@ extension AccessKey.Kind {
     /// Whether a key of this kind belongs to an app, and not to the whole project.
     package var needsApp: Bool {
         switch self {
-        case .admin, .claimAgent: false
+        case .admin, .operator, .claimAgent: false
         default: true
         }
     }

@@ -73,7 +73,7 @@ package final class Directory: Sendable {
         case .idsyncWeb, .claimClient, .entitlementsProject: return platform != .backend
         // A key is secret only on a back end. A key inside an app is public.
         case .idsync: return platform == .apple || platform == .android || platform == .web
-        case .admin, .claimAgent, .claimImport, .entitlementsSecret, .linking: return false
+        case .admin, .operator, .claimAgent, .claimImport, .entitlementsSecret, .linking: return false
         }
     }
 
@@ -150,6 +150,8 @@ package final class AccessKey: Sendable {
     /// The purpose of a key. The names are stored.
     package enum Kind: String, CaseIterable, Sendable {
         case admin
+        /// A key of no project, for the figures of the whole server and for its projects.
+        case `operator`
         /// A key that signs its calls, or sends its secret with them.
         case idsync
         /// A key without a secret, for web pages.
@@ -163,7 +165,7 @@ package final class AccessKey: Sendable {
 
         package var dialect: Dialect {
             switch self {
-            case .admin: .native
+            case .admin, .operator: .native
             case .idsync, .idsyncWeb: .idsync
             case .claimClient, .claimAgent, .claimImport: .claim
             case .entitlementsProject, .entitlementsSecret: .entitlements
@@ -173,6 +175,7 @@ package final class AccessKey: Sendable {
     }
 
     package let id: KeyID
+    /// The project of the key; ``ProjectID/none`` for a key of the server's operator.
     package let project: ProjectID
     package let app: AppID?
     package let kind: Kind

@@ -28,6 +28,9 @@ package struct PersonID: Hashable, Comparable, Sendable {
 package struct ProjectID: Hashable, Sendable {
     package let rawValue: Int32
     package init(rawValue: Int32) { self.rawValue = rawValue }
+
+    /// No project: the mark of a key that belongs to the operator of the server.
+    package static let none = ProjectID(rawValue: 0)
 }
 
 /// An app of a project.

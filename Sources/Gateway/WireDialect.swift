@@ -238,6 +238,16 @@ package struct Caller: Sendable {
         scopes = key.scopes
     }
 
+    /// Makes the operator of the server, with a key of no project. A project stands for the server.
+    package init(operatorKey key: AccessKey, in project: ProjectID, at now: Instant) {
+        self.key = key
+        self.project = project
+        self.now = now
+        install = nil
+        world = .production
+        scopes = key.scopes
+    }
+
     /// Makes the operator of the server, who may make every call.
     package init(operatorOf project: ProjectID, at now: Instant) {
         self.project = project
@@ -257,6 +267,9 @@ package struct Caller: Sendable {
         world = .production
         key = nil
     }
+
+    /// Whether the operator of the server calls, over the control socket or with the operator's key.
+    package var isOperator: Bool { key.map { $0.kind == .operator } ?? (install == nil) }
 
     /// The owner of an Idempotency-Key: an API key or an install, each with a number of its own.
     var replayOwner: UInt64 {

@@ -1,4 +1,5 @@
 import Invocation
+import JSON
 
 /// `onym projects|apps|keys list|create|revoke`, `onym stats`: the API's calls with the same names.
 enum ProjectsListCommand: ProgramCommand {
@@ -123,20 +124,38 @@ enum KeysCreateCommand: ProgramCommand {
         onym keys create --kind KIND [--name NAME] [--app ID] [--scopes SCOPE,…] [--expires MOMENT]
                          [--data DIR] [--project ID] [--json]
 
-        KIND is admin, idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
+        KIND is admin, operator (of no project, for the server's figures and projects), idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
         entitlements_secret or linking. MOMENT is as in 2027-01-31T00:00:00Z.
         """
     static let valuedFlags = ["kind", "name", "app", "scopes", "expires", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
+        let kind = try AdminCommands.required("kind", arguments)
         return try context.show(
             "POST", "/onym/v1/keys",
             body: CallText.body(
                 [
-                    ("kind", try AdminCommands.required("kind", arguments)), ("name", arguments["name"]),
+                    ("kind", kind), ("name", arguments["name"]),
                     ("app", arguments["app"]), ("expires_at", arguments["expires"]),
-                ], lists: [("scopes", arguments["scopes"])]))
+                ], lists: [("scopes", arguments["scopes"])]),
+            in: kind == "operator" ? try firstProject(context) : nil)
+    }
+
+    /// A key of the operator belongs to no project, so the call may name any.
+    private static func firstProject(_ context: CommandContext) throws(CommandFault) -> String? {
+        var first: String?
+        try context.control("GET", "/onym/v1/projects").read { root throws(JSONFault) in
+            try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                guard case "projects" = key else { return }
+                try value.forEachElement(at: "projects") { project throws(JSONFault) in
+                    try project.forEachMember(at: "a project") { key, value throws(JSONFault) in
+                        if case "id" = key, first == nil { first = try value.string(at: "id") }
+                    }
+                }
+            }
+        }
+        return first
     }
 }
 

@@ -136,8 +136,10 @@ struct ControlClient {
 
 extension CommandContext {
     /// The client for this command's calls.
-    func controlClient() throws(CommandFault) -> ControlClient {
-        let project = arguments["project"]
+    ///
+    /// - Parameter project: the project of the calls, if the command's flags do not name one.
+    func controlClient(in project: String? = nil) throws(CommandFault) -> ControlClient {
+        let project = arguments["project"] ?? project
         guard project.map({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) ?? true else {
             throw .usage("--project must be the id of a project, which is a number.")
         }
@@ -146,15 +148,19 @@ extension CommandContext {
     }
 
     /// Makes a call, and returns its answer; a problem is thrown.
-    func control(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
-        try controlClient().session { session throws(CommandFault) in
+    func control(
+        _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
+    ) throws(CommandFault) -> ControlClient.Answer {
+        try controlClient(in: project).session { session throws(CommandFault) in
             try session.done(method, path, body: body)
         }
     }
 
     /// Makes a call, and prints the answer.
-    func show(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Int32 {
-        let answer = try control(method, path, body: body)
+    func show(
+        _ method: String, _ path: String, body: [UInt8]? = nil, in project: String? = nil
+    ) throws(CommandFault) -> Int32 {
+        let answer = try control(method, path, body: body, in: project)
         terminal.result(isForPrograms ? answer.text : try AnswerTable.text(answer))
         return 0
     }

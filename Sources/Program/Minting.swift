@@ -9,6 +9,7 @@ extension AccessKey.Kind {
     var newText: String {
         switch self {
         case .admin: "onym_admin_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
+        case .operator: "onym_operator_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
         case .idsync, .idsyncWeb: "us1-" + SecureRandom.text(32, from: ProjectPlan.hexadecimal)
         case .claimClient: "owl_client_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
         case .claimAgent: "owl_agent_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)

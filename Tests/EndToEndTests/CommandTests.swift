@@ -17,6 +17,48 @@ struct CommandTests {
         try client.call("GET", "/onym/v1/stats", fields: [("Authorization", "Bearer \(key)")]).status
     }
 
+    @Test(
+        "makes a key for the operator of the server, which opens the server's figures and its projects, and no people")
+    func operatorKey() throws {
+        let store = try Store()
+        let server = try ServerProcess(data: store.data)
+        let client = server.client
+        func call(_ method: String, _ path: String, _ key: String, _ json: String? = nil) throws -> Wire.Answer {
+            let fields = [("Authorization", "Bearer \(key)")]
+            guard let json else { return try client.call(method, path, fields: fields) }
+            return try client.call(method, path, fields: fields, json: json)
+        }
+        #expect(try onym(store, "projects", "create", "Second", "--json").code == 0)
+        for path in ["/metrics", "/onym/v1/stats"] {
+            let answer = try call("GET", path, store.adminKey)
+            #expect(answer.status == 403 || !answer.body.contains("people"), "\(answer)")
+        }
+        let made = try call("POST", "/onym/v1/keys", store.adminKey, #"{"kind":"operator"}"#)
+        #expect(made.status == 403 && made.body.contains("operators_only"), "\(made)")
+
+        // No project has to be named: the key belongs to none.
+        let created = try onym(store, "keys", "create", "--kind", "operator", "--name", "Monitoring", "--json")
+        let key = try object(created.output)
+        let (text, id) = (try #require(key["key"] as? String), try #require(key["id"] as? String))
+        #expect(text.hasPrefix("onym_operator_"))
+        #expect(try call("GET", "/metrics", text).body.contains("onym_people 0"))
+        #expect(try call("GET", "/onym/v1/stats", text).body.contains(#""projects":2"#))
+        #expect(try call("GET", "/onym/v1/projects", text).body.contains("Second"))
+        #expect(try call("POST", "/onym/v1/projects", text, #"{"name":"Third"}"#).status == 201)
+        for path in ["/onym/v1/people?type=email&value=a", "/onym/v1/keys", "/onym/v1/changes", "/onym/v1/strategy"] {
+            let answer = try call("GET", path, text)
+            #expect(answer.status == 403 && answer.body.contains("operator_key"), "\(path): \(answer)")
+        }
+        // An administrator of a project neither sees nor revokes the key.
+        #expect(!(try call("GET", "/onym/v1/keys", store.adminKey).body.contains("Monitoring")))
+        #expect(try call("DELETE", "/onym/v1/keys/\(id)", store.adminKey).status == 404)
+        #expect(try onym(store, "keys", "list", "--project", "2").output.contains("Monitoring"))
+        #expect(try onym(store, "keys", "revoke", id, "--project", "2").code == 0)
+        #expect(try call("GET", "/metrics", text).status == 401)
+        #expect(server.stop() == 0)
+        #expect(try store.doctor().code == 0)
+    }
+
     @Test("makes and revokes keys, apps and projects, beside a server and alone")
     func administration() throws {
         let store = try Store()
