@@ -15,7 +15,7 @@ enum ProjectsListCommand: ProgramCommand {
 
 enum ProjectsCreateCommand: ProgramCommand {
     static let name = "projects create"
-    static let summary = "Makes a project, with an app for each dialect and their keys; prints the keys once."
+    static let summary = "Makes a project with an app for each dialect and their keys, and prints the keys once."
     static let usage = "onym projects create NAME [--data DIR] [--json]"
     static let operands = ["NAME"]
     static let valuedFlags = ["project"]
@@ -28,7 +28,7 @@ enum ProjectsCreateCommand: ProgramCommand {
 
 enum ProjectsRevokeCommand: ProgramCommand {
     static let name = "projects revoke"
-    static let summary = "Has no key of a project be taken any more."
+    static let summary = "Revokes all keys of a project."
     static let usage = "onym projects revoke ID [--data DIR] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -51,7 +51,7 @@ enum AppsListCommand: ProgramCommand {
 
 enum AppsCreateCommand: ProgramCommand {
     static let name = "apps create"
-    static let summary = "Makes an app; prints its secret once, where it has one."
+    static let summary = "Makes an app, and prints its secret once if it has one."
     static let usage = """
         onym apps create --name NAME --dialect DIALECT [--platform PLATFORM] [--bundle-id ID]
                          [--web-origins ORIGIN,…] [--data DIR] [--project ID] [--json]
@@ -75,7 +75,7 @@ enum AppsCreateCommand: ProgramCommand {
 
 enum AppsRevokeCommand: ProgramCommand {
     static let name = "apps revoke"
-    static let summary = "Has no key of an app be taken any more, nor its secret."
+    static let summary = "Revokes all keys of an app, and its secret."
     static let usage = "onym apps revoke ID [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -89,7 +89,7 @@ enum AppsRevokeCommand: ProgramCommand {
 enum KeysShowCommand: ProgramCommand {
     static let name = "keys show"
     static let summary =
-        "Prints the keys of the first project, from first-keys.json; remove the file when you have them."
+        "Prints the keys of the first project, as long as the file first-keys.json exists."
     static let usage = "onym keys show [--data DIR]"
     static let switches: [String] = []
 
@@ -161,7 +161,7 @@ enum KeysCreateCommand: ProgramCommand {
 
 enum KeysRevokeCommand: ProgramCommand {
     static let name = "keys revoke"
-    static let summary = "Has a key be taken no more, from its next call on."
+    static let summary = "Revokes a key, from its next call on."
     static let usage = "onym keys revoke ID [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -173,7 +173,7 @@ enum KeysRevokeCommand: ProgramCommand {
 
 enum StatsCommand: ProgramCommand {
     static let name = "stats"
-    static let summary = "Tells how much the server holds."
+    static let summary = "Shows how much data the server has."
     static let usage = "onym stats [--data DIR] [--json]"
     static let valuedFlags = ["project"]
 

@@ -4,7 +4,7 @@ import JSON
 /// `onym products list`: lists the project's products.
 enum ProductsListCommand: ProgramCommand {
     static let name = "products list"
-    static let summary = "Lists what a project sells, and which entitlements that gives."
+    static let summary = "Lists the products of a project, and the entitlements that each product gives."
     static let usage = "onym products list [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["project"]
 
@@ -16,7 +16,7 @@ enum ProductsListCommand: ProgramCommand {
 /// `onym products set`: sets the entitlements that a product grants.
 enum ProductsSetCommand: ProgramCommand {
     static let name = "products set"
-    static let summary = "Says which entitlements a product gives, and for how long."
+    static let summary = "Sets which entitlements a product gives, and for how long."
     static let usage = """
         onym products set --id ID --type TYPE [--entitlements ID,ID…] [--days N] [--store-id ID] [--data DIR]
             [--project ID] [--json]
@@ -60,7 +60,7 @@ enum ProductsSetCommand: ProgramCommand {
 /// `onym products remove`.
 enum ProductsRemoveCommand: ProgramCommand {
     static let name = "products remove"
-    static let summary = "Removes a product; what was bought no longer gives anything."
+    static let summary = "Removes a product. Its purchases give no entitlement any more."
     static let usage = "onym products remove --id ID [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["id", "project"]
 
@@ -117,7 +117,7 @@ enum EntitlementsRemoveCommand: ProgramCommand {
 /// `onym receipt`: makes a receipt for a test purchase.
 enum ReceiptCommand: ProgramCommand {
     static let name = "receipt"
-    static let summary = "Makes a signed receipt for trying purchases in the sandbox."
+    static let summary = "Makes a signed receipt, to try purchases in the sandbox."
     static let usage = """
         onym receipt --product P [--store-account S] [--transaction T] [--original-transaction T] [--source SOURCE]
             [--purchased SECONDS] [--expires SECONDS] [--renew-state STATE] [--period-type TYPE] [--data DIR]

@@ -5,7 +5,7 @@ import JSON
 /// `onym compact`: starts a compaction, and waits for its end.
 enum CompactCommand: ProgramCommand {
     static let name = "compact"
-    static let summary = "Gives back the room that nothing needs, so that no file has a byte of what was erased."
+    static let summary = "Returns unused space to the system. Afterwards no file contains a byte of erased data."
     static let usage = "onym compact [--data DIR] [--json]"
     static let valuedFlags = ["project"]
 
@@ -55,7 +55,7 @@ enum CompactCommand: ProgramCommand {
 /// `onym changes`: prints the feed, and can wait for further changes.
 enum ChangesCommand: ProgramCommand {
     static let name = "changes"
-    static let summary = "Prints what happened, a change a line; with --follow also what happens."
+    static let summary = "Prints all changes, one on each line. With --follow it also waits for new changes."
     static let usage = """
         onym changes [--after SEQ] [--kinds KIND,…] [--follow] [--count N] [--data DIR] [--project ID] [--json]
 

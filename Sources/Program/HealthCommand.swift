@@ -4,7 +4,7 @@ import JSON
 enum HealthCommand: ProgramCommand {
     static let name = "health"
     static let summary =
-        "Asks the running server whether it is ready: ends with 0 if it is, 1 if not, 3 without an answer."
+        "Asks the running server whether it is ready: exit code 0 if so, 1 if not, 3 without an answer."
     static let usage = "onym health [--data DIR]"
     static let switches: [String] = []
 

@@ -9,7 +9,8 @@ import StoreSQLite
 /// `onym init`: makes the store with a project, one app per dialect and their keys.
 enum InitCommand: ProgramCommand {
     static let name = "init"
-    static let summary = "Makes a store with a project, an app for each dialect, and their keys; prints the keys once."
+    static let summary =
+        "Makes a store with a project, an app for each dialect and their keys, and prints the keys once."
     static let usage = "onym init [--data DIR] [--project NAME] [--keys-file FILE] [--json]"
     static let valuedFlags = ["project", "keys-file"]
 

@@ -9,7 +9,7 @@ import StoreSQLite
 enum MigrateCommand: ProgramCommand {
     static let name = "migrate"
     static let summary =
-        "Moves a store into PostgreSQL, and checks that both say the same; goes on where it was cut short."
+        "Moves a store into PostgreSQL, and compares both. It continues after an interruption."
     static let usage = """
         onym migrate [--from sqlite:DIR] --to postgres://USER@HOST/DATABASE [--store-schema NAME] [--json]
 

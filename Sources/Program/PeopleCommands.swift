@@ -4,7 +4,7 @@ import JSON
 /// `onym person`: shows a person with all facts.
 enum PersonCommand: ProgramCommand {
     static let name = "person"
-    static let summary = "Shows who somebody is: members, ids, identities, properties, counts."
+    static let summary = "Shows a person: members, ids, identities, properties and counts."
     static let usage = """
         onym person ID [--data DIR] [--project ID] [--json]
 
@@ -21,7 +21,7 @@ enum PersonCommand: ProgramCommand {
 /// `onym export`: exports all facts about a person, to give them to the person.
 enum ExportCommand: ProgramCommand {
     static let name = "export"
-    static let summary = "Prints all that is held of somebody, a line of JSON for each thing."
+    static let summary = "Prints all data of a person, one line of JSON for each fact."
     static let usage = """
         onym export ID [--data DIR] [--project ID]
 
@@ -54,7 +54,7 @@ enum ExportCommand: ProgramCommand {
 /// `onym explain`: explains why two identifiers are one person, or are not.
 enum ExplainCommand: ProgramCommand {
     static let name = "explain"
-    static let summary = "Tells by which facts two identifiers are one person, or why they are not."
+    static let summary = "Explains by which facts two identities are one person, or why they are not."
     static let usage = "onym explain A B [--data DIR] [--project ID] [--json]"
     static let operands = ["A", "B"]
     static let valuedFlags = ["project"]
@@ -68,7 +68,7 @@ enum ExplainCommand: ProgramCommand {
 /// `onym journal`: shows the calls that concern a person.
 enum JournalCommand: ProgramCommand {
     static let name = "journal"
-    static let summary = "Shows what happened to somebody, call by call, the last first."
+    static let summary = "Shows the calls about a person, the newest first."
     static let usage = "onym journal ID [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["limit", "cursor", "project"]
@@ -83,7 +83,7 @@ enum JournalCommand: ProgramCommand {
 /// `onym merge`: merges two people.
 enum MergeCommand: ProgramCommand {
     static let name = "merge"
-    static let summary = "Says that one person is another; nothing is rewritten, and undo takes it back."
+    static let summary = "Merges two people. Nothing is rewritten, and undo ends the merge."
     static let usage = "onym merge FROM INTO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
     static let operands = ["FROM", "INTO"]
     static let valuedFlags = ["reason", "project"]
@@ -101,7 +101,7 @@ enum MergeCommand: ProgramCommand {
 /// `onym undo`: undoes a merge.
 enum UndoCommand: ProgramCommand {
     static let name = "undo"
-    static let summary = "Takes a merge back; each side has again what it would have had."
+    static let summary = "Undoes a merge. Each side has again what came by its own identities."
     static let usage = "onym undo MERGE [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
     static let operands = ["MERGE"]
     static let valuedFlags = ["reason", "project"]
@@ -118,7 +118,7 @@ enum UndoCommand: ProgramCommand {
 /// `onym erase`: erases a person for good.
 enum EraseCommand: ProgramCommand {
     static let name = "erase"
-    static let summary = "Erases a person and all who are one with it; prints the receipt. It cannot be undone."
+    static let summary = "Erases a person with its whole group, and prints the receipt. Nobody can undo it."
     static let usage = "onym erase ID [--dry-run] [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]

@@ -6,22 +6,50 @@ package enum Program {
     package static let version = "0.2.0"
     package static let releaseDate = "2026-11-23"
 
-    private static let commands: [any ProgramCommand.Type] = [
-        InitCommand.self, ServeCommand.self, StrategyShowCommand.self, StrategySetCommand.self,
-        StrategyVersionsCommand.self, StrategyDryRunCommand.self, StrategyRollbackCommand.self,
-        ProductsListCommand.self, ProductsSetCommand.self,
-        ProductsRemoveCommand.self, EntitlementsListCommand.self, EntitlementsSetCommand.self,
-        EntitlementsRemoveCommand.self, ReceiptCommand.self,
-        ProjectsListCommand.self,
-        ProjectsCreateCommand.self,
-        ProjectsRevokeCommand.self, AppsListCommand.self, AppsCreateCommand.self, AppsRevokeCommand.self,
-        KeysShowCommand.self, KeysListCommand.self, KeysCreateCommand.self, KeysRevokeCommand.self,
-        SigningKeysListCommand.self,
-        SigningKeysAddCommand.self, SigningKeysRetireCommand.self, StatsCommand.self, PersonCommand.self,
-        ExportCommand.self, ExplainCommand.self, JournalCommand.self, MergeCommand.self, UndoCommand.self,
-        EraseCommand.self, CompactCommand.self, MigrateCommand.self, ChangesCommand.self, DoctorCommand.self,
-        HealthCommand.self, SettingsCommand.self,
+    /// The commands, in the groups of the help.
+    private static let groups: [(name: String, commands: [any ProgramCommand.Type])] = [
+        (
+            "server",
+            [
+                InitCommand.self, ServeCommand.self, HealthCommand.self, StatsCommand.self, SettingsCommand.self,
+                DoctorCommand.self, CompactCommand.self, MigrateCommand.self,
+            ]
+        ),
+        (
+            "people",
+            [
+                PersonCommand.self, ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
+                UndoCommand.self, EraseCommand.self,
+            ]
+        ),
+        (
+            "rules",
+            [
+                StrategyShowCommand.self, StrategySetCommand.self, StrategyVersionsCommand.self,
+                StrategyDryRunCommand.self, StrategyRollbackCommand.self,
+            ]
+        ),
+        (
+            "access",
+            [
+                ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
+                EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
+                ReceiptCommand.self,
+            ]
+        ),
+        (
+            "projects",
+            [
+                ProjectsListCommand.self, ProjectsCreateCommand.self, ProjectsRevokeCommand.self, AppsListCommand.self,
+                AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysListCommand.self,
+                KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
+                SigningKeysAddCommand.self, SigningKeysRetireCommand.self,
+            ]
+        ),
+        ("events", [ChangesCommand.self]),
     ]
+
+    private static let commands = groups.flatMap(\.commands)
 
     /// Commands that help does not list: only the making of packages uses them.
     private static let commandsOfPackages: [any ProgramCommand.Type] = [PagesCommand.self]
@@ -82,9 +110,13 @@ package enum Program {
     private static func unknown(_ words: [String], _ terminal: Terminal) -> Int32 {
         let group = group(words.first)
         if group.isEmpty {
-            terminal.note("onym: there is no command \"\(words[0])\".\n\n\(help)")
+            let names = Set(commands.map { $0.words[0] } + groups.map(\.name) + Concepts.all.map(\.name))
+            let nearest = names.sorted().min { $0.distance(to: words[0]) < $1.distance(to: words[0]) }
+            let isNear = nearest.map { $0.distance(to: words[0]) <= max(1, words[0].count / 3) } ?? false
+            let proposal = isNear ? nearest.map { " Did you mean \"\($0)\"?" } ?? "" : ""
+            terminal.note("onym: there is no command \"\(words[0])\".\(proposal)\n\n\(help)")
         } else if words.count == 1 {
-            terminal.note("onym \(words[0]): say what to do.\n\n\(list(group))")
+            terminal.note("onym \(words[0]): name what to do.\n\n\(list(group))")
         } else {
             terminal.note("onym: there is no command \"\(words[0]) \(words[1])\".\n\n\(list(group))")
         }
@@ -144,48 +176,86 @@ package enum Program {
     // MARK: - Help
 
     private static var help: String {
-        """
-        onym \(version): who is this, and what belongs to them?
+        let lines = groups.map { group in
+            var names: [String] = []
+            for command in group.commands where names.last != command.words[0] { names.append(command.words[0]) }
+            return "  \(group.name.padded(to: 11))\(names.joined(separator: ", "))"
+        }
+        return """
+            onym \(version): who is this, and what belongs to them?
 
-        usage: onym COMMAND [FLAGS]
+            usage: onym COMMAND [FLAGS]
 
-        \(list(commands))
+            \(lines.joined(separator: "\n"))
 
-        "onym help COMMAND" says more of one of them.
-        """
+            onym help GROUP      the commands of a group, for example: onym help people
+            onym help COMMAND    a command: its flags and its answer
+            onym help WORD       a word of Onym: \(Concepts.all.map(\.name).joined(separator: ", "))
+            onym settings        the settings of the server, and their values
+            """
     }
 
     /// Lists commands, each with its purpose.
     private static func list(_ commands: [any ProgramCommand.Type]) -> String {
-        commands.map { command in
-            "  \(command.name)\(String(repeating: " ", count: max(1, 20 - command.name.count)))\(command.summary)"
-        }.joined(separator: "\n")
+        commands.map { "  \($0.name.padded(to: 21))\($0.summary)" }.joined(separator: "\n")
     }
 
-    /// The help for the command, or the commands, that some words name; nil for unknown words.
+    /// The help for the command, the group, the commands or the concept that some words name; nil for unknown words.
     private static func help(for words: [String]) -> String? {
-        if let command = command(words) { return help(for: command) }
-        let group = group(words.first)
-        return group.isEmpty || words.count > 1 ? nil : list(group)
+        guard words.count == 1, let word = words.first else { return command(words).map { help(for: $0) } }
+        if let group = groups.first(where: { $0.name == word }) { return list(group.commands) }
+        let group = group(word)
+        let parts = [
+            Concepts.all.first { $0.name == word }?.text, command(words).map { help(for: $0) },
+            group.isEmpty ? nil : list(group),
+        ].compactMap(\.self)
+        return parts.isEmpty ? nil : parts.joined(separator: "\n\n")
     }
 
     /// All commands, for the pages of the manual and the completions of shells.
     static var allCommands: [any ProgramCommand.Type] { commands }
 
     private static func help(for command: any ProgramCommand.Type) -> String {
-        let settings = ServerSettings.definitions.filter { !$0.isSecret }.map { definition in
-            let flag = "--\(definition.flag)"
-            let standard = definition.standard.map { " Default: \($0)." } ?? ""
-            return "  \(flag)\(String(repeating: " ", count: max(1, 32 - flag.count)))\(definition.summary)\(standard)"
-        }
-        return """
+        let text = """
             \(command.summary)
 
             usage: \(command.usage)
+            """
+        guard command == SettingsCommand.self else {
+            return text + "\n\nThe flags of the settings, such as --data and --listen: onym settings --help"
+        }
+        let settings = ServerSettings.definitions.filter { !$0.isSecret }.map { definition in
+            let standard = definition.standard.map { " Default: \($0)." } ?? ""
+            return "  \("--\(definition.flag)".padded(to: 32))\(definition.summary)\(standard)"
+        }
+        return """
+            \(text)
 
-            Settings, which may also stand in the environment (ONYM_LISTEN) or in onym.toml in the data folder (listen):
+            Every command takes these flags. A setting may also stand in the environment (ONYM_LISTEN), or in onym.toml in the data
+            folder (listen = "127.0.0.1:8080").
 
             \(settings.joined(separator: "\n"))
             """
+    }
+}
+
+extension String {
+    /// The text with spaces up to a width, and at least one space.
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
+
+    /// The number of letters to add, leave out or exchange to get another word.
+    fileprivate func distance(to other: String) -> Int {
+        let (one, other) = (Array(self), Array(other))
+        var row = Array(0...other.count)
+        for (place, letter) in one.enumerated() {
+            var before = row[0]
+            row[0] = place + 1
+            for (column, wanted) in other.enumerated() {
+                let next = Swift.min(row[column] + 1, row[column + 1] + 1, before + (letter == wanted ? 0 : 1))
+                before = row[column + 1]
+                row[column + 1] = next
+            }
+        }
+        return row[other.count]
     }
 }

@@ -13,7 +13,7 @@ import Telemetry
 /// `onym serve`: runs the server until a signal stops it.
 enum ServeCommand: ProgramCommand {
     static let name = "serve"
-    static let summary = "Serves. An empty data folder is initialised first."
+    static let summary = "Runs the server. In an empty data folder it makes a store first."
     static let usage =
         "onym serve [--data DIR] [--listen 127.0.0.1:8080] [--tls-cert FILE --tls-key FILE] [--mode MODE] …"
     static let switches: [String] = []

@@ -4,7 +4,7 @@ import JSON
 /// `onym settings`: prints each setting with its source.
 enum SettingsCommand: ProgramCommand {
     static let name = "settings"
-    static let summary = "Prints each setting, and where its value came from."
+    static let summary = "Prints each setting, and the source of its value."
     static let usage = "onym settings [--data DIR] [--json]"
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {

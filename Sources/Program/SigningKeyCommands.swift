@@ -4,7 +4,7 @@ import JSON
 /// `onym signing-keys list`: lists the keys that sign tokens for known users.
 enum SigningKeysListCommand: ProgramCommand {
     static let name = "signing-keys list"
-    static let summary = "Lists the keys that your back ends sign tokens for known users with."
+    static let summary = "Lists the keys with which your back ends sign tokens for known users."
     static let usage = "onym signing-keys list [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["cursor", "project"]
 
@@ -17,7 +17,7 @@ enum SigningKeysListCommand: ProgramCommand {
 /// `onym signing-keys add`.
 enum SigningKeysAddCommand: ProgramCommand {
     static let name = "signing-keys add"
-    static let summary = "Adds a public key of yours, or makes a secret and prints it once."
+    static let summary = "Adds your public key, or makes a secret and prints it once."
     static let usage = """
         onym signing-keys add [--pem FILE] [--kid KID] [--name NAME] [--data DIR] [--project ID] [--json]
 
@@ -39,7 +39,7 @@ enum SigningKeysAddCommand: ProgramCommand {
 /// `onym signing-keys retire`.
 enum SigningKeysRetireCommand: ProgramCommand {
     static let name = "signing-keys retire"
-    static let summary = "Has no token be taken that a key has signed, from its next call on."
+    static let summary = "Retires a signing key: the server refuses its tokens from now on."
     static let usage = "onym signing-keys retire ID [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]

@@ -18,7 +18,7 @@ enum StrategyShowCommand: ProgramCommand {
 /// `onym strategy set`: changes the strategy.
 enum StrategySetCommand: ProgramCommand {
     static let name = "strategy set"
-    static let summary = "Changes the rules, to a preset or to what a file says of them."
+    static let summary = "Changes the rules, to a preset or to the rules in a file."
     static let usage = """
         onym strategy set (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
@@ -59,7 +59,7 @@ private enum StrategyArgument {
 /// `onym strategy dry-run`: shows what another strategy would have changed.
 enum StrategyDryRunCommand: ProgramCommand {
     static let name = "strategy dry-run"
-    static let summary = "Tells what would be otherwise if other rules had been in force from the start."
+    static let summary = "Reports what would be different if other rules had applied from the start."
     static let usage = """
         onym strategy dry-run (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
@@ -125,7 +125,7 @@ enum StrategyDryRunCommand: ProgramCommand {
 /// `onym strategy versions`: lists the strategy's versions.
 enum StrategyVersionsCommand: ProgramCommand {
     static let name = "strategy versions"
-    static let summary = "Lists the rules that were, the newest first."
+    static let summary = "Lists all versions of the rules, the newest first."
     static let usage = "onym strategy versions [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["cursor", "project"]
 
@@ -148,7 +148,7 @@ enum StrategyVersionsCommand: ProgramCommand {
 /// `onym strategy rollback`: returns to an earlier version of the strategy.
 enum StrategyRollbackCommand: ProgramCommand {
     static let name = "strategy rollback"
-    static let summary = "Has an earlier version of the rules hold again, as a version of its own."
+    static let summary = "Makes an earlier version of the rules the current version again."
     static let usage = "onym strategy rollback --version N [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["version", "project"]
 

@@ -30,6 +30,10 @@ struct ProgramTests {
         return Outcome(code: code, output: output.text.withLock { $0 }, errors: errors.text.withLock { $0 })
     }
 
+    private func help(_ words: [String]) -> Outcome {
+        words.count == 1 ? run("help", words[0]) : run("help", words[0], words[1])
+    }
+
     private final class Box: Sendable {
         let text = Monitor("")
     }
@@ -235,7 +239,7 @@ struct ProgramTests {
     @Test("explains what can be done with the rules")
     func strategyHelp() {
         let group = run("help", "strategy")
-        #expect(group.code == 0 && group.output.contains("  strategy rollback   Has an earlier version"))
+        #expect(group.code == 0 && group.output.contains("  strategy rollback    Makes an earlier version"))
         #expect(run("strategy", "--help").output == group.output)
         let help = run("help", "strategy", "set")
         #expect(help.output.contains("usage: onym strategy set (--preset NAME | --file FILE)"))
@@ -243,7 +247,7 @@ struct ProgramTests {
         #expect(run("help", "strategy", "dance").code == 2)
         let unknown = run("strategy", "dance")
         #expect(unknown.code == 2 && unknown.errors.contains("there is no command \"strategy dance\""))
-        #expect(run("help").output.contains("\n  strategy show "))
+        #expect(run("help").output.contains("strategy"))
     }
 
     // MARK: - settings
@@ -301,8 +305,38 @@ struct ProgramTests {
     func help() {
         let help = run("help")
         #expect(help.code == 0)
-        for command in ["init", "serve", "doctor", "settings"] { #expect(help.output.contains("\n  \(command) ")) }
+        for command in ["init", "serve", "doctor", "settings", "strategy", "keys"] {
+            #expect(help.output.contains(" \(command)"), "\(command)")
+        }
         #expect(run("help", "serve").output.contains("--tls-cert"))
+        // Each help fits a screen; only the list of the settings is longer.
+        let commands = run("pages", "onym.1").output.matches(of: /\n\.It Nm Cm (.+)/).map { String($0.1) }
+        #expect(commands.count > 35)
+        let groups = ["server", "people", "rules", "access", "projects", "events"]
+        for words in [""] + commands.filter({ $0 != "settings" }) + groups {
+            let shown = words.isEmpty ? help : self.help(words.split(separator: " ").map(String.init))
+            #expect(shown.code == 0 && shown.output.split(separator: "\n").count <= 25, "\(words): \(shown)")
+        }
+        #expect(run("help", "people").output.contains("explain"))
+        #expect(run("settings", "--help").output.contains("--metrics-listen"))
+        let misspelt = run("persn")
+        #expect(misspelt.code == 2 && misspelt.errors.contains("Did you mean \"person\"?"), "\(misspelt)")
+        #expect(!run("zzz").errors.contains("Did you mean"))
+    }
+
+    @Test("explains the words of the page of concepts")
+    func concepts() throws {
+        let page = try String(
+            contentsOf: URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent().appending(path: "docs/concepts.md"), encoding: .utf8)
+        let list = try #require(run("help").output.firstMatch(of: /a word of Onym: (.+)/)).1
+        let words = list.split(separator: ", ").map(String.init)
+        #expect(words.count >= 9)
+        for word in words {
+            // A word may also begin some commands; then their list follows.
+            let paragraph = run("help", word).output.split(separator: "\n\n")[0].trimmingCharacters(in: .newlines)
+            #expect(page.contains("## \(word.capitalized)\n\n\(paragraph)\n"), "\(word)")
+        }
         #expect(run("serve", "--help").output == run("help", "serve").output)
         #expect(run("--version").output == "onym \(Program.version) (\(Program.releaseDate))\n")
     }
