@@ -201,10 +201,12 @@ struct IDSyncModel {
         guard let index = index(of: id) else { return .refused("not_found") }
         let before = people
         var touched: Set<Touch> = []
-        for item in items where item.old != item.new {
+        for item in items where item.old != nil || item.new != nil {
             let held = people[index].names
-            let old = item.old.map { Name(type: item.type, value: $0) }
             let new = item.new.map { Name(type: item.type, value: $0) }
+            // A value to itself: nothing where it is held, and an addition where it is not.
+            if item.old == item.new, let new, held.contains(new) { continue }
+            let old = item.old == item.new ? nil : item.old.map { Name(type: item.type, value: $0) }
             var names = held
             names.removeAll { $0 == old }
             if let new, !isBlocked(new.value), !names.contains(new) { names.append(new) }
