@@ -2,7 +2,7 @@
 package enum Registry {
     package static let acts: [any Act.Type] = [
         // Finding people.
-        Identify.self, Search.self, Modify.self, Ingest.self, MakeAlias.self, UndoAlias.self,
+        Identify.self, Search.self, Modify.self, Ingest.self, RefuseUpload.self, MakeAlias.self, UndoAlias.self,
         // Calls of administrators.
         MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, ErasePerson.self, ReleaseTombstone.self,
         AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self, Administer.self,

@@ -270,9 +270,11 @@ package final class Engine: Sendable {
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
         var end = 0
         var bytes = 0
-        while end < queue.jobs.count, end < limits.batchCalls {
+        while end < queue.jobs.count {
             let more = queue.jobs[end].job.act.byteCount
-            if bytes + more > limits.batchBytes, end > 0 { break }
+            // A group is in one batch, also over the limits: a request bounds it.
+            let continues = end > 0 && queue.jobs[end].job.isWith(queue.jobs[end - 1].job)
+            if !continues, end >= limits.batchCalls || (bytes + more > limits.batchBytes && end > 0) { break }
             bytes += more
             end += 1
         }

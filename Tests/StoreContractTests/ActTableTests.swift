@@ -166,6 +166,7 @@ private final class ActWorld {
             Ingest(
                 person: one, identities: [identity(.customerID, "1")], attributes: [.init("plan", Array("pro".utf8))],
                 rows: [row]))
+        _ = try play(RefuseUpload(upload: "u", reason: "mpid must be there"))
         let now = fixture.clock.now
         let alias = try play(
             MakeAlias(
