@@ -70,7 +70,7 @@ package enum Native {
             routes: routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
                 + ExplainCalls.routes + ChangeCalls.routes
-                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources)
+                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)

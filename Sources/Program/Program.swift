@@ -7,6 +7,7 @@ package enum Program {
     private static let commands: [any ProgramCommand.Type] = [
         InitCommand.self, ServeCommand.self, StrategyShowCommand.self, StrategySetCommand.self,
         StrategyVersionsCommand.self, StrategyDryRunCommand.self, StrategyRollbackCommand.self,
+        ClientConfigShowCommand.self, ClientConfigSetCommand.self,
         ProductsListCommand.self, ProductsSetCommand.self,
         ProductsRemoveCommand.self, EntitlementsListCommand.self, EntitlementsSetCommand.self,
         EntitlementsRemoveCommand.self, ReceiptCommand.self,

@@ -186,6 +186,7 @@ private final class ActWorld {
         var edit = StrategyEdit()
         edit.sharedDevicePeople = 77
         _ = try play(SetStrategy.edit(edit))
+        _ = try play(SetClientConfig(native: [.init("stl", Array("60".utf8))], web: []))
         let project = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
         _ = try play(SetUp(project: project, apps: [], keys: []))
         _ = try play(
