@@ -48,11 +48,11 @@ package protocol Store: AnyObject, Sendable {
     func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result?
 
     /// Shows sightings to later decisions. ``fold(_:)`` stores them later.
-    func see(_ sightings: [PersonID: Instant])
+    func see(_ sightings: [PersonID: SeenAt])
 
     /// Stores sightings that ``see(_:)`` showed before, and other values that a restart can rebuild. Each call does a small
     /// part; true if more remains. A crash may lose sightings.
-    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool
+    func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool
 
     /// Removes the oldest rows of a kind from before a moment, up to the limit; true if more such rows may remain. The last
     /// row of all stays.
@@ -135,7 +135,7 @@ package protocol BatchFacts: AnyObject {
     func apply(_ entry: JournalEntry)
 
     /// Notes that a decision found a person.
-    func see(_ person: PersonID, at moment: Instant)
+    func see(_ person: PersonID, at moment: SeenAt)
 }
 
 /// The result of a peek.

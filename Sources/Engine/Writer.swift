@@ -8,13 +8,14 @@ package final class Writer {
 
     private let store: any Store
     private let chance: () -> UInt64
+    private let order: SightingOrder
     private var lastPerson: PersonID?
     private var lastStamp: Instant?
 
     /// Whether the store needs a recovery before the next batch.
     package private(set) var needsRecovery = false
     /// The sightings since the last fold. The store shows them, and has not stored them yet.
-    private var sightings = PeopleMap<Instant>()
+    private var sightings = PeopleMap<SeenAt>()
 
     /// The notes of today about missing tokens, one for each key and person. A caller that repeats a call must not fill the
     /// journal.
@@ -24,10 +25,17 @@ package final class Writer {
     private(set) var hasErased = false
 
     /// The sightings of a batch with a failed commit.
-    private var seenBeforeFault: [PersonID: Instant] = [:]
+    private var seenBeforeFault: [PersonID: SeenAt] = [:]
 
-    package init(store: any Store, chance: @escaping () -> UInt64) {
+    /// Makes a writer.
+    ///
+    /// - Parameters:
+    ///   - store: the store.
+    ///   - order: gives the places of sightings; nil if the writer alone sees people.
+    ///   - chance: gives random numbers.
+    package init(store: any Store, order: SightingOrder? = nil, chance: @escaping () -> UInt64) {
         self.store = store
+        self.order = order ?? SightingOrder(after: store.lastMoment)
         self.chance = chance
         lastPerson = store.lastPerson
         lastStamp = store.lastMoment
@@ -77,7 +85,7 @@ package final class Writer {
         _ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool, refused: [ObjectIdentifier: [Answer]]
     ) -> Attempt {
         // Sightings stay, also after a failed commit.
-        var seen: [PersonID: Instant] = [:]
+        var seen: [PersonID: SeenAt] = [:]
         let noted = daily
         do throws(StoreFault) {
             var needs = FactKeys()
@@ -181,7 +189,7 @@ package final class Writer {
     private func decide(
         _ job: Job, _ names: SameUserID?, _ stamp: Stamp, _ workspace: any BatchFacts,
         _ entries: inout [JournalEntry],
-        _ seen: inout [PersonID: Instant]
+        _ seen: inout [PersonID: SeenAt]
     ) -> Answer {
         let call = job.call
         func keep(_ entry: JournalEntry) {
@@ -242,8 +250,8 @@ package final class Writer {
             }
             // A new person was seen when it was made.
             if let person = decision.answer.seen, !isNew {
-                workspace.see(person, at: stamp.at)
-                seen[person] = stamp.at
+                workspace.see(person, at: stamp.seen)
+                seen[person] = stamp.seen
             }
             return .success(decision.answer)
         } catch {
@@ -306,14 +314,14 @@ package final class Writer {
         lastStamp = ordered
         var person = PersonID(at: ordered, chance: chance)
         if let lastPerson, person <= lastPerson { person = lastPerson.next }
-        return Stamp(at: moment, journalledAt: ordered, person: person)
+        return Stamp(at: moment, journalledAt: ordered, person: person, seen: order.next(at: moment))
     }
 
     /// The moment of the last journal entry.
     var journalMoment: Instant? { Writer.later(lastStamp, store.lastMoment) }
 
     /// Notes sightings. Later decisions see them at once, and ``fold(limit:)`` stores them.
-    package func note(_ seen: [PersonID: Instant]) {
+    package func note(_ seen: [PersonID: SeenAt]) {
         if seen.isEmpty { return }
         store.see(seen)
         for (person, moment) in seen { sightings[person] = max(sightings[person] ?? moment, moment) }
@@ -322,7 +330,7 @@ package final class Writer {
     /// Stores the sightings of some people; true if more remain.
     package func fold(limit: Int) -> Bool {
         guard !needsRecovery else { return false }
-        var part: [PersonID: Instant] = [:]
+        var part: [PersonID: SeenAt] = [:]
         while part.count < limit, let (person, moment) = sightings.popFirst() { part[person] = moment }
         do throws(StoreFault) {
             let isMore = try store.fold(part)

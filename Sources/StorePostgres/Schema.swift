@@ -266,6 +266,10 @@ enum Schema {
         INSERT INTO strategies (made_by, project, version, document)
         SELECT -id, id, 1, '\\x\(Strategy.olderDefault.packedHexadecimal)'::bytea FROM projects;
         """,
+        """
+        -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
+        UPDATE people SET last_seen = last_seen << 20;
+        """,
     ]
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.

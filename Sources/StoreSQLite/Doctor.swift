@@ -153,7 +153,7 @@ package final class Doctor {
             if madeBy < 1 { found("person_origin", "Person \(id) was made by no journal row.") }
             index.load(
                 PersonID(rawValue: id), in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
-                seen: Instant(milliseconds: 0))
+                seen: SeenAt(rawValue: 0))
             return id
         }
     }

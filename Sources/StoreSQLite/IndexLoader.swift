@@ -54,7 +54,7 @@ struct IndexLoader {
             index.load(
                 PersonID(rawValue: rows.integer(0)),
                 in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
-                seen: Instant(milliseconds: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
+                seen: SeenAt(rawValue: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
             if !rows.isNull(3) {
                 let person = PersonID(rawValue: rows.integer(0))
                 guard let heads = rows.blob(3).flatMap([RowHead].init(packed:)), let place = index.place(of: person)

@@ -212,6 +212,10 @@ enum Schema {
         INSERT INTO strategies (made_by, project, version, document)
         SELECT -id, id, 1, X'\(Strategy.olderDefault.packedHexadecimal)' FROM projects;
         """,
+        """
+        -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
+        UPDATE people SET last_seen = last_seen << 20;
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

@@ -126,6 +126,24 @@ struct AttributeTests {
         #expect(told.isEmpty)
     }
 
+    @Test("of an erased person do not come back with a late upload", arguments: ways)
+    func erasure(_ way: Way) throws {
+        let client = IDSyncClient(try TestServer(.sqlite))
+        let mpid = try client.identify(#"{"customerid":"7"}"#).mpid
+        try set(client, way.path, mpid, #"{"vip":null}"#, 1000)
+        try send(client, way.path, way.body(mpid, "plan", 1000))
+        let erased = try client.http.call(
+            "DELETE", "/onym/v1/people/\(mpid)",
+            fields: [("Authorization", "Bearer \(client.server.credentials.adminKey)")],
+            json: #"{"confirm":"\#(mpid)"}"#)
+        #expect(erased.status == 200, "\(erased)")
+        try set(client, way.path, mpid, #"{"vip":null}"#, 2000)
+        try send(client, way.path, way.body(mpid, "vip", 3000))
+        let again = try client.identify(#"{"customerid":"7"}"#).mpid
+        #expect(again != mpid && client.server.store.counts.people == 2)
+        #expect(try client.attributes(of: again).isEmpty && client.attributes(of: mpid).isEmpty)
+    }
+
     @Test("of a client whose clock is ahead do not outdo what comes after")
     func future() throws {
         let client = IDSyncClient(try TestServer(.memory))

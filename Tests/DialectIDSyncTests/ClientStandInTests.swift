@@ -57,11 +57,13 @@ struct ClientStandInTests {
         var generator = SeededGenerator(seed: seed &* 7919)
         let failing = Mutex<FailingStore?>(nil)
         let rates = RateLimits(key: RateLimit(perSecond: 400, burst: 10), identity: .off)
-        var server = try TestServer(.sqlite, configure: { $0.rates = rates }) { store in
-            let wrapped = FailingStore(store)
-            failing.withLock { $0 = wrapped }
-            return wrapped
-        }
+        var server = try TestServer(
+            .sqlite, configure: { $0.rates = rates },
+            wrap: { store in
+                let wrapped = FailingStore(store)
+                failing.withLock { $0 = wrapped }
+                return wrapped
+            })
         let credentials = server.credentials
         let people = try (0..<3).map { number in
             try IDSyncClient(server).identify(#"{"customerid":"c\#(number)"}"#, by: .basic).mpid

@@ -59,7 +59,8 @@ struct WriterTests {
         #expect(entry.key == KeyID(rawValue: 7) && entry.requestID == "r-1" && entry.kind == .identify)
         #expect(entry.person == made)
         #expect(entry.inputs == [.init(World.identity(.customerID, "null"), .blocked)])
-        #expect(entry.changes == [.personMade(made, at: entry.at), .linked(made, World.identity(.email, "a@x"))])
+        #expect(
+            entry.changes == [.personMade(made, at: SeenAt(entry.at)), .linked(made, World.identity(.email, "a@x"))])
         _ = writer.process([job], at: Instant(milliseconds: 1_800_000_000_001))
         #expect(store.journal.count == 2, "a value that was refused is journalled each time")
         let plain = Identify(identities: World.identities([.email: "a@x"]))

@@ -85,7 +85,7 @@ struct AttackTests {
                 for (name, value) in [
                     ("id", id), ("api_key", credentials.idsyncWebKey), ("mpid", scene.mpid), ("slug", "nps"),
                     ("source", "apple-search-ads"), ("user_id", scene.mpid), ("install_id", scene.mpid),
-                    ("entitlement", "pro"),
+                    ("entitlement", "pro"), ("organization", "1"), ("account", "1"), ("workspace", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
                 #expect(!path.contains("{"), "\(path): say here what its parameter is")
                 path += "?user_id=ada&bundle_id=com.example.demo&identity_id=ada&device_user_id=QON_ada&data_mode=all"

@@ -62,13 +62,13 @@ package final class FailingStore: Store {
         if fault != nil { throw FailingStore.fault }
     }
 
-    package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
+    package func see(_ sightings: [PersonID: SeenAt]) { store.see(sightings) }
 
     package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
         try store.expire(kind, before: moment, limit: limit)
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+    package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
         return isMore
