@@ -6,86 +6,113 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that clients make at their start (spec/idsync.md 1.1): for their configuration, and for a person's audiences.
-/// Onym has no audiences, so all clients get the same answers.
+/// The calls that clients make at their start (spec/idsync.md 1.1): for their configuration, and for a person's audiences. An
+/// operator may add members to the configuration (spec/idsync-clients.md 6). Onym has no audiences.
 enum ConfigCalls {
-    static let routes = [
-        document(
-            "/v4/:api_key/config", "/config/v4/:api_key/config", ConfigCalls.native, id: "config",
-            summary: "Configures apps.", what: "The configuration.",
-            schema: [
-                .init("dt", .string(oneOf: ["ac"]), required: true),
-                .init("amw", .integer(aliasWindow), required: true),
-                .init("alias_max_window", .integer(aliasWindow), required: true),
-                .init("flags", .object([]), required: true), .init("eks", .array(.object([])), required: true),
-            ]),
-        document(
-            "/JS/v2/:api_key/config", "/tags/JS/v2/:api_key/config", ConfigCalls.web, ignoresCase: true,
-            id: "webConfig", summary: "Configures web pages.", what: "The configuration.",
-            schema: [
-                .init("aliasMaxWindow", .integer(aliasWindow), required: true),
-                .init("flags", .object([]), required: true),
-                .init("kitConfigs", .array(.object([])), required: true),
-                .init("pixelConfigs", .array(.object([])), required: true),
-            ]),
-        document(
-            "/v1/:api_key/audience", "/nativeevents/v1/:api_key/audience", ConfigCalls.audiences, id: "audiences",
-            summary: "Lists the audiences that a person is in: none.", what: "The audiences.",
-            schema: [
-                .init("dt", .string(oneOf: ["ar"]), required: true), .init("m", .array(.object([])), required: true),
-                .init("audience_memberships", .array(.object([])), required: true),
-            ]),
-    ]
+    static let routes =
+        [
+            document(
+                "/v4/:api_key/config", "/config/v4/:api_key/config", id: "config",
+                summary: "Configures apps.", what: "The configuration.",
+                schema: [
+                    .init("dt", .string(oneOf: ["ac"]), required: true),
+                    .init("id", .string("A UUID that changes with the content."), required: true),
+                    .init("ct", .integer("The project's last change in milliseconds."), required: true),
+                    .init("dbg", .boolean()), .init("amw", .integer(aliasWindow)),
+                    .init("alias_max_window", .integer(aliasWindow)),
+                    .init("flags", .object([])), .init("eks", .array(.object([])), required: true),
+                    .init("oo", .boolean()), .init("dur", .boolean(), required: true),
+                ], ConfigCalls.native),
+            document(
+                "/JS/v2/:api_key/config", "/tags/JS/v2/:api_key/config", ignoresCase: true,
+                id: "webConfig", summary: "Configures web pages.", what: "The configuration.",
+                schema: [
+                    .init("aliasMaxWindow", .integer(aliasWindow)), .init("flags", .object([])),
+                    .init("kitConfigs", .array(.object([]))), .init("pixelConfigs", .array(.object([]))),
+                ], ConfigCalls.web),
+            document(
+                "/v1/:api_key/audience", "/nativeevents/v1/:api_key/audience", id: "audiences",
+                summary: "Lists the audiences that a person is in: none.", what: "The audiences.",
+                schema: [
+                    .init("dt", .string(oneOf: ["ar"]), required: true),
+                    .init("m", .array(.object([])), required: true),
+                    .init("audience_memberships", .array(.object([])), required: true),
+                ], ConfigCalls.audiences),
+        ] + missing
+
+    // MARK: - Calls of the vendor that are not there
+
+    /// The vendor's Profile API, its audiences and calculated attributes by server, and its requests of data subjects.
+    private static let missing = [
+        (Method.get, "/userprofile/v1/resolve"), (.post, "/userprofile/v1/resolve"),
+        (.get, "/userprofile/v1/:organization/:account/:workspace/:mpid"), (.get, "/platform/v2/audiences"),
+        (.get, "/platform/v2/calculated-attributes"), (.post, "/v3/requests"), (.get, "/v3/requests/:id"),
+    ].enumerated().map { place, call in
+        Endpoint(
+            call.0, call.1, scope: nil,
+            operation: Operation(
+                id: "missing_\(place)", summary: "Is not there: says so.",
+                responses: [.init(.notFound, "This server has no Profile API.", schema: IDSyncFault.schema)]),
+            action: .answer { request, _, _ in
+                IDSyncFault(.notFound, "This server has no Profile API. See /onym/v1.", status: .notFound)
+                    .response(request.id)
+            })
+    }
 
     private static let aliasWindow = "How many days back an alias may reach."
 
     /// The seconds for which clients may keep an answer.
     static let maxAgeSeconds = 3600
 
-    /// The configuration for apps. All versions of the clients read one of the two keys; recorded answers have the other.
-    private static let native = StandingDocument { json in
-        json.key("dt")
-        json.string("ac")
-        for key: StaticString in ["amw", "alias_max_window"] {
-            json.key(key)
-            json.integer(IDSync.aliasWindowDays)
+    /// The configuration for apps. All versions of the clients read one of the two windows; recorded answers have the other.
+    /// A host by pod (`dur`) would replace the app's own host.
+    private static func native(_ config: ClientConfig, _ changedAt: Instant) -> StandingDocument {
+        func members(_ id: String) -> [Member] {
+            [
+                Member("dt") { $0.string("ac") }, Member("id") { $0.string(id) },
+                Member("ct") { $0.integer(changedAt.milliseconds) }, Member("dbg") { $0.bool(false) },
+                Member("amw") { $0.integer(IDSync.aliasWindowDays) },
+                Member("alias_max_window") { $0.integer(IDSync.aliasWindowDays) },
+                Member("flags") { $0.object { _ in } }, Member("eks") { $0.array { _ in } },
+                Member("oo") { $0.bool(false) }, Member("dur") { $0.bool(false) },
+            ]
         }
-        json.key("flags")
-        json.object { _ in }
-        json.key("eks")
-        json.array { _ in }
+        // The id comes from the rest of the content, so that the content has one tag as long as nothing changes.
+        let content = StandingDocument(members(""), config.native)
+        return StandingDocument(members(content.uuid), config.native)
     }
 
     /// The configuration for web pages. It overrides a page's own settings, so it contains nothing that a page knows better:
     /// names, tokens, hosts.
-    private static let web = StandingDocument { json in
-        json.key("aliasMaxWindow")
-        json.integer(IDSync.aliasWindowDays)
-        json.key("flags")
-        json.object { json in
-            // The setting makes clients send batches to /v3/JS. Without it, clients send each event alone, in an older form.
-            json.key("eventsV3")
-            json.string("100")
-        }
-        json.key("kitConfigs")
-        json.array { _ in }
-        json.key("pixelConfigs")
-        json.array { _ in }
+    private static func web(_ config: ClientConfig, _ changedAt: Instant) -> StandingDocument {
+        StandingDocument(
+            [
+                Member("aliasMaxWindow") { $0.integer(IDSync.aliasWindowDays) },
+                Member("flags") { json in
+                    json.object { json in
+                        // The setting makes clients send batches to /v3/JS. Without it, clients send each event alone, in
+                        // an older form.
+                        json.key("eventsV3")
+                        json.string("100")
+                    }
+                },
+                Member("kitConfigs") { $0.array { _ in } }, Member("pixelConfigs") { $0.array { _ in } },
+            ], config.web)
     }
 
     /// Newer clients read the long key.
-    private static let audiences = StandingDocument { json in
-        json.key("dt")
-        json.string("ar")
-        for key: StaticString in ["m", "audience_memberships"] {
-            json.key(key)
-            json.array { _ in }
-        }
+    private static func audiences(_ config: ClientConfig, _ changedAt: Instant) -> StandingDocument {
+        StandingDocument(
+            [
+                Member("dt") { $0.string("ar") }, Member("m") { $0.array { _ in } },
+                Member("audience_memberships") { $0.array { _ in } },
+            ], [])
     }
 
     private static func document(
-        _ path: String, _ otherPath: String, _ document: StandingDocument, ignoresCase: Bool = false, id: String,
-        summary: String, what: String, schema: [Schema.Property]
+        _ path: String, _ otherPath: String, ignoresCase: Bool = false, id: String,
+        summary: String, what: String, schema: [Schema.Property],
+        _ make: @escaping @Sendable (ClientConfig, Instant) -> StandingDocument
     ) -> Endpoint {
         Endpoint(
             .get, path, otherPaths: [otherPath], ignoresCase: ignoresCase,
@@ -99,30 +126,67 @@ enum ConfigCalls {
                     .init(.unauthorized, "The key in the path is none. There is no body."),
                     .init(.forbidden, "The key may not do this. There is no body."),
                     IDSyncFault.tooMany,
+                    .init(.serviceUnavailable, "Try again after Retry-After.", schema: IDSyncFault.schema),
                 ]),
-            action: .answer { request, _, _ in document.answer(to: request) })
+            action: .glance { request, caller, tools in
+                let known = request.field("if-none-match")
+                let (project, madeAt) = (caller.project, tools.directory.projects[caller.project]?.madeAt)
+                return { snapshot throws(StoreFault) in
+                    let config = ClientConfig(document: try snapshot.document(ClientConfig.key(of: project)))
+                    let changedAt = config.at ?? madeAt ?? Instant(milliseconds: 0)
+                    return make(config, changedAt).answer(ifNoneMatch: known)
+                }
+            })
     }
 }
 
-/// A document that never changes while the program runs.
-private struct StandingDocument: Sendable {
-    private let tag: EntityTag
-    private let whole: Response
-    private let unchanged: Response
+/// A member of a configuration, with the function that writes its value.
+private struct Member {
+    let name: String
+    let write: (inout JSONWriter) -> Void
 
-    init(_ write: (inout JSONWriter) -> Void) {
+    init(_ name: String, _ write: @escaping (inout JSONWriter) -> Void) {
+        self.name = name
+        self.write = write
+    }
+}
+
+/// A document of a client's start, with its tag.
+private struct StandingDocument {
+    private let digest: [UInt8]
+    private let body: [UInt8]
+
+    /// Writes the server's members, without those that the operator replaces, and then the operator's.
+    init(_ members: [Member], _ added: [ClientConfig.Member]) {
         var json = JSONWriter()
-        json.object(write)
-        tag = EntityTag(Hexadecimal.encode(SHA256.digest(of: json.bytes).bytes.prefix(8)))
+        json.object { json in
+            for member in members where !added.contains(where: { $0.name == member.name }) {
+                json.key(member.name)
+                member.write(&json)
+            }
+            for member in added {
+                json.key(member.name)
+                json.raw(member.json)
+            }
+        }
+        body = json.bytes
+        digest = SHA256.digest(of: body).bytes
+    }
+
+    /// The first 16 bytes of the content's digest in the form of a UUID.
+    var uuid: String {
+        let digits = Array(Hexadecimal.encode(digest.prefix(16)))
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
+    }
+
+    func answer(ifNoneMatch known: String?) -> Response {
+        let tag = EntityTag(Hexadecimal.encode(digest.prefix(8)))
         let fields: [Response.Field] = [
             .init("ETag", tag.text), .init("Cache-Control", "max-age=\(ConfigCalls.maxAgeSeconds)"),
         ]
-        whole = Response(.ok, contentType: IDSyncFault.contentType, fields: fields, body: json.bytes)
-        unchanged = Response(.notModified, fields: fields)
-    }
-
-    func answer(to request: borrowing Request) -> Response {
-        let isKnown = request.withField("if-none-match") { tag.isNamed(by: $0) } ?? false
-        return isKnown ? unchanged : whole
+        let isKnown = known.map { tag.isNamed(by: $0.utf8.span) } ?? false
+        return isKnown
+            ? Response(.notModified, fields: fields)
+            : Response(.ok, contentType: IDSyncFault.contentType, fields: fields, body: body)
     }
 }

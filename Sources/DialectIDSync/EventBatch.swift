@@ -11,13 +11,26 @@ struct EventBatch: Sendable {
     /// The device's identities.
     private(set) var devices: [Identity] = []
     private(set) var person: PersonID?
-    private(set) var attributes: [Attributes.Write] = []
     private(set) var rows: [Row] = []
     private(set) var replayKey: ReplayKey?
+    /// The upload's own id.
+    private(set) var id: String?
+    /// The device application stamp, as the client wrote it.
+    private(set) var stamp: String?
+
+    /// The kind of client that made an upload.
+    enum Client: Sendable { case native, web, backEnd }
 
     /// The greatest number of events in an upload.
     static let eventsPerBatch = 5000
 
+    /// The removals of the upload's own lists, the changes in its events, and the client's state at the end of the upload.
+    /// They count in this order (spec/idsync-clients.md 3).
+    private var removals: [Attributes.Write] = []
+    private var attributeChanges: [(at: Instant, write: Attributes.Write)] = []
+    private var state: [Attributes.Write] = []
+
+    private let client: Client
     private let reader: IdentityReader
     private var project: ProjectID { reader.project }
     private var hash: KeyedHash { reader.hash }
@@ -29,8 +42,18 @@ struct EventBatch: Sendable {
     /// The time of the upload, for events without a time.
     private var madeAt: Instant
 
-    init(_ root: JSONValue, _ reader: IdentityReader, at now: Instant, path: String) throws(JSONFault) {
-        (self.reader, self.path) = (reader, path)
+    /// Reads an upload.
+    ///
+    /// - Parameters:
+    ///   - root: the upload.
+    ///   - reader: reads the identities.
+    ///   - client: the kind of client; only web clients send single events.
+    ///   - now: the time of the call.
+    ///   - path: the place of the upload in the body, for the message of a fault.
+    init(
+        _ root: JSONValue, _ reader: IdentityReader, from client: Client, at now: Instant, path: String
+    ) throws(JSONFault) {
+        (self.reader, self.client, self.path) = (reader, client, path)
         madeAt = now
         var events: [JSONValue] = []
         context.beginObject()
@@ -38,7 +61,7 @@ struct EventBatch: Sendable {
             try read(key, value, &events)
         }
         context.endObject()
-        if events.isEmpty, EventBatch.isEvent(root) { events = [root] }
+        if events.isEmpty, client != .backEnd, EventBatch.isEvent(root) { events = [root] }
         // Each client counts its own messages, so two clients can use one number.
         owner = EventBatch.owner(person, identities, devices)
         replayKey = replayKey?.of(owner)
@@ -56,8 +79,20 @@ struct EventBatch: Sendable {
 
     private var isIdentified: Bool { person != nil || !identities.isEmpty || !devices.isEmpty }
 
-    var act: Ingest {
-        Ingest(person: person, identities: identities, devices: devices, attributes: attributes, rows: rows)
+    /// The call that keeps the upload.
+    ///
+    /// - Parameter keepsRefusal: whether the journal keeps the upload's refusal, and the client does not get it.
+    func act(keepsRefusal: Bool = false) -> Ingest {
+        Ingest(
+            person: person, identities: identities, devices: devices, attributes: attributes, writtenAt: madeAt,
+            rows: rows,
+            refusal: keepsRefusal ? RefuseUpload(upload: id, reason: Refusal.noSuchPerson.message) : nil)
+    }
+
+    /// The writes of attributes in the order in which they count. Changes of one moment keep the order of their events.
+    private var attributes: [Attributes.Write] {
+        let changes = attributeChanges.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }
+        return removals + changes.map(\.element.write) + state
     }
 
     // MARK: - What the upload says
@@ -81,6 +116,7 @@ struct EventBatch: Sendable {
         case "id", "batch_id", "source_request_id", "request_id":
             if let text = try? value.text(at: ""), !text.isEmpty, text.byteCount <= RequestFrame.requestIDBytes {
                 replayKey = text.withBytes { ReplayKey(.uploadID, $0, in: project, hash: hash) }
+                id = text.copy()
             }
         case "ct", "timestamp_unixtime_ms":
             madeAt = try value.milliseconds(at: "\(path)timestamp_unixtime_ms").map(Instant.init) ?? madeAt
@@ -105,10 +141,11 @@ struct EventBatch: Sendable {
     }
 
     private mutating func readDevice(_ value: JSONValue) throws(JSONFault) {
-        let stamp = IdentityType.deviceApplicationStamp
-        guard let identity = try reader.identity(value, stamp, at: "\(path)device_application_stamp") else {
+        let type = IdentityType.deviceApplicationStamp
+        guard let identity = try reader.identity(value, type, at: "\(path)device_application_stamp") else {
             return
         }
+        stamp = identity.value
         device = RowHash(.device, identity.value.utf8.span, in: project, hash: hash)
         set(identity, in: &devices)
     }
@@ -174,26 +211,39 @@ struct EventBatch: Sendable {
         devices = found
     }
 
+    /// Null is a tag, a value like any other.
     private mutating func readAttributes(_ value: JSONValue) throws(JSONFault) {
         guard value.kind == .object else { return }
         try value.forEachMember(at: "\(path)user_attributes") { key, value throws(JSONFault) in
-            let name = key.copy()
-            guard Attributes.nameCharacters.contains(name.unicodeScalars.count) else { return }
-            if value.isNull {
-                attributes.append(Attributes.Write(name, nil))
-            } else if EventBatch.isWithinLimits(value) {
-                var json = JSONWriter(reserving: 32)
-                json.copy(value)
-                attributes.append(Attributes.Write(name, json.bytes))
-            }
+            if let write = EventBatch.write(key.copy(), value) { state.append(write) }
         }
     }
 
     private mutating func readDeletedAttributes(_ value: JSONValue) throws(JSONFault) {
         guard value.kind == .array else { return }
         try value.forEachElement(at: "\(path)deleted_user_attributes") { element throws(JSONFault) in
-            if element.kind == .string { attributes.append(Attributes.Write(try element.string(at: path), nil)) }
+            guard element.kind == .string else { return }
+            let name = try element.string(at: "\(path)deleted_user_attributes")
+            if EventBatch.isName(name) { removals.append(Attributes.Write(name, nil)) }
         }
+    }
+
+    private static func isName(_ name: String) -> Bool {
+        Attributes.nameCharacters.contains(name.unicodeScalars.count)
+    }
+
+    /// The write of an attribute; nil for names and values over the limits, and for a value that is no attribute.
+    ///
+    /// - Parameters:
+    ///   - name: the attribute's name.
+    ///   - value: the new value; nil and null are a tag.
+    private static func write(_ name: String, _ value: JSONValue?) -> Attributes.Write? {
+        guard isName(name) else { return nil }
+        guard let value, !value.isNull else { return Attributes.Write(name, Attributes.tag) }
+        guard isWithinLimits(value) else { return nil }
+        var json = JSONWriter(reserving: 32)
+        json.copy(value)
+        return Attributes.Write(name, json.bytes)
     }
 
     /// The vendor's limits: the server drops values beyond them, and accepts the rest of the upload (spec/idsync.md 1.8).
@@ -232,6 +282,7 @@ struct EventBatch: Sendable {
         var at: Instant?
         var id: RowHash?
         var rank = Int.max
+        var change = AttributeChange()
         func read(_ key: JSONText, _ value: JSONValue) throws(JSONFault) {
             switch key {
             case "ct", "timestamp_unixtime_ms":
@@ -242,17 +293,100 @@ struct EventBatch: Sendable {
             case "event_id": id = recognition(value, 2, &rank) ?? id
             default: break
             }
+            change.read(key, value)
         }
+        var type = EventType.missing
         try event.forEachMember(at: path) { key, value throws(JSONFault) in
-            if case "data" = key, value.kind == .object {
-                try value.forEachMember(at: "\(path).data", read)
-            } else {
+            switch key {
+            case "data" where value.kind == .object: try value.forEachMember(at: "\(path).data", read)
+            case "event_type":
+                type = EventType(value) ?? type
                 try read(key, value)
+            // The types of native clients and of older web clients.
+            case "dt", "et":
+                if case .missing = type, !value.isNull { type = EventType(value) ?? type }
+                try read(key, value)
+            default: try read(key, value)
             }
         }
+        if client == .backEnd, !(try EventBatch.hasEventType(event, at: path)) {
+            throw JSONFault(.wrong(EventBatch.typeIsMissing), at: "\(path).event_type")
+        }
+        if case .attributeChange = type, let write = change.write(EventBatch.write) {
+            attributeChanges.append((at ?? madeAt, write))
+        }
         var json = JSONWriter(reserving: 512)
-        json.copy(event)
+        if case .missing = type { try EventBatch.copyWithType(event, at: path, &json) } else { json.copy(event) }
         rows.append(Row(.event, at: at ?? madeAt, recognition: id?.of(owner), device: device, body: json.bytes))
+    }
+
+    /// The type of an event, as far as it matters here. Changes of identities are history only: identify and modify make
+    /// them.
+    private enum EventType {
+        case missing, attributeChange, other
+
+        /// Reads a type; nil for a text that names none.
+        init?(_ value: JSONValue) {
+            guard value.kind == .string else {
+                if value.isNull { return nil }
+                self = .other
+                return
+            }
+            guard let text = try? value.text(at: "") else { return nil }
+            if text.isEmpty { return nil }
+            switch text {
+            case "uac", "user_attribute_change": self = .attributeChange
+            default: self = .other
+            }
+        }
+    }
+
+    /// The change of an attribute in an event: `n`, `nv`, `d` of native clients, or the long names of web clients.
+    private struct AttributeChange {
+        private var name: String?
+        private var value: JSONValue?
+        private var isDeleted = false
+
+        mutating func read(_ key: JSONText, _ value: JSONValue) {
+            switch key {
+            case "n", "user_attribute_name": if value.kind == .string { name = try? value.string(at: "") }
+            case "nv", "new": self.value = value
+            case "d", "deleted": isDeleted = value.kind == .bool && (try? value.bool(at: "")) == true
+            default: break
+            }
+        }
+
+        func write(_ make: (String, JSONValue?) -> Attributes.Write?) -> Attributes.Write? {
+            guard let name else { return nil }
+            guard isDeleted else { return make(name, value) }
+            return make(name, nil).map { Attributes.Write($0.name, nil) }
+        }
+    }
+
+    /// Whether an event has the type that the Events API requires.
+    private static func hasEventType(_ event: JSONValue, at path: String) throws(JSONFault) -> Bool {
+        var hasType = false
+        try event.forEachMember(at: path) { key, value throws(JSONFault) in
+            guard case "event_type" = key else { return }
+            hasType = value.isNull ? false : try !value.text(at: "\(path).event_type").isEmpty
+        }
+        return hasType
+    }
+
+    /// The problem of an event without a type, in the vendor's words (spec/idsync-clients.md 4).
+    static let typeIsMissing = "Required event field \"event_type\" is missing or empty."
+
+    /// Copies an event without a type, and gives it the type `unknown`.
+    private static func copyWithType(_ event: JSONValue, at path: String, _ json: inout JSONWriter) throws(JSONFault) {
+        json.beginObject()
+        json.key("event_type")
+        json.string("unknown")
+        try event.forEachMember(at: path) { key, value throws(JSONFault) in
+            if case "event_type" = key { return }
+            json.key(key)
+            json.copy(value)
+        }
+        json.endObject()
     }
 
     private func recognition(_ value: JSONValue, _ rank: Int, _ best: inout Int) -> RowHash? {

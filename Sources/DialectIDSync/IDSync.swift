@@ -8,11 +8,22 @@ package enum IDSync {
     /// The prefixes of paths that replace `/v1` in clients with a host of their own (spec/idsync.md 1.1).
     static let identityPrefixes = ["/identity/v1", "/identity", ""]
 
+    /// The seconds that a client should wait after a 429 or a 503. A client that gets no number waits two hours
+    /// (spec/idsync-clients.md 2).
+    static let retryAfterSeconds = 5
+
     /// How many days back an alias may reach (spec/idsync.md 1.8).
     static let aliasWindowDays = 90
 
-    /// - Parameter dateWindowMinutes: the greatest distance of a signature's date from now; 0 accepts every date.
-    package static func surface(secrets: IDSyncSecrets, dateWindowMinutes: Int) -> WireDialect {
+    /// Makes the dialect.
+    ///
+    /// - Parameters:
+    ///   - secrets: the secrets of keys.
+    ///   - dateWindowMinutes: the greatest distance of a signature's date from now; 0 accepts every date.
+    ///   - warnings: counts the calls with which clients reach nothing.
+    package static func surface(
+        secrets: IDSyncSecrets, dateWindowMinutes: Int, warnings: ClientWarnings
+    ) -> WireDialect {
         let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
         return WireDialect(
             name: "idsync",
@@ -23,7 +34,7 @@ package enum IDSync {
                     x-mp-key, x-mp-signature
                     """,
                 exposedFields: """
-                    X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-mp-rate-limit-exceeded, \
+                    X-MP-Max-Age, X-MP-Trace-Id, X-Request-Id, Retry-After, X-Onym-Warning, X-mp-rate-limit-exceeded, \
                     X-mp-rate-limit-percentage-used
                     """),
             traceField: "X-MP-Trace-Id",
@@ -38,7 +49,8 @@ package enum IDSync {
                     first two followed by a line feed.
                     """),
             ],
-            routes: IdentityCalls.routes + [ModifyCall.route, AliasCall.route] + EventCalls.routes + ConfigCalls.routes,
+            routes: IdentityCalls.routes(warnings) + [ModifyCall.route, AliasCall.route]
+                + EventCalls.routes(warnings) + ConfigCalls.routes,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 try authentication.caller(of: request, route, directory, now, tools)
             },

@@ -29,7 +29,11 @@ struct IDSyncFault: Error, Equatable {
 
     /// Makes the error for an invalid body.
     init(_ fault: JSONFault) {
-        if case .wrong = fault.problem {
+        if case .wrong(EventBatch.typeIsMissing) = fault.problem {
+            // The vendor's own sentence for a single upload; several uploads need the place as well.
+            let place = fault.path.flatMap { $0.hasPrefix("[") ? "\($0): " : nil } ?? ""
+            self.init(.badRequest, place + EventBatch.typeIsMissing)
+        } else if case .wrong = fault.problem {
             self.init(.validation, fault.message)
         } else {
             self.init(.badRequest, fault.message)
@@ -79,8 +83,16 @@ struct IDSyncFault: Error, Equatable {
             case let status where status.rawValue >= 500: .internalError
             default: .badRequest
             }
-        var response = IDSyncFault(code, problem.message, status: problem.status).response(id)
-        if let field = problem.retryAfter { response.fields.append(field) }
+        let waits = [Status.tooManyRequests, .serviceUnavailable].contains(problem.status)
+        let message =
+            switch problem {
+            case .rateLimited(let scope, _):
+                Problem.rateLimited(scope, retryAfterSeconds: IDSync.retryAfterSeconds).message
+            case .unavailable: Problem.unavailable(retryAfterSeconds: IDSync.retryAfterSeconds).message
+            case .http, .refused, .forbidden, .foreignOrigin, .badIdempotencyKey: problem.message
+            }
+        var response = IDSyncFault(code, message, status: problem.status).response(id)
+        if waits { response.fields.append(.init("Retry-After", String(IDSync.retryAfterSeconds))) }
         if case .rateLimited(let scope, _) = problem { response.fields.append(exceeded(scope)) }
         return response
     }

@@ -7,7 +7,12 @@ import JSON
 /// The calls that find the person of a client's identities: identify, login, logout and search (spec/idsync.md 1.3 and 1.4).
 /// All four calls have the same request and answer.
 enum IdentityCalls {
-    static let routes = [
+    /// The routes.
+    ///
+    /// - Parameter warnings: counts the calls in which no identity is of the project's hierarchy.
+    static func routes(_ warnings: ClientWarnings) -> [Endpoint] { calls.map { $0(warnings) } }
+
+    private static let calls: [@Sendable (ClientWarnings) -> Endpoint] = [
         route(
             "identify",
             "Finds the person that some identities mean, or makes one.",
@@ -39,6 +44,13 @@ enum IdentityCalls {
     private static func route<A: Act>(
         _ name: String, _ summary: String, _ description: String,
         act: @escaping @Sendable (IdentityRequest, Inspection) -> A
+    ) -> @Sendable (ClientWarnings) -> Endpoint where A.Answer == Identified {
+        { warnings in endpoint(name, summary, description, warnings, act) }
+    }
+
+    private static func endpoint<A: Act>(
+        _ name: String, _ summary: String, _ description: String, _ warnings: ClientWarnings,
+        _ act: @escaping @Sendable (IdentityRequest, Inspection) -> A
     ) -> Endpoint where A.Answer == Identified {
         Endpoint(
             .post, "/v1/\(name)", otherPaths: IDSync.identityPrefixes.map { "\($0)/\(name)" },
@@ -62,8 +74,10 @@ enum IdentityCalls {
                         // A call that only reads needs no protection against repetition.
                         let replayKey = inspection.contains(.readOnly) ? nil : read.frame.replayKey
                         let identities = read.identities
+                        let unmatched = unmatchedTypes(of: read, tools.directory.strategy(of: caller.project))
+                        if !unmatched.isEmpty { warnings.unmatchedCall(unmatched, in: caller.project) }
                         return PreparedCall(act(read, inspection), replayKey: replayKey) { identified, _ in
-                            answer(identified, identities, inspection)
+                            answer(identified, identities, unmatched, inspection)
                         }
                     } catch {
                         throw Rejection(error.response(request.id))
@@ -86,8 +100,15 @@ enum IdentityCalls {
         return read
     }
 
+    /// The types of a call in which no identity is of the hierarchy; empty for other calls. Such a call finds nobody, so each
+    /// repetition makes a new person (spec/idsync-clients.md decision 9).
+    private static func unmatchedTypes(of request: IdentityRequest, _ strategy: Strategy) -> [IdentityType] {
+        let types = request.identities.map(\.type)
+        return types.contains(where: strategy.hierarchy.contains) ? [] : types
+    }
+
     private static func answer(
-        _ identified: Identified, _ identities: [Identity], _ inspection: Inspection
+        _ identified: Identified, _ identities: [Identity], _ unmatched: [IdentityType], _ inspection: Inspection
     ) -> Response {
         var json = JSONWriter()
         json.object { json in
@@ -108,15 +129,19 @@ enum IdentityCalls {
             json.key("is_logged_in")
             json.bool(identified.isKnown)
             if let explanation = identified.explanation {
-                write(explanation, of: identified.person, inspection, identities, &json)
+                write(explanation, of: identified.person, inspection, identities, unmatched, &json)
             }
         }
-        return Response(.ok, contentType: IDSyncFault.contentType, fields: maxAge, body: json.bytes)
+        var fields = maxAge
+        if !unmatched.isEmpty {
+            fields.append(.init("X-Onym-Warning", "unmatched_types=\(names(unmatched).joined(separator: ","))"))
+        }
+        return Response(.ok, contentType: IDSyncFault.contentType, fields: fields, body: json.bytes)
     }
 
     private static func write(
         _ explanation: Explanation, of person: PersonID, _ inspection: Inspection, _ identities: [Identity],
-        _ json: inout JSONWriter
+        _ unmatched: [IdentityType], _ json: inout JSONWriter
     ) {
         if inspection.contains(.matches) {
             json.key("lookup_identities")
@@ -148,7 +173,17 @@ enum IdentityCalls {
                     }
                 }
             }
+            if !unmatched.isEmpty {
+                json.key("unmatched_types")
+                json.array { json in
+                    for name in names(unmatched) { json.string(name) }
+                }
+            }
         }
+    }
+
+    private static func names(_ types: [IdentityType]) -> [String] {
+        types.sorted { $0.rawValue < $1.rawValue }.map { "\($0.name)" }
     }
 
     private static func write(_ step: Explanation.Step, _ json: inout JSONWriter) {

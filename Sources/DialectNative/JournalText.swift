@@ -64,11 +64,11 @@ enum JournalText {
         }
         json.key("facts")
         json.array { json in
-            for fact in call.facts { json.object { write(fact, &$0) } }
+            for fact in call.facts { json.object { write(fact, of: call, &$0) } }
         }
     }
 
-    private static func write(_ fact: RecordedCall.Fact, _ json: inout JSONWriter) {
+    private static func write(_ fact: RecordedCall.Fact, of call: RecordedCall, _ json: inout JSONWriter) {
         func write(_ name: String, of person: PersonID) {
             json.key("fact")
             json.string(name)
@@ -105,6 +105,13 @@ enum JournalText {
             write("document_put", of: person)
             json.key("document")
             json.string("\(kind)")
+            guard kind == .attributes, let names = call.changedNames else { return }
+            for (key, names) in [("written", names.written), ("removed", names.removed)] {
+                json.key(key)
+                json.array { json in
+                    for name in names { json.string(name) }
+                }
+            }
         }
     }
 

@@ -25,6 +25,8 @@ package enum Native {
         /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
         package let counts: @Sendable () -> StoreCounts
+        /// The counts of calls with which clients reach nothing.
+        package let warnings: ClientWarnings
 
         package init(
             unreadiness: @escaping @Sendable () -> String?,
@@ -32,8 +34,10 @@ package enum Native {
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
-            mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts
+            mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
+            warnings: ClientWarnings
         ) {
+            self.warnings = warnings
             self.mint = mint
             self.keyUse = keyUse
             self.counts = counts
@@ -66,7 +70,7 @@ package enum Native {
             routes: routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
                 + ExplainCalls.routes + ChangeCalls.routes
-                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes
+                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)

@@ -6,7 +6,12 @@ import JSON
 
 /// The calls that show and change a project's strategy, list its versions, and return to an earlier version.
 enum StrategyCalls {
-    static let routes = [
+    /// The routes.
+    ///
+    /// - Parameter sources: knows the calls that found nobody because of their types.
+    static func routes(_ sources: Native.Sources) -> [Endpoint] { [show(sources)] + changes }
+
+    private static func show(_ sources: Native.Sources) -> Endpoint {
         Endpoint(
             .get, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
@@ -16,9 +21,13 @@ enum StrategyCalls {
                 let history = tools.directory.strategies(of: caller.project)
                 return { snapshot throws(StoreFault) in
                     let current = try snapshot.whole(history, of: caller.project).current
-                    return answer(current.strategy, version: current.number)
+                    let unmatched = sources.warnings.unmatchedTypes(of: caller.project)
+                    return answer(current.strategy, version: current.number, unmatched: unmatched)
                 }
-            }),
+            })
+    }
+
+    private static let changes = [
         Endpoint(
             .put, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
@@ -54,9 +63,11 @@ enum StrategyCalls {
 
     // MARK: - Showing
 
-    private static func answer(_ strategy: Strategy, version: Int) -> Response {
+    private static func answer(
+        _ strategy: Strategy, version: Int, unmatched: [(type: IdentityType, calls: Int)] = []
+    ) -> Response {
         var json = JSONWriter()
-        StrategyDocument.write(strategy, version: version, &json)
+        StrategyDocument.write(strategy, version: version, unmatched: unmatched, &json)
         return Response(.ok, contentType: "application/json", body: json.bytes)
     }
 

@@ -10,8 +10,13 @@ enum StrategyDocument {
         var activation = ActivationDocument()
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
-            // The version has no meaning here. It is allowed so that a caller can send an answer back unchanged.
+            // The version and the counts have no meaning here. They are allowed so that a caller can send an answer back
+            // unchanged.
             case "version": _ = try value.integer(at: "version")
+            case "unmatched_types":
+                try value.forEachMember(at: "unmatched_types") { key, value throws(JSONFault) in
+                    _ = try value.integer(at: "unmatched_types.\(key.shown)")
+                }
             case "preset": edit.preset = try name(value, at: "preset", presets)
             case "hierarchy": edit.hierarchy = try types(value, at: "hierarchy")
             case "login": edit.login = IdentityTypeSet(try types(value, at: "login"))
@@ -81,12 +86,30 @@ enum StrategyDocument {
         return edit
     }
 
-    /// Writes the whole document; without a version for a strategy that never held.
-    static func write(_ strategy: Strategy, version: Int?, _ json: inout JSONWriter) {
+    /// Writes the whole document.
+    ///
+    /// - Parameters:
+    ///   - strategy: the strategy.
+    ///   - version: its version; nil for a strategy that never held.
+    ///   - unmatched: the calls that found nobody because their types are not in the hierarchy.
+    ///   - json: the document.
+    static func write(
+        _ strategy: Strategy, version: Int?, unmatched: [(type: IdentityType, calls: Int)] = [],
+        _ json: inout JSONWriter
+    ) {
         json.object { json in
             if let version {
                 json.key("version")
                 json.integer(version)
+            }
+            if !unmatched.isEmpty {
+                json.key("unmatched_types")
+                json.object { json in
+                    for (type, calls) in unmatched {
+                        json.key(type.name)
+                        json.integer(calls)
+                    }
+                }
             }
             json.key("preset")
             json.string(strategy.preset.rawValue)
@@ -287,6 +310,12 @@ enum StrategyDocument {
                         }, others: false)
                 ),
             ] + ActivationDocument.fields
-        return .object(fields.map { .init($0.0, $0.1, required: isWhole) }, others: false)
+        let unmatched = Schema.Property(
+            "unmatched_types",
+            .object(
+                IdentityType.idsync.map {
+                    .init("\($0.name)", .integer("Calls since the server's start that named no type of the hierarchy."))
+                }, others: false))
+        return .object(fields.map { .init($0.0, $0.1, required: isWhole) } + [unmatched], others: false)
     }
 }

@@ -1,10 +1,24 @@
+/// The names of attributes that a call changed.
+package struct ChangedNames: Equatable, Sendable {
+    /// The names with new values.
+    package var written: [String] = []
+    package var removed: [String] = []
+
+    package init(written: [String] = [], removed: [String] = []) {
+        (self.written, self.removed) = (written, removed)
+    }
+
+    package var isEmpty: Bool { written.isEmpty && removed.isEmpty }
+}
+
 /// The attributes of a person: names, and values that are JSON. A name stays after its value is removed, so the moment of the
 /// removal stays known.
 package struct Attributes: Equatable, Sendable {
     /// The last write of one name.
     package struct Entry: Equatable, Sendable {
-        /// Nil if the value was removed.
+        /// Nil if the value was removed. JSON's null is a value: a tag.
         package let value: [UInt8]?
+        /// The last moment at which a client wrote the value.
         package let at: Instant
         /// The call that wrote the entry. A later call has a larger id, also within one moment.
         package let call: PersonID
@@ -12,8 +26,13 @@ package struct Attributes: Equatable, Sendable {
 
     package private(set) var entries: [String: Entry] = [:]
 
+    /// The value of a tag.
+    package static let tag = Array("null".utf8)
+
     /// The limits of names and values (spec/idsync.md 1.8).
     package static let namesPerPerson = 100
+    /// The greatest number of removed names that stay known. Beyond it the names that were removed first are forgotten.
+    package static let removedNamesPerPerson = 1000
     package static let nameCharacters = 1...256
     package static let valueCharacters = 4096
     package static let listElements = 1000
@@ -24,7 +43,7 @@ package struct Attributes: Equatable, Sendable {
     /// A new value of a name, or the removal of its value.
     package struct Write: Equatable, Sendable {
         package let name: String
-        /// The value as JSON; nil removes the value.
+        /// The value as JSON, where null is a tag; nil removes the value.
         package let value: [UInt8]?
 
         package init(_ name: String, _ value: [UInt8]?) {
@@ -41,21 +60,55 @@ package struct Attributes: Equatable, Sendable {
         return !writes.isEmpty
     }
 
-    /// Applies writes up to the limit of names, and skips new names over it. Returns whether an entry changed.
-    mutating func apply(_ writes: [Write], _ stamp: Stamp) -> Bool {
+    /// The effect of some writes.
+    struct Applied: Equatable {
+        /// Whether an entry changed, so that the document has to be stored.
         var hasChanged = false
+        /// The names for readers of the journal.
+        var names = ChangedNames()
+    }
+
+    /// Applies the writes of one batch: of several writes of a name the last counts. A write that is older than the known
+    /// write of its name changes nothing, because a batch can arrive late. New names over the limit are skipped.
+    ///
+    /// - Parameters:
+    ///   - writes: the writes, in their order.
+    ///   - at: the moment of the batch.
+    ///   - stamp: the stamp of the call.
+    mutating func apply(_ writes: [Write], at: Instant, _ stamp: Stamp) -> Applied {
+        var applied = Applied()
+        var last: [String: Int] = [:]
+        for (place, write) in writes.enumerated() { last[write.name] = place }
+        let final = writes.enumerated().filter { last[$1.name] == $0 }.map(\.element)
         var count = valueCount
-        for write in writes {
+        // A removal makes room for another name of the same batch.
+        for write in final.filter({ $0.value == nil }) + final.filter({ $0.value != nil }) {
             let known = entries[write.name]
-            if let known, known.value == write.value { continue }
-            if write.value == nil, known == nil { continue }
+            if let known, known.at > at { continue }
+            if let known, known.value == write.value {
+                // The value stays, and only its moment changes: an older batch must not replace it.
+                if known.at < at {
+                    entries[write.name] = Entry(value: known.value, at: at, call: known.call)
+                    applied.hasChanged = true
+                }
+                continue
+            }
             let (had, has) = (known?.value != nil, write.value != nil)
             if has, !had, count >= Attributes.namesPerPerson { continue }
             count += (has ? 1 : 0) - (had ? 1 : 0)
-            entries[write.name] = Entry(value: write.value, at: stamp.at, call: stamp.person)
-            hasChanged = true
+            entries[write.name] = Entry(value: write.value, at: at, call: stamp.person)
+            applied.hasChanged = true
+            if has { applied.names.written.append(write.name) } else if had { applied.names.removed.append(write.name) }
         }
-        return hasChanged
+        forgetRemovals()
+        return applied
+    }
+
+    private mutating func forgetRemovals() {
+        guard entries.count > Attributes.namesPerPerson + Attributes.removedNamesPerPerson else { return }
+        let removed = entries.filter { $0.value.value == nil }
+            .sorted { ($0.value.at, $0.value.call, $0.key) < ($1.value.at, $1.value.call, $1.key) }
+        for (name, _) in removed.dropLast(Attributes.removedNamesPerPerson) { entries[name] = nil }
     }
 
     package var packed: [UInt8] {

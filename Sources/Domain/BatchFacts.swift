@@ -54,7 +54,7 @@ package final class PlainBatchFacts: DecidingBatchFacts {
 
     package func apply(_ entry: JournalEntry) { facts.apply(entry) }
 
-    package func see(_ person: PersonID, at moment: Instant) { facts.see(person, at: moment) }
+    package func see(_ person: PersonID, at moment: SeenAt) { facts.see(person, at: moment) }
 }
 
 /// Batch facts in the index itself. The batch copies nothing: its changes go into the index, and readers see them after the
@@ -81,7 +81,7 @@ package final class IndexBatchFacts: DecidingBatchFacts {
 
     package func earlier(_ claim: ReplayClaim) -> RememberedCall? { replays.isEmpty ? nil : replays.earlier(claim) }
 
-    package func see(_ person: PersonID, at moment: Instant) { index.seeInBatch(person, at: moment) }
+    package func see(_ person: PersonID, at moment: SeenAt) { index.seeInBatch(person, at: moment) }
 
     package func apply(_ entry: JournalEntry) {
         change { index.apply(entry) }

@@ -26,10 +26,19 @@ package struct Stamp: Equatable, Sendable {
     /// The call's moment in the journal. This time never goes back.
     package let journalledAt: Instant
     package let person: PersonID
+    /// The place of the call among all sightings: the call sees the person that it finds or makes.
+    package let seen: SeenAt
 
-    /// - Parameter journalledAt: the call's moment in the journal; nil if the clock's moment is also the journal's moment.
-    package init(at: Instant, journalledAt: Instant? = nil, person: PersonID) {
+    /// Makes a stamp.
+    ///
+    /// - Parameters:
+    ///   - at: the call's moment by the system clock.
+    ///   - journalledAt: the call's moment in the journal; nil if the clock's moment is also the journal's moment.
+    ///   - person: the id of a person that the call may make.
+    ///   - seen: the place among all sightings; nil for the first place of the moment.
+    package init(at: Instant, journalledAt: Instant? = nil, person: PersonID, seen: SeenAt? = nil) {
         self.at = at
+        self.seen = seen ?? SeenAt(at)
         self.journalledAt = journalledAt ?? at
         self.person = person
     }

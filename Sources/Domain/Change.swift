@@ -1,6 +1,6 @@
 /// One fact that begins or ends.
 package enum Change: Equatable, Sendable {
-    case personMade(PersonID, at: Instant)
+    case personMade(PersonID, at: SeenAt)
     case linked(PersonID, Identity)
     /// A person no longer holds an identity. The link stays as history.
     case unlinked(PersonID, IdentityType, IdentityKey)

@@ -113,6 +113,12 @@ extension RecordedCall {
                 default: continue
                 }
                 var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
+                if case .attributes = document, let names = changedNames {
+                    // A client says all its attributes with each upload, mostly without any change.
+                    if names.isEmpty { continue }
+                    data.append(.init("names", .texts(names.written)))
+                    data.append(.init("removed", .texts(names.removed)))
+                }
                 if case .reply(let reply) = answer, case .propertiesSet(let saved, _) = reply.as(AccessReply.self) {
                     data.append(.init("names", .texts(saved.map(\.name))))
                 }
@@ -131,6 +137,12 @@ extension RecordedCall {
         if kind == .redeemCode { events.append(ChangeEvent(.codeRedeemed, person)) }
         if case .reply(let reply) = answer { events += reply.answer.events(person) }
         return events
+    }
+
+    /// The names of the attributes that the call changed; nil if the journal does not have them.
+    package var changedNames: ChangedNames? {
+        guard case .reply(let reply) = answer else { return nil }
+        return reply.as(Ingested.self)?.attributes
     }
 
     /// The person that lost an identity to another person in this call.

@@ -33,7 +33,7 @@ package protocol DecisionFacts: DocumentFacts {
     func isErased(_ id: PersonID) -> Bool
 
     /// The last moment at which a call came from a person.
-    func lastSeen(of person: Person) -> Instant
+    func lastSeen(of person: Person) -> SeenAt
 
     /// The merge with an id; nil if no such merge is in force.
     func merge(_ id: MergeID) -> Merge?

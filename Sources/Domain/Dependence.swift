@@ -17,7 +17,7 @@ extension OverlaidFacts {
     package func person(_ id: PersonID, in project: ProjectID) -> Person? { base.person(id, in: project) }
     package func person(_ id: PersonID) -> Person? { base.person(id) }
     package func isErased(_ id: PersonID) -> Bool { base.isErased(id) }
-    package func lastSeen(of person: Person) -> Instant { base.lastSeen(of: person) }
+    package func lastSeen(of person: Person) -> SeenAt { base.lastSeen(of: person) }
     package func rowCount(of person: PersonID, _ kind: RowKind) -> Int { base.rowCount(of: person, kind) }
     package func document(_ key: DocumentKey) -> [UInt8]? { base.document(key) }
     package func knowsRow(_ hash: RowHash) -> Bool { base.knowsRow(hash) }

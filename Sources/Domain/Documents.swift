@@ -78,6 +78,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case webhooks = 61
     /// The progress and the waiting deliveries of a webhook, by the webhook's id.
     case deliveries = 62
+    /// The members that a project adds to the configuration of its IDSync clients.
+    case clientConfig = 63
     /// The keys with which a project's customer signs tokens.
     case signingKeys = 90
 }

@@ -4,7 +4,7 @@ package struct Facts: Sendable {
     /// The facts of one person.
     package struct PersonState: Equatable, Sendable {
         package var project: ProjectID
-        package var lastSeen: Instant
+        package var lastSeen: SeenAt
         package var identities: [Held] = []
         package var rows: [StoredRow] = []
         package var isErased = false
@@ -148,7 +148,7 @@ package struct Facts: Sendable {
     }
 
     /// Notes a sighting of a person.
-    package mutating func see(_ person: PersonID, at moment: Instant) {
+    package mutating func see(_ person: PersonID, at moment: SeenAt) {
         guard let known = people[person]?.lastSeen, known < moment else { return }
         people[person]?.lastSeen = moment
     }
@@ -189,7 +189,7 @@ extension Facts: DecisionFacts {
 
     package func isErased(_ id: PersonID) -> Bool { people[id]?.isErased == true }
 
-    package func lastSeen(of person: PersonID) -> Instant { state(person).lastSeen }
+    package func lastSeen(of person: PersonID) -> SeenAt { state(person).lastSeen }
 
     package func merge(_ id: MergeID) -> Merge? { merges.first { $0.id == id } }
 

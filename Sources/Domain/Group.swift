@@ -96,7 +96,7 @@ package struct GroupTotals: Equatable, Sendable {
     package var identities: [IdentityType: Int] = [:]
     /// The oldest person; nil if there are no people.
     package var first: PersonID?
-    package var lastSeen: Instant?
+    package var lastSeen: SeenAt?
 
     package init() {}
 

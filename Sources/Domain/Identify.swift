@@ -197,7 +197,7 @@ extension Identify {
     /// Makes a person with the identities of the call.
     private func make<V: DecisionFacts>(_ stamp: Stamp, _ lookUp: Resolution, _ view: V) -> Decision<Identified> {
         var attaching = Attaching(person: stamp.person, lookUp, Room(of: nil, lookUp.strategy.guards.bounds, view))
-        attaching.changes.append(.personMade(stamp.person, at: stamp.at))
+        attaching.changes.append(.personMade(stamp.person, at: stamp.seen))
         for index in identities.indices {
             if let reason = lookUp.reasonSetAside(index) {
                 attaching.leave(identities[index], reason)

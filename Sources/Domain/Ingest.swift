@@ -6,13 +6,20 @@ package struct Ingest: Act {
     /// The identities of the device. They help to find an unknown person. They are not linked to a person that the caller
     /// knows.
     package let devices: [Identity]
+    /// The writes of attributes, in their order.
     package let attributes: [Attributes.Write]
+    /// The moment of the writes by the clock of the client; nil for the moment of the call.
+    package let writtenAt: Instant?
     package let rows: [Row]
+    /// The refusal that the call journals if nobody can be found. Without it the call throws the refusal to its client.
+    package let refusal: RefuseUpload?
 
     package init(
         person: PersonID?, identities: [Identity], devices: [Identity] = [], attributes: [Attributes.Write] = [],
-        rows: [Row]
+        writtenAt: Instant? = nil, rows: [Row], refusal: RefuseUpload? = nil
     ) {
+        self.refusal = refusal
+        self.writtenAt = writtenAt
         self.person = person
         self.identities = identities
         self.devices = devices
@@ -23,20 +30,33 @@ package struct Ingest: Act {
 
 /// The answer to ``Ingest``.
 package struct Ingested: Equatable, Sendable {
+    /// The person of the rows; 0 if the call kept nothing and names nobody.
     package let person: PersonID
     /// The number of new rows; the number of repeated rows follows.
     package let accepted: Int
     package let repeated: Int
+    /// The names of the attributes that the call changed; nil for a call of a version that did not note them.
+    package let attributes: ChangedNames?
+    /// Whether the call kept nothing, and the journal has the reason.
+    package let isRefused: Bool
 
-    package init(person: PersonID, accepted: Int, repeated: Int) {
+    package init(
+        person: PersonID, accepted: Int, repeated: Int, attributes: ChangedNames? = ChangedNames(),
+        isRefused: Bool = false
+    ) {
         self.person = person
         self.accepted = accepted
         self.repeated = repeated
+        self.attributes = attributes
+        self.isRefused = isRefused
     }
+
+    /// The answer of a call that kept nothing.
+    static let refused = Ingested(person: PersonID(rawValue: 0), accepted: 0, repeated: 0, isRefused: true)
 }
 
 extension Ingest {
-    package static var kinds: [ActKind] { [.ingest] }
+    package static var kinds: [ActKind] { [.ingest, .refuseUpload] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(speaksFor: identities, mentions: devices.map(\.key), about: person) }
     package var byteCount: Int {
@@ -44,8 +64,9 @@ extension Ingest {
     }
 
     /// Adds the rows and attributes to the person of the upload. Throws `noSuchPerson` if the upload names neither an
-    /// existing person nor identities, and the refusals of ``Identify``. Repeated rows are counted and not added. Late rows
-    /// of an erased person are dropped, because an erasure also covers rows that arrive after it.
+    /// existing person nor identities, and the refusals of ``Identify``; a call with a refusal of its own journals that one
+    /// instead. Repeated rows are counted and not added. Late rows of an erased person are dropped, because an erasure also
+    /// covers rows that arrive after it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Ingested> {
@@ -58,7 +79,13 @@ extension Ingest {
         if late.dropped > 0, !rows.contains(where: { $0.kind != .context }) {
             return late.decision(Ingested(person: PersonID(rawValue: 0), accepted: 0, repeated: 0), .ingest)
         }
-        let (person, identified) = try findPerson(stamp, in: project, view)
+        let (person, identified): (PersonID, Outcome?)
+        do throws(Refusal) {
+            (person, identified) = try findPerson(stamp, in: project, view)
+        } catch {
+            if let refusal, error == .noSuchPerson { return refusal.decision }
+            throw error
+        }
         var changes = identified?.changes ?? []
         // The context row is stored only together with a new event.
         var (accepted, repeated) = (0, 0)
@@ -75,9 +102,10 @@ extension Ingest {
         }
         if accepted > 0 { changes += added }
         changes += late.changes
-        if let document = attributesChanged(of: person, stamp, view) { changes.append(document) }
+        let (document, names) = attributesChanged(of: person, stamp, view)
+        if let document { changes.append(document) }
 
-        let reply = Ingested(person: person, accepted: accepted, repeated: repeated)
+        let reply = Ingested(person: person, accepted: accepted, repeated: repeated, attributes: names)
         guard !changes.isEmpty else { return Decision(reply) }
         return Decision(
             reply,
@@ -102,30 +130,67 @@ extension Ingest {
         return (found, decision.outcome)
     }
 
-    private func attributesChanged<V: DecisionFacts>(of person: PersonID, _ stamp: Stamp, _ view: V) -> Change? {
-        if attributes.isEmpty { return nil }
+    private func attributesChanged<V: DecisionFacts>(
+        of person: PersonID, _ stamp: Stamp, _ view: V
+    ) -> (document: Change?, names: ChangedNames) {
+        if attributes.isEmpty { return (nil, ChangedNames()) }
         let key = DocumentKey(.attributes, of: person)
         var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
-        return current.apply(attributes, stamp) ? .documentPut(key, person, current.packed) : nil
+        // The clock of a client that is ahead must not outdo all later writes.
+        let at = min(writtenAt ?? stamp.journalledAt, stamp.journalledAt)
+        let applied = current.apply(attributes, at: at, stamp)
+        return (applied.hasChanged ? .documentPut(key, person, current.packed) : nil, applied.names)
     }
 }
 
 extension Ingested: Answer {
     package static let tags: [UInt8] = [ActKind.ingest.rawValue]
 
-    package var seen: PersonID? { person }
-    package var found: [PersonID] { [person] }
+    package var seen: PersonID? { person.rawValue == 0 ? nil : person }
+    package var found: [PersonID] { seen.map { [$0] } ?? [] }
+
+    package func events(_ person: PersonID?) -> [ChangeEvent] {
+        isRefused
+            ? [
+                ChangeEvent(
+                    .refused, nil, [.init("code", .text("upload_refused")), .init("call", .text(ActKind.ingest.name))])
+            ] : []
+    }
 
     package func pack(into packer: inout Packer) {
         packer.add(UInt64(bitPattern: person.rawValue))
         packer.add(UInt64(accepted))
         packer.add(UInt64(repeated))
+        guard let attributes else { return }
+        packer.add(isRefused)
+        for names in [attributes.written, attributes.removed] {
+            packer.add(UInt64(names.count))
+            for name in names { packer.add(name) }
+        }
     }
 
     package init?(tag: UInt8, unpacking unpacker: inout Unpacker) {
         guard let person = unpacker.person(), let accepted = unpacker.integer(), let repeated = unpacker.integer()
         else { return nil }
-        self.init(person: person, accepted: Int(accepted), repeated: Int(repeated))
+        // Older answers end here.
+        if unpacker.isAtEnd {
+            self.init(person: person, accepted: Int(accepted), repeated: Int(repeated), attributes: nil)
+            return
+        }
+        guard let isRefused = unpacker.bool() else { return nil }
+        var lists: [[String]] = []
+        for _ in 0..<2 {
+            guard let count = unpacker.integer() else { return nil }
+            var names: [String] = []
+            for _ in 0..<count {
+                guard let name = unpacker.text() else { return nil }
+                names.append(name)
+            }
+            lists.append(names)
+        }
+        self.init(
+            person: person, accepted: Int(accepted), repeated: Int(repeated),
+            attributes: ChangedNames(written: lists[0], removed: lists[1]), isRefused: isRefused)
     }
 }
 

@@ -14,8 +14,10 @@ package struct Modify: Act {
             self.new = new
         }
 
-        /// Whether the two values are equal or both missing. Clients send such items for unchanged identities.
-        var isEmpty: Bool { old == new }
+        /// Whether both values are missing. Clients send such items for identities that the person never had.
+        var isEmpty: Bool { old == nil && new == nil }
+        /// Whether the new value is the old value. Clients send such items for unchanged identities.
+        var isUnchanged: Bool { new != nil && old == new }
     }
 
     package let person: PersonID
@@ -68,7 +70,8 @@ extension Modify {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
     }
 
-    /// Removes and adds the identities in their order. Throws `noSuchPerson`, and `immutableIdentity` if a person would
+    /// Removes and adds the identities in their order. An item whose new value is its old value changes nothing if the person
+    /// holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and `immutableIdentity` if a person would
     /// change an immutable value, or if a unique and immutable value belongs to another person. Throws `full` if the person
     /// has no room. A unique value moves to the person, because the caller says that it belongs there.
     package func decide<V: DecisionFacts>(
@@ -82,12 +85,14 @@ extension Modify {
             return true
         }
         for item in items where !item.isEmpty {
+            let isUnchanged = item.isUnchanged
+            if isUnchanged, let new = item.new, modifying.held[new.key] != nil { continue }
             if strategy.immutable.contains(item.type), modifying.held.values.contains(item.type),
                 modifying.wouldChange(item, strategy, view)
             {
                 throw .immutableIdentity(item.type)
             }
-            if let old = item.old { modifying.remove(old) }
+            if let old = item.old, !isUnchanged { modifying.remove(old) }
             if let new = item.new {
                 // The call takes no ignored value from another person, also if that person got it before it was blocked.
                 if strategy.immutable.contains(item.type), strategy.unique.contains(item.type),

@@ -2,10 +2,12 @@
 package enum Registry {
     package static let acts: [any Act.Type] = [
         // Finding people.
-        Identify.self, Search.self, Modify.self, Ingest.self, MakeAlias.self, UndoAlias.self,
+        Identify.self, Search.self, Modify.self, Ingest.self, RefuseUpload.self, MakeAlias.self, UndoAlias.self,
         // Calls of administrators.
         MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, ErasePerson.self, ReleaseTombstone.self,
-        AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self, Administer.self,
+        AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self,
+        SetClientConfig.self,
+        Administer.self,
         MakeSigningKey.self, RetireSigningKey.self, MakeWebhook.self, RemoveWebhook.self, ReplayDelivery.self,
         // Notes of the server.
         NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,

@@ -199,7 +199,7 @@ package struct Profile: Sendable {
         let sources = aliases.filter { shown.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
         let totals = try snapshot.totals(of: group)
         firstSeen = ([totals.first ?? person] + sources).map(\.madeAt).min() ?? person.madeAt
-        lastSeen = totals.lastSeen ?? person.madeAt
+        lastSeen = totals.lastSeen?.moment ?? person.madeAt
         counts = totals.rows.filter { $0.value > 0 }
         identityCount = totals.identities.values.reduce(0, +)
     }

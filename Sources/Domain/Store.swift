@@ -13,8 +13,8 @@
 /// - A reading that has to end does so at its next question, and within one that takes long.
 /// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
 ///
-/// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``see(_:)``, ``fold(_:)``, ``expire(_:before:limit:)``,
-/// ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
+/// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``discard()``, ``see(_:)``, ``fold(_:)``,
+/// ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
 /// ``counts`` and ``directory``.
 package protocol Store: AnyObject, Sendable {
     /// The hash with which this store finds identities.
@@ -35,6 +35,9 @@ package protocol Store: AnyObject, Sendable {
     /// returns.
     func commit(_ entries: [JournalEntry]) throws(StoreFault)
 
+    /// Discards the decisions of the last batch instead of a commit.
+    func discard() throws(StoreFault)
+
     /// Calls the body with the committed facts. The read may use the disk, so only threads that may wait call it. A commit
     /// during the read may make the store call the body again from the beginning.
     ///
@@ -48,11 +51,11 @@ package protocol Store: AnyObject, Sendable {
     func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result?
 
     /// Shows sightings to later decisions. ``fold(_:)`` stores them later.
-    func see(_ sightings: [PersonID: Instant])
+    func see(_ sightings: [PersonID: SeenAt])
 
     /// Stores sightings that ``see(_:)`` showed before, and other values that a restart can rebuild. Each call does a small
     /// part; true if more remains. A crash may lose sightings.
-    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool
+    func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool
 
     /// Removes the oldest rows of a kind from before a moment, up to the limit; true if more such rows may remain. The last
     /// row of all stays.
@@ -135,7 +138,7 @@ package protocol BatchFacts: AnyObject {
     func apply(_ entry: JournalEntry)
 
     /// Notes that a decision found a person.
-    func see(_ person: PersonID, at moment: Instant)
+    func see(_ person: PersonID, at moment: SeenAt)
 }
 
 /// The result of a peek.

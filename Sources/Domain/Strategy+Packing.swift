@@ -74,6 +74,11 @@ extension Strategy {
         return packer.bytes
     }
 
+    /// The bytes of the strategy in hexadecimal digits, for the migrations of stores.
+    package var packedHexadecimal: String {
+        packed.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+
     /// Reads the bytes of a stored strategy; nil if the bytes are invalid.
     package convenience init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)

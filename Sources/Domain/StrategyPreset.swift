@@ -22,14 +22,20 @@ package enum StrategyPreset: String, CaseIterable, Sendable {
 }
 
 extension Strategy {
-    /// One login type, the customer id. An anonymous person that logs in becomes the known user (decision 13).
+    /// One login type, the customer id. An anonymous person that logs in becomes the known user (decision 13). The types are
+    /// those of the other presets (spec/idsync-clients.md decision 8).
     package static let `default` = Strategy(
         .default,
         hierarchy: [
             .customerID, .mobileNumber, .email, .other, .facebook, .google, .twitter, .microsoft, .yahoo, .iosIDFA,
-            .iosIDFV, .androidAAID, .androidUUID, .rokuAID, .rokuPublisherID, .microsoftPublisherID, .microsoftAID,
-            .deviceApplicationStamp,
+            .iosIDFV, .androidAAID, .androidUUID, .fireAID, .rokuAID, .rokuPublisherID, .microsoftPublisherID,
+            .microsoftAID, .ampID, .deviceApplicationStamp,
         ],
+        unique: [.customerID], login: [.customerID])
+
+    /// The default of stores from before `fire_aid` and `amp_id` came to it. A store keeps this list for its projects.
+    package static let olderDefault = Strategy(
+        .default, hierarchy: Strategy.default.hierarchy.filter { $0 != .fireAID && $0 != .ampID },
         unique: [.customerID], login: [.customerID])
 
     /// Like `default`, and an e-mail address belongs to one person at a time.

@@ -58,6 +58,7 @@ package final class Engine: Sendable {
     private let deliver: @Sendable (Int, @escaping @Sendable () -> Void) -> Void
     private let queue = Monitor(Queue())
     private let sightings: [Sightings]
+    private let order: SightingOrder
     private let healthy = Atomic(true)
     /// The moment of the last journal entry, in milliseconds.
     private let journalMoment: Atomic<Int64>
@@ -66,7 +67,7 @@ package final class Engine: Sendable {
 
     /// The sightings of one loop. A class, because a lock must not move in memory.
     private final class Sightings: Sendable {
-        let people = Monitor<[PersonID: Instant]>([:])
+        let people = Monitor<[PersonID: SeenAt]>([:])
     }
 
     /// Starts the writer.
@@ -87,6 +88,7 @@ package final class Engine: Sendable {
         self.deliver = deliver
         journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
+        order = SightingOrder(after: store.lastMoment)
         let thread = WorkerThread(name: "onym-writer") { [self] in run() }
         self.thread.withLock { $0 = thread }
     }
@@ -163,7 +165,7 @@ package final class Engine: Sendable {
         if case .reply(let reply) = peek, let person = reply.seen {
             sightings[lane].people.withLock { people in
                 if people.count < limits.sightings || people[person] != nil {
-                    people[person] = now
+                    people[person] = order.next(at: now)
                 }
             }
         }
@@ -193,7 +195,7 @@ package final class Engine: Sendable {
 
     private func run() {
         var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
-        let writer = Writer(store: store) { generator.next() }
+        let writer = Writer(store: store, order: order) { generator.next() }
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
         var watch = ClockWatch(clock(), monotonic())
         // A fold of many people has small steps, with room for batches between the steps.
@@ -270,9 +272,11 @@ package final class Engine: Sendable {
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {
         var end = 0
         var bytes = 0
-        while end < queue.jobs.count, end < limits.batchCalls {
+        while end < queue.jobs.count {
             let more = queue.jobs[end].job.act.byteCount
-            if bytes + more > limits.batchBytes, end > 0 { break }
+            // A group is in one batch, also over the limits: a request bounds it.
+            let continues = end > 0 && queue.jobs[end].job.isWith(queue.jobs[end - 1].job)
+            if !continues, end >= limits.batchCalls || (bytes + more > limits.batchBytes && end > 0) { break }
             bytes += more
             end += 1
         }
@@ -316,8 +320,8 @@ package final class Engine: Sendable {
     }
 
     /// Collects the sightings of all loops.
-    private func takeSightings() -> [PersonID: Instant] {
-        var seen: [PersonID: Instant] = [:]
+    private func takeSightings() -> [PersonID: SeenAt] {
+        var seen: [PersonID: SeenAt] = [:]
         for lane in sightings {
             let people = lane.people.withLock { people in
                 defer { people = [:] }

@@ -8,13 +8,14 @@ package final class Writer {
 
     private let store: any Store
     private let chance: () -> UInt64
+    private let order: SightingOrder
     private var lastPerson: PersonID?
     private var lastStamp: Instant?
 
     /// Whether the store needs a recovery before the next batch.
     package private(set) var needsRecovery = false
     /// The sightings since the last fold. The store shows them, and has not stored them yet.
-    private var sightings = PeopleMap<Instant>()
+    private var sightings = PeopleMap<SeenAt>()
 
     /// The notes of today about missing tokens, one for each key and person. A caller that repeats a call must not fill the
     /// journal.
@@ -24,10 +25,17 @@ package final class Writer {
     private(set) var hasErased = false
 
     /// The sightings of a batch with a failed commit.
-    private var seenBeforeFault: [PersonID: Instant] = [:]
+    private var seenBeforeFault: [PersonID: SeenAt] = [:]
 
-    package init(store: any Store, chance: @escaping () -> UInt64) {
+    /// Makes a writer.
+    ///
+    /// - Parameters:
+    ///   - store: the store.
+    ///   - order: gives the places of sightings; nil if the writer alone sees people.
+    ///   - chance: gives random numbers.
+    package init(store: any Store, order: SightingOrder? = nil, chance: @escaping () -> UInt64) {
         self.store = store
+        self.order = order ?? SightingOrder(after: store.lastMoment)
         self.chance = chance
         lastPerson = store.lastPerson
         lastStamp = store.lastMoment
@@ -41,19 +49,43 @@ package final class Writer {
         precondition(!needsRecovery, "A batch was given to a store that has to be recovered.")
         // Each call has one number, so that a second decision makes the same ids.
         let chances = jobs.map { _ in chance() }
-        for _ in 1..<Writer.attempts {
-            if let answers = attempt(jobs, chances, at: moment, isLast: false) { return answers }
+        var groups: [ObjectIdentifier: [Answer]] = [:]
+        var left = Writer.attempts
+        while true {
+            switch attempt(jobs, chances, at: moment, isLast: left == 1, refused: groups) {
+            case .answers(let answers): return answers
+            case .keptNothing: left -= 1
+            // Each group is refused once, so this ends.
+            case .refused(let group, let answers): groups[ObjectIdentifier(group)] = answers
+            }
         }
-        return attempt(jobs, chances, at: moment, isLast: true) ?? []
+    }
+
+    /// The end of one attempt for a batch.
+    private enum Attempt {
+        case answers([Answer])
+        /// The store kept nothing, and the batch may be tried again at once.
+        case keptNothing
+        /// A job of the group was refused after others of the group were decided. Nothing of the batch is kept.
+        case refused(JobGroup, [Answer])
     }
 
     /// The limit of attempts for a batch that the store did not keep.
     private static let attempts = 4
 
-    /// Decides a batch and commits it; nil if the store kept nothing and the batch may be tried again at once.
-    private func attempt(_ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool) -> [Answer]? {
+    /// Decides a batch and commits it.
+    ///
+    /// - Parameters:
+    ///   - jobs: the jobs of the batch.
+    ///   - chances: a number for each job.
+    ///   - moment: the moment of the batch.
+    ///   - isLast: whether no further attempt follows.
+    ///   - refused: the answers of groups that are refused.
+    private func attempt(
+        _ jobs: [Job], _ chances: [UInt64], at moment: Instant, isLast: Bool, refused: [ObjectIdentifier: [Answer]]
+    ) -> Attempt {
         // Sightings stay, also after a failed commit.
-        var seen: [PersonID: Instant] = [:]
+        var seen: [PersonID: SeenAt] = [:]
         let noted = daily
         do throws(StoreFault) {
             var needs = FactKeys()
@@ -73,26 +105,80 @@ package final class Writer {
             answers.reserveCapacity(jobs.count)
             var entries: [JournalEntry] = []
             entries.reserveCapacity(jobs.count)
+            var half: (group: JobGroup, answers: [Answer])?
             let (person, stamp) = (lastPerson, lastStamp)
             try store.decide(needs) { workspace in
                 // The body may run a second time, and other processes may have written since the last batch.
                 (answers, entries, seen, daily, hasErased) = ([], [], [:], noted, false)
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
-                for (index, job) in jobs.enumerated() {
-                    let stamp = self.stamp(at: moment, chances[index])
-                    answers.append(decide(job, directory, stamp, workspace, &entries, &seen))
+                half = nil
+                var start = 0
+                while start < jobs.count, half == nil {
+                    let end = Writer.end(of: jobs, from: start)
+                    let group = end - start > 1 ? jobs[start].group : nil
+                    if let group, let known = refused[ObjectIdentifier(group)] {
+                        answers += known
+                        start = end
+                        continue
+                    }
+                    let bad = group == nil ? nil : refusedJob(of: jobs[start..<end], at: moment, workspace)
+                    for index in start..<end {
+                        if let bad, bad != index {
+                            answers.append(.failure(.refused(.otherActRefused)))
+                            continue
+                        }
+                        let stamp = self.stamp(at: moment, chances[index])
+                        let answer = decide(jobs[index], directory, stamp, workspace, &entries, &seen)
+                        answers.append(answer)
+                        if let group, bad == nil, case .failure = answer {
+                            half = (group, jobs[start..<end].map { _ in .failure(.refused(.otherActRefused)) })
+                            half?.answers[index - start] = answer
+                            break
+                        }
+                    }
+                    start = end
                 }
+            }
+            if let half {
+                try store.discard()
+                daily = noted
+                return .refused(half.group, half.answers)
             }
             if !entries.isEmpty { try store.commit(entries) }
             note(seen)
-            return answers
+            return .answers(answers)
         } catch {
             needsRecovery = true
             daily = noted
-            if error.kind == .interrupted, !isLast, recover() == nil { return nil }
+            if error.kind == .interrupted, !isLast, recover() == nil { return .keptNothing }
             seenBeforeFault = seen
-            return jobs.map { _ in .failure(.fault(error)) }
+            return .answers(jobs.map { _ in .failure(.fault(error)) })
+        }
+    }
+
+    /// The end of the group that begins with a job.
+    private static func end(of jobs: [Job], from start: Int) -> Int {
+        var end = start + 1
+        while end < jobs.count, jobs[end].isWith(jobs[start]) { end += 1 }
+        return end
+    }
+
+    /// The first job of a group that would be refused; nil if no job would be. Each job is decided as if it stood alone, and
+    /// nothing is kept.
+    private func refusedJob(of jobs: ArraySlice<Job>, at moment: Instant, _ workspace: any BatchFacts) -> Int? {
+        let stamp = stamp(at: moment, 0)
+        return jobs.indices.first { index in
+            let (call, act) = (jobs[index].call, jobs[index].act)
+            let proof = call.proof.flatMap { $0.mode == .require ? $0 : nil }
+            if let proof, workspace.refusal(of: act, by: proof, in: call.project) != nil { return true }
+            do throws(Refusal) {
+                if let claim = call.replay, try workspace.earlier(claim)?.reply(for: claim) != nil { return false }
+                let decision = try workspace.decide(act, stamp, in: call.project)
+                return proof.map { workspace.refusal(of: decision, by: $0, in: call.project) != nil } ?? false
+            } catch {
+                return true
+            }
         }
     }
 
@@ -104,7 +190,7 @@ package final class Writer {
     private func decide(
         _ job: Job, _ directory: Directory, _ stamp: Stamp, _ workspace: any BatchFacts,
         _ entries: inout [JournalEntry],
-        _ seen: inout [PersonID: Instant]
+        _ seen: inout [PersonID: SeenAt]
     ) -> Answer {
         let call = job.call
         func keep(_ entry: JournalEntry) {
@@ -166,8 +252,8 @@ package final class Writer {
             }
             // A new person was seen when it was made.
             if let person = decision.answer.seen, !isNew {
-                workspace.see(person, at: stamp.at)
-                seen[person] = stamp.at
+                workspace.see(person, at: stamp.seen)
+                seen[person] = stamp.seen
             }
             return .success(decision.answer)
         } catch {
@@ -228,14 +314,14 @@ package final class Writer {
         lastStamp = ordered
         var person = PersonID(at: ordered, chance: chance)
         if let lastPerson, person <= lastPerson { person = lastPerson.next }
-        return Stamp(at: moment, journalledAt: ordered, person: person)
+        return Stamp(at: moment, journalledAt: ordered, person: person, seen: order.next(at: moment))
     }
 
     /// The moment of the last journal entry.
     var journalMoment: Instant? { Writer.later(lastStamp, store.lastMoment) }
 
     /// Notes sightings. Later decisions see them at once, and ``fold(limit:)`` stores them.
-    package func note(_ seen: [PersonID: Instant]) {
+    package func note(_ seen: [PersonID: SeenAt]) {
         if seen.isEmpty { return }
         store.see(seen)
         for (person, moment) in seen { sightings[person] = max(sightings[person] ?? moment, moment) }
@@ -244,7 +330,7 @@ package final class Writer {
     /// Stores the sightings of some people; true if more remain.
     package func fold(limit: Int) -> Bool {
         guard !needsRecovery else { return false }
-        var part: [PersonID: Instant] = [:]
+        var part: [PersonID: SeenAt] = [:]
         while part.count < limit, let (person, moment) = sightings.popFirst() { part[person] = moment }
         do throws(StoreFault) {
             let isMore = try store.fold(part)

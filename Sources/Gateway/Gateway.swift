@@ -157,14 +157,14 @@ package final class Gateway: Sendable {
                 }
                 return try send(try decode(request, caller, context.tools), request.id, exchange, surface)
             }
-        case .calls(let body, let decode, let encode):
+        case .calls(let body, let decode):
             return served(route, body, of: surface) { [self] request, exchange, context throws(Rejection) in
                 let caller = try caller(of: request, route, surface, context)
                 let decoded = try decode(request, caller, context.tools)
                 let used = try count(caller, [], request.id, route, context, surface)
                 let note = UsageNote(usage, used)
                 return try handle(decoded, request, exchange, caller, context, surface) { results, id in
-                    note.added(to: encode(results, id))
+                    note.added(to: decoded.encode(results, id))
                 }
             }
         case .steps(let body, let decode):
@@ -378,24 +378,25 @@ package final class Gateway: Sendable {
 
     /// Queues several acts for the writer, and answers after the last of them.
     private func handle(
-        _ decoded: [(act: any Act, ReplayKey?)], _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
+        _ decoded: PreparedCalls, _ request: borrowing Request, _ exchange: Exchange, _ caller: Caller,
         _ context: LoopContext, _ surface: WireDialect,
         _ encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
     ) throws(Rejection) -> Handling {
         let id = request.id
-        if decoded.isEmpty { return .answer(encode([], id)) }
+        if decoded.acts.isEmpty { return .answer(encode([], id)) }
         // The request has one key for several acts: the place tells the acts apart.
         let given = try idempotencyKey(of: request, caller, context.tools, surface)
         let body = Gateway.hash(request, context.tools.hash)
-        let answers = Answers(count: decoded.count)
-        for (place, (act, ownKey)) in decoded.enumerated() {
+        let answers = Answers(count: decoded.acts.count)
+        let group = decoded.acts.count > 1 ? JobGroup() : nil
+        for (place, (act, ownKey)) in decoded.acts.enumerated() {
             let key = given.map { $0.at(place) } ?? ownKey
             var call = Call(project: caller.project, key: caller.key?.id, replayKey: key)
             call.proof = caller.proof
             call.requestID = id.text
             if let key { call.replay = ReplayClaim(key: key, body: body) }
             context.jobs.append(
-                Job(call: call, act: act) { answer in
+                Job(call: call, act: act, in: group) { answer in
                     guard let all = answers.take(answer, at: place) else { return }
                     exchange.answer(Gateway.response(to: all, id, surface, encode))
                 })

@@ -17,6 +17,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     private let faults = Counters(count: 1)
     private let clockJumps = Counters(count: 1)
     private let unproven = Counters(count: Dialect.allCases.count)
+    private let warnings: ClientWarnings
     private let faultLog: RepeatedLog
     private let recoveryLog: RepeatedLog
     private let clockLog: RepeatedLog
@@ -35,11 +36,19 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         return index
     }()
 
-    /// - Parameter surfaces: the dialects in the server's order, so that routes are counted under their names.
+    /// Makes the counters.
+    ///
+    /// - Parameters:
+    ///   - surfaces: the dialects in the server's order, so that routes are counted under their names.
+    ///   - loops: the number of loops.
+    ///   - logger: writes the faults.
+    ///   - warnings: the counts of calls with which clients reach nothing.
+    ///   - monotonic: a clock for the pauses of the log.
     package init(
-        surfaces: [WireDialect], loops: Int, logger: Logger,
+        surfaces: [WireDialect], loops: Int, logger: Logger, warnings: ClientWarnings,
         monotonic: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
     ) {
+        self.warnings = warnings
         faultLog = RepeatedLog(logger, monotonic: monotonic)
         recoveryLog = RepeatedLog(logger, monotonic: monotonic)
         clockLog = RepeatedLog(logger, monotonic: monotonic)
@@ -154,6 +163,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         for (place, full) in Full.allCases.enumerated() {
             text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
         }
+        warnings.write(to: &text)
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
         text.gauge("onym_people", help: "People ever made.", store.people)
         text.gauge("onym_identities", help: "Identities that somebody holds or held.", store.identities)

@@ -85,11 +85,10 @@ package struct Endpoint: Sendable {
         case call(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCall)
-        /// Reads several acts; the writer decides each of them, and one answer covers all.
+        /// Reads several acts; the writer decides all of them or none, and one answer covers all.
         case calls(
             body: BufferedBody,
-            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> [(act: any Act, ReplayKey?)],
-            encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response)
+            decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCalls)
         /// Reads the first step; later steps may depend on the answer of another server.
         case steps(
             body: BufferedBody,
@@ -207,6 +206,22 @@ package struct PreparedCall: Sendable {
         self.replayKey = replayKey
         self.isRemembered = isRemembered
         self.encode = { reply, id in reply.as(A.Answer.self).map { encode($0, id) } }
+    }
+}
+
+/// Several acts of one request, with the function that writes their common answer. All of them are done, or none: then the
+/// acts that were not refused themselves have the refusal `otherActRefused`.
+package struct PreparedCalls: Sendable {
+    package let acts: [(act: any Act, replayKey: ReplayKey?)]
+    /// Writes the answer from the result of each act.
+    package let encode: @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
+
+    package init(
+        _ acts: [(act: any Act, replayKey: ReplayKey?)],
+        encode: @escaping @Sendable ([Result<Reply, Refusal>], RequestID) -> Response
+    ) {
+        self.acts = acts
+        self.encode = encode
     }
 }
 

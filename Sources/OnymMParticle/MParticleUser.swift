@@ -37,7 +37,7 @@ public final class MParticleUser: Sendable {
         Dictionary(userIdentities.map { (NSNumber(value: $0.key.rawValue), $0.value) }, uniquingKeysWith: { $1 })
     }
 
-    /// The user's attributes. A new value removes all other attributes.
+    /// The user's attributes; a tag has the value `NSNull`. A new value removes all other attributes.
     public var userAttributes: [String: Any] {
         get { now.attributes.mapValues(\.plain) }
         set { onym.users.setAttributes(newValue.mapValues(JSON.init(plain:)), of: user) }
@@ -53,11 +53,11 @@ public final class MParticleUser: Sendable {
         onym.users.setAttribute(key, JSON(plain: values), of: user)
     }
 
-    /// Sets a tag.
-    public func setUserTag(_ tag: String) { onym.users.setAttribute(tag, true, of: user) }
+    /// Sets a tag: an attribute without a value.
+    public func setUserTag(_ tag: String) { onym.users.setAttribute(tag, .null, of: user) }
 
     /// Removes an attribute.
-    public func removeUserAttribute(_ key: String) { onym.users.setAttribute(key, .null, of: user) }
+    public func removeUserAttribute(_ key: String) { onym.users.removeAttribute(key, of: user) }
 
     package var stored: User { now }
 }

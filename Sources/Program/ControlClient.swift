@@ -79,7 +79,8 @@ struct ControlClient {
         defer { engine.stop() }
         let readers = Readers(threads: 1)
         defer { readers.stop() }
-        let inspection = Inspection(secrets: IDSyncSecrets(master: master), TestReceipts(master: master))
+        let inspection = Inspection(
+            secrets: IDSyncSecrets(master: master), TestReceipts(master: master), ClientWarnings())
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [])

@@ -26,7 +26,8 @@ package enum Program {
             "rules",
             [
                 StrategyShowCommand.self, StrategySetCommand.self, StrategyVersionsCommand.self,
-                StrategyDryRunCommand.self, StrategyRollbackCommand.self,
+                StrategyDryRunCommand.self, StrategyRollbackCommand.self, ClientConfigShowCommand.self,
+                ClientConfigSetCommand.self,
             ]
         ),
         (

@@ -81,9 +81,10 @@ package final class RunningServer: Sendable {
     package init(_ configuration: Configuration, store: any Store, secrets: IDSyncSecrets, receipts: TestReceipts)
         throws(SystemFault)
     {
+        let warnings = ClientWarnings()
         let idsync = IDSync.surface(
-            secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes)
-        let inspection = Inspection(secrets: secrets, receipts)
+            secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
+        let inspection = Inspection(secrets: secrets, receipts, warnings)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -105,7 +106,8 @@ package final class RunningServer: Sendable {
                         master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
                     proofs: ProofChecker(now: configuration.clock()))),
         ]
-        let metrics = RequestMetrics(surfaces: surfaces, loops: configuration.loops, logger: configuration.logger)
+        let metrics = RequestMetrics(
+            surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings)
         store.watchHolds(metrics.held)
         var limits = Engine.Limits()
         limits.retention = configuration.retention
@@ -287,8 +289,10 @@ final class Inspection: Sendable {
     private let gateway = Monitor<Gateway?>(nil)
     private let mint: Mint
     private let receipts: TestReceipts
+    private let warnings: ClientWarnings
 
-    init(secrets: IDSyncSecrets, _ receipts: TestReceipts) {
+    init(secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings) {
+        self.warnings = warnings
         mint = Mint(secrets)
         self.receipts = receipts
     }
@@ -307,7 +311,7 @@ final class Inspection: Sendable {
             },
             rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
-            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() })
+            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings)
     }
 
     /// Sets the gateway that knows the last uses of keys.

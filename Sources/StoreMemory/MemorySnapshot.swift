@@ -10,7 +10,7 @@ struct MemorySnapshot: Snapshot {
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
         guard let person = facts.people[id], person.project == project, !person.isErased else { return nil }
         let counts = Dictionary(grouping: person.rows, by: \.row.kind).mapValues(\.count)
-        return PersonSummary(id: id, lastSeen: person.lastSeen, counts: counts)
+        return PersonSummary(id: id, lastSeen: person.lastSeen.moment, counts: counts)
     }
 
     func holders(of identity: IdentityKey) -> [PersonID] { facts.holders[identity] ?? [] }

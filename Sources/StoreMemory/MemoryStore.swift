@@ -68,11 +68,13 @@ package final class MemoryStore: Store {
         }
     }
 
+    package func discard() {}
+
     package func sweep() throws(StoreFault) -> Bool { false }
 
     package func compact() throws(StoreFault) -> Compaction { .done }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { false }
+    package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { false }
 
     package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
         state.withLock { $0.facts.expire(kind, before: moment, limit: limit) }
@@ -94,7 +96,7 @@ package final class MemoryStore: Store {
         }
     }
 
-    package func see(_ sightings: [PersonID: Instant]) {
+    package func see(_ sightings: [PersonID: SeenAt]) {
         state.withLock { state in
             for (person, moment) in sightings { state.facts.see(person, at: moment) }
         }

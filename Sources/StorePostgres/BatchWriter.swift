@@ -54,7 +54,7 @@ struct BatchWriter {
             case .personMade(let id, let moment):
                 tables.people.add(
                     .integer(id.rawValue), .integer(Int64(entry.project.rawValue)), .integer(call),
-                    .integer(moment.milliseconds))
+                    .integer(moment.rawValue))
                 state.people += 1
                 use(id)
             case .linked(let person, let identity):

@@ -90,8 +90,8 @@ enum DirectoryTables {
         "SELECT id, project, app, kind, name, hash, scopes, made_at, expires_at, revoked_at FROM keys")
     private static let strategies = Statement(
         """
-        SELECT strategies.project, document, journal.at, journal.key, made_by FROM strategies
-        JOIN journal ON sequence = made_by ORDER BY made_by
+        SELECT strategies.project, document, journal.at, journal.key, made_by, version FROM strategies
+        LEFT JOIN journal ON sequence = made_by ORDER BY made_by
         """)
 
     /// The documents with the projects' signing keys, because each call may need them.
@@ -187,6 +187,10 @@ enum DirectoryTables {
             let project = ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 0)))
             guard let strategy = rows.blob(row, 1).flatMap(Strategy.init(packed:)) else {
                 throw unknown("call \(rows.integer(row, 4)) has a strategy")
+            }
+            if rows.integer(row, 5) == 1 {
+                histories[project] = StrategyHistory(first: strategy)
+                continue
             }
             histories[project, default: .initial].add(
                 strategy, at: Instant(milliseconds: rows.integer(row, 2)),

@@ -124,7 +124,7 @@ struct Loader {
                     LoadedFacts.Person(
                         id: PersonID(rawValue: id),
                         project: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 1))),
-                        lastSeen: Instant(milliseconds: rows.integer(row, 2)), isErased: rows.integer(row, 3) == 1))
+                        lastSeen: SeenAt(rawValue: rows.integer(row, 2)), isErased: rows.integer(row, 3) == 1))
                 hasMerged = hasMerged || rows.integer(row, 4) == 1
             }
         }

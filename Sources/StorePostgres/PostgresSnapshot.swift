@@ -8,7 +8,7 @@ final class PostgresSnapshot: Snapshot {
     private let lastRow: Int64
     private let moment: Duration
     private let limit: ReadLimit
-    private let sighting: (PersonID) -> Instant?
+    private let sighting: (PersonID) -> SeenAt?
     /// The fault of a question that cannot throw.
     private(set) var fault: StoreFault?
     /// The beginning of the transaction: the first question.
@@ -25,7 +25,7 @@ final class PostgresSnapshot: Snapshot {
     ///   - sighting: the sighting of a person that is not stored yet.
     init(
         _ connection: Connection, hash: KeyedHash, lastRow: Int64, moment: Duration, _ limit: ReadLimit,
-        sighting: @escaping (PersonID) -> Instant?
+        sighting: @escaping (PersonID) -> SeenAt?
     ) {
         self.connection = connection
         self.moment = moment
@@ -86,8 +86,8 @@ final class PostgresSnapshot: Snapshot {
                 guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))) else { continue }
                 counts[kind] = Int(rows.integer(row, 2))
             }
-            let kept = Instant(milliseconds: rows.integer(0, 0))
-            return PersonSummary(id: id, lastSeen: max(kept, sighting(id) ?? kept), counts: counts)
+            let kept = SeenAt(rawValue: rows.integer(0, 0))
+            return PersonSummary(id: id, lastSeen: max(kept, sighting(id) ?? kept).moment, counts: counts)
         }
     }
 
@@ -143,7 +143,7 @@ final class PostgresSnapshot: Snapshot {
         var parameters = Parameters()
         parameters.add(integers: members.map(\.rawValue))
         let seen = try ask(PostgresSnapshot.lastSeen, parameters)
-        let kept = seen.optionalInteger(0, 0).map { Instant(milliseconds: $0) }
+        let kept = seen.optionalInteger(0, 0).map(SeenAt.init(rawValue:))
         totals.lastSeen = ([kept] + members.map(sighting)).compactMap(\.self).max()
         let rows = try ask(PostgresSnapshot.rowTotals, parameters)
         for row in 0..<rows.count {

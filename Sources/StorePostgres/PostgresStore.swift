@@ -20,7 +20,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
         /// The last call that changed this directory.
         var directoryCall: Int64
         /// The sightings that are not stored yet.
-        var sightings: [PersonID: Instant] = [:]
+        var sightings: [PersonID: SeenAt] = [:]
     }
 
     // The fields of the writer.
@@ -284,6 +284,12 @@ package final class PostgresStore: Store, @unchecked Sendable {
         }
     }
 
+    package func discard() throws(StoreFault) {
+        if open == nil { return }
+        open = nil
+        try openSession().rollBack()
+    }
+
     package func recover() throws(StoreFault) {
         (session, open, inDoubtStood) = (nil, nil, false)
         let session = try Session(settings)
@@ -307,7 +313,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     private static let batchName = Connection.Statement("SELECT batch FROM journal WHERE sequence = $1")
 
-    package func see(_ sightings: [PersonID: Instant]) {
+    package func see(_ sightings: [PersonID: SeenAt]) {
         if sightings.isEmpty { return }
         shared.withLock { shared in
             for (person, moment) in sightings {
@@ -322,14 +328,14 @@ package final class PostgresStore: Store, @unchecked Sendable {
     private static let sightingsAtMost = 1 << 20
 
     /// The sightings that were stored last.
-    private var folded: [PersonID: Instant] = [:]
+    private var folded: [PersonID: SeenAt] = [:]
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+    package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         if sightings.isEmpty { return false }
         try inTurn { session throws(PostgresFault) in
             var parameters = Parameters()
             parameters.add(integers: sightings.keys.map(\.rawValue))
-            parameters.add(integers: sightings.values.map(\.milliseconds))
+            parameters.add(integers: sightings.values.map(\.rawValue))
             session.connection.send(PostgresStore.keepSightings, parameters)
         }
         // A reader of an earlier moment still finds the last sightings here.

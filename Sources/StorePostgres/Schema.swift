@@ -260,6 +260,16 @@ enum Schema {
         );
         \(RowPartitions.make(from: stretch).joined(separator: ";\n"));
         """,
+        """
+        -- The default strategy gets more types. The projects of this store keep the types that they had, as their version 1.
+        -- No call set that version, so its made_by is a number that no call has.
+        INSERT INTO strategies (made_by, project, version, document)
+        SELECT -id, id, 1, '\\x\(Strategy.olderDefault.packedHexadecimal)'::bytea FROM projects;
+        """,
+        """
+        -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
+        UPDATE people SET last_seen = last_seen << 20;
+        """,
     ]
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.

@@ -100,6 +100,13 @@ package final class Doctor {
                 later.append(("strategy_origin", "The strategy of journal row \(madeBy)", madeBy))
                 continue
             }
+            // A store from before a change of the default has the former default as the version before all calls.
+            if madeBy < 0, row.integer(2) == 1, uniqueTypes[project] == nil,
+                let strategy = row.blob(3).flatMap(Strategy.init(packed:))
+            {
+                uniqueTypes[project] = [(0, strategy.unique)]
+                continue
+            }
             let earlier = uniqueTypes[project] ?? [(0, Strategy.default.unique)]
             if row.integer(2) != Int64(earlier.count + 1) {
                 found("strategy_version", "Version \(row.integer(2)) of a strategy does not follow the one before it.")
@@ -146,7 +153,7 @@ package final class Doctor {
             if madeBy < 1 { found("person_origin", "Person \(id) was made by no journal row.") }
             index.load(
                 PersonID(rawValue: id), in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
-                seen: Instant(milliseconds: 0))
+                seen: SeenAt(rawValue: 0))
             return id
         }
     }

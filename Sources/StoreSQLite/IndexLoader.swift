@@ -54,7 +54,7 @@ struct IndexLoader {
             index.load(
                 PersonID(rawValue: rows.integer(0)),
                 in: ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(1))),
-                seen: Instant(milliseconds: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
+                seen: SeenAt(rawValue: rows.integer(2)), madeBy: JournalSequence(rawValue: rows.integer(4)))
             if !rows.isNull(3) {
                 let person = PersonID(rawValue: rows.integer(0))
                 guard let heads = rows.blob(3).flatMap([RowHead].init(packed:)), let place = index.place(of: person)
@@ -300,12 +300,16 @@ struct IndexLoader {
         let row = try connection.prepare(
             """
             SELECT strategies.project, version, document, at, key, made_by FROM strategies
-            JOIN journal ON sequence = made_by ORDER BY made_by
+            LEFT JOIN journal ON sequence = made_by ORDER BY made_by
             """)
         while try row.step() {
             let project = ProjectID(rawValue: Int32(truncatingIfNeeded: row.integer(0)))
             guard let strategy = row.blob(2).flatMap(Strategy.init(packed:)) else {
                 throw corrupt("the strategy of journal row \(row.integer(5)) is none that this version can read")
+            }
+            if row.integer(1) == 1 {
+                histories[project] = StrategyHistory(first: strategy)
+                continue
             }
             histories[project, default: .initial].add(
                 strategy, at: Instant(milliseconds: row.integer(3)), by: row.optionalInteger(4).map(KeyID.init))

@@ -144,7 +144,7 @@ final class RowWriter {
 
     // MARK: - A batch
 
-    private typealias PersonRow = (id: PersonID, project: ProjectID, madeBy: Int64, seen: Instant)
+    private typealias PersonRow = (id: PersonID, project: ProjectID, madeBy: Int64, seen: SeenAt)
     private typealias LinkRow = (id: Int64, person: PersonID, identity: Identity, madeBy: Int64)
 
     /// Writes entries and their facts, with the next numbers.
@@ -195,7 +195,7 @@ final class RowWriter {
             row.bind(column + 1, person.id.rawValue)
             row.bind(column + 2, Int64(person.project.rawValue))
             row.bind(column + 3, person.madeBy)
-            row.bind(column + 4, person.seen.milliseconds)
+            row.bind(column + 4, person.seen.rawValue)
         }
         try links.insert(linkRows) { row, column, link in
             row.bind(column + 1, link.id)
@@ -419,8 +419,8 @@ final class RowWriter {
         try rowsFolded.run()
     }
 
-    func write(_ seen: PersonID, at moment: Instant) throws(SQLiteFault) {
-        sighting.bind(1, moment.milliseconds)
+    func write(_ seen: PersonID, at moment: SeenAt) throws(SQLiteFault) {
+        sighting.bind(1, moment.rawValue)
         sighting.bind(2, seen.rawValue)
         try sighting.run()
     }

@@ -24,7 +24,7 @@ struct SQLiteSnapshot: Snapshot {
             guard let place = index.committed.person(id, in: project) else { return nil }
             var counts: [RowKind: Int] = [:]
             for head in index.heads(of: place) { counts[head.kind] = head.count }
-            return PersonSummary(id: id, lastSeen: index.lastSeen(of: place), counts: counts)
+            return PersonSummary(id: id, lastSeen: index.lastSeen(of: place).moment, counts: counts)
         }
     }
 

@@ -246,7 +246,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+    package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         if sightings.isEmpty, unfolded.isEmpty { return false }
         let session = try openSession()
         var part: [PersonID] = []
@@ -393,12 +393,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
-    package func see(_ sightings: [PersonID: Instant]) {
+    package func see(_ sightings: [PersonID: SeenAt]) {
         if sightings.isEmpty { return }
         indexLock.write {
             for (person, moment) in sightings { index.see(person, at: moment) }
         }
     }
+
+    package func discard() { indexLock.write { index.rollBack() } }
 
     package func recover() throws(StoreFault) {
         session = nil

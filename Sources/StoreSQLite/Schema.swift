@@ -1,3 +1,4 @@
+import Domain
 import SQLite
 
 /// The tables as numbered migrations. Opening a store of an older version runs the new migrations.
@@ -204,6 +205,16 @@ enum Schema {
         -- From where a browser may call with an app's keys, with spaces between; and since when its secret is not taken.
         ALTER TABLE apps ADD COLUMN web_origins TEXT;
         ALTER TABLE apps ADD COLUMN revoked_at INTEGER;
+        """,
+        """
+        -- The default strategy gets more types. The projects of this store keep the types that they had, as their version 1.
+        -- No call set that version, so its made_by is a number that no call has.
+        INSERT INTO strategies (made_by, project, version, document)
+        SELECT -id, id, 1, X'\(Strategy.olderDefault.packedHexadecimal)' FROM projects;
+        """,
+        """
+        -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
+        UPDATE people SET last_seen = last_seen << 20;
         """,
     ]
 

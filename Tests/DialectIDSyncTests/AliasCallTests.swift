@@ -22,7 +22,7 @@ struct AliasCallTests {
                 let body = """
                     {"mpid":\(source),"das":"D","msgs":[{"id":"\(event)","ct":\(now - Int64(minutes) * 60_000)}]}
                     """
-                _ = try client.call("/v2/events", body, by: .basic)
+                _ = try client.call("/v2/\(client.server.credentials.idsyncKey)/events", body, by: .basic)
             }
         }
 

@@ -76,7 +76,9 @@ struct ConcurrencyTests {
         let server = try TestServer(kind)
         let mpid = try IDSyncClient(server).identify(#"{"customerid":"c"}"#).mpid
         let body = #"{"id":"upload","mpid":\#(mpid),"ui":[{"n":1,"i":"c"}],"msgs":[\#(events.joined(separator: ","))]}"#
-        let statuses = try atOnce(server) { _, client in try client.call("/v2/events", body, by: .basic).status }
+        let statuses = try atOnce(server) { _, client in
+            try client.call("/v2/\(client.server.credentials.idsyncKey)/events", body, by: .basic).status
+        }
         #expect(statuses == Array(repeating: 202, count: ConcurrencyTests.clients))
         #expect(try IDSyncClient(server).timeline(mpid).count == 10)
         #expect(server.store.counts.people == 1)
@@ -87,7 +89,7 @@ struct ConcurrencyTests {
         let server = try TestServer(kind)
         let statuses = try atOnce(server) { number, client in
             let body =
-                #"{"user_identities":{"customerid":"new"},"events":[{"data":{"source_message_id":"\#(number)"}}]}"#
+                #"{"user_identities":{"customerid":"new"},"events":[{"event_type":"x","data":{"source_message_id":"\#(number)"}}]}"#
             return try client.call("/v2/events", body, by: .basic).status
         }
         #expect(statuses == Array(repeating: 202, count: ConcurrencyTests.clients))
@@ -123,7 +125,7 @@ struct ConcurrencyTests {
             for turn in 0..<8 {
                 if number / 4 < 12 {
                     let ids = ["\(number)-\(turn)-a", "\(number)-\(turn)-b"]
-                    let events = ids.map { #"{"dt":"e","id":"\#($0)","ct":\#(now)}"# }.joined(separator: ",")
+                    let events = ids.map { #"{"event_type":"e","id":"\#($0)","ct":\#(now)}"# }.joined(separator: ",")
                     let body = #"{"mpid":\#(pairs[pair].source),"msgs":[\#(events)]}"#
                     statuses.insert(try client.call("/v2/events", body, by: .basic).status)
                 } else {

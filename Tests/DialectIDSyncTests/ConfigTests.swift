@@ -1,6 +1,8 @@
 import ByteText
 import Crypto
 import DialectIDSync
+import Domain
+import Foundation
 import TestKit
 import Testing
 
@@ -20,9 +22,13 @@ struct ConfigTests {
         func body(_ path: String) throws -> String {
             try server.client.call("GET", self.path(path, server.credentials.idsyncKey)).body
         }
+        let native = try body("/v4/KEY/config?av=1.0&sv=9.4.0")
+        let id = native.dropFirst(17).prefix(36)
+        #expect(UUID(uuidString: String(id)) != nil)
         #expect(
-            try body("/v4/KEY/config?av=1.0&sv=9.4.0")
-                == #"{"dt":"ac","amw":90,"alias_max_window":90,"flags":{},"eks":[]}"#)
+            native
+                == #"{"dt":"ac","id":"\#(id)","ct":1600000000000,"dbg":false,"amw":90,"alias_max_window":90,"flags":{},"#
+                + #""eks":[],"oo":false,"dur":false}"#)
         #expect(
             try body("/JS/v2/KEY/config?env=1")
                 == #"{"aliasMaxWindow":90,"flags":{"eventsV3":"100"},"kitConfigs":[],"pixelConfigs":[]}"#)
@@ -48,6 +54,65 @@ struct ConfigTests {
                 #expect(other.status == 200 && other.body == first.body)
             }
         }
+    }
+
+    @Test("has what an operator adds, under a tag of its own", arguments: StoreKind.allCases)
+    func added(_ kind: StoreKind) throws {
+        let server = try TestServer(kind)
+        let admin = [("Authorization", "Bearer \(server.credentials.adminKey)")]
+        func put(_ json: String) throws -> Wire.Answer {
+            try server.client.call("PUT", "/onym/v1/client-config", fields: admin, json: json)
+        }
+        func get(_ path: String, _ tag: String? = nil) throws -> Wire.Answer {
+            try server.client.call(
+                "GET", self.path(path, server.credentials.idsyncKey), fields: tag.map { [("If-None-Match", $0)] } ?? [])
+        }
+        let before = (try get("/v4/KEY/config"), try get("/JS/v2/KEY/config"))
+        let empty = try server.client.call("GET", "/onym/v1/client-config", fields: admin)
+        #expect(empty.body == #"{"version":0,"at":null,"native":{},"web":{}}"#)
+        for _ in 0..<2 {
+            let set = try put(
+                #"{"native":{"uitl":600,"stl":60,"flags":{"AudienceAPI":"True"}},"web":{"appName":"Shop"}}"#)
+            #expect(set.status == 200 && set.body.contains(#""version":1,"#), "\(set)")
+            #expect(
+                set.body.hasSuffix(
+                    #""native":{"flags":{"AudienceAPI":"True"},"stl":60,"uitl":600},"web":{"appName":"Shop"}}"#))
+        }
+        let (native, web) = (try get("/v4/KEY/config"), try get("/tags/JS/v2/KEY/config"))
+        #expect(native.body.hasSuffix(#""flags":{"AudienceAPI":"True"},"stl":60,"uitl":600}"#), "\(native.body)")
+        #expect(native.body.hasPrefix(#"{"dt":"ac","id":""#) && native.body.contains(#""eks":[]"#))
+        #expect(native.body.components(separatedBy: "\"flags\"").count == 2, "no member is there twice")
+        #expect(web.body.hasSuffix(#","appName":"Shop"}"#))
+        #expect(native["ETag"] != before.0["ETag"] && web["ETag"] != before.1["ETag"])
+        #expect(try get("/v4/KEY/config", before.0["ETag"]).status == 200)
+        #expect(try get("/v4/KEY/config", native["ETag"]).status == 304)
+        for (member, word) in [("dt", "configuration"), ("eks", "kits"), ("rp", "delete"), ("dur", "hosts")] {
+            for part in ["native", "web"] {
+                let refused = try put("{\"\(part)\":{\"\(member)\":1}}")
+                #expect(refused.status == 400 && refused.body.contains(word), "\(refused)")
+                #expect(refused.body.contains("\(part).\(member)"))
+            }
+        }
+        #expect(try put(#"{"other":{}}"#).status == 400)
+        #expect(try put(#"{"native":7}"#).status == 400)
+        let large = String(repeating: "x", count: ClientConfig.documentBytes)
+        #expect(try put("{\"native\":{\"x\":\"\(large)\"}}").status == 413)
+        #expect(try put("{}").body.contains(#""version":2,"#))
+        #expect(try get("/JS/v2/KEY/config").body == before.1.body)
+    }
+
+    @Test(
+        "says what is not there",
+        arguments: [
+            ("GET", "/userprofile/v1/resolve?x=1"), ("POST", "/userprofile/v1/resolve"),
+            ("GET", "/userprofile/v1/1/2/3/-5"), ("GET", "/platform/v2/audiences"), ("POST", "/v3/requests"),
+            ("GET", "/v3/requests/1"), ("GET", "/platform/v2/calculated-attributes"),
+        ])
+    func missing(_ method: String, _ path: String) throws {
+        let server = try SharedServer.memory()
+        let answer = IDSyncClient.Answer(try server.client.call(method, path))
+        #expect(answer.wire.status == 404 && answer.errorCode == "NOT_FOUND_ERROR")
+        #expect(answer.message == "This server has no Profile API. See /onym/v1.")
     }
 
     @Test("may be asked for by a page of another origin")

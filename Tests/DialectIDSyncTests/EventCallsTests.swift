@@ -63,7 +63,10 @@ struct EventCallsTests {
         let path = form.path.replacing("KEY", with: client.server.credentials.idsyncKey)
         for event in ["e1", "e2", "e1"] {
             let answer = try client.call(path, form.body(mpid, event), by: .basic)
-            #expect(answer.status == 202 && answer.body.isEmpty, "\(answer)")
+            #expect(answer.status == 202, "\(answer)")
+            // Clients of this form alone read a body.
+            let isNative = form.path.contains("/v2/KEY/") && !form.path.contains("JS")
+            #expect(answer.body.isEmpty != isNative, "\(answer)")
         }
         let timeline = try client.timeline(mpid)
         let bodies = timeline.compactMap { $0["body"] as? [String: Any] }
@@ -108,9 +111,9 @@ struct EventCallsTests {
         let people = try (0..<20).map { try client.identify(#"{"customerid":"c\#($0)"}"#).mpid }
         #expect(people.allSatisfy { (Int64($0) ?? 0) > 1 << 53 })
         for mpid in people {
+            let event = #"{"event_type":"x","id":"\#(mpid)"}"#
             #expect(
-                try client.call("/v2/events", #"{"mpid":\#(mpid),"events":[{"id":"\#(mpid)"}]}"#, by: .basic).status
-                    == 202)
+                try client.call("/v2/events", #"{"mpid":\#(mpid),"events":[\#(event)]}"#, by: .basic).status == 202)
         }
         for mpid in people {
             #expect(try client.timeline(mpid).map { ($0["body"] as? [String: Any])?["id"] as? String } == [mpid])
@@ -118,7 +121,8 @@ struct EventCallsTests {
     }
 
     static let refused = [
-        (#"{}"#, "mpid"), (#"{"mpid":1,"events":[{}]}"#, "There is no person"), (#"[]"#, "the body"),
+        (#"{}"#, "mpid"), (#"{"mpid":1,"events":[{"event_type":"x"}]}"#, "There is no person"),
+        (#"{"mpid":1,"events":[{"event_type":1}]}"#, "events[0].event_type"), (#"[]"#, "the body"),
         (#"{"mpid":1,"events":{}}"#, "events"), (#"{"mpid":1,"events":[1]}"#, "events[0]"),
         (#"{"mpid":1,"user_identities":{"shoe_size":"1"}}"#, "user_identities.shoe_size"),
         (#"{"mpid":"x"}"#, "mpid"), (#"{"mpid":1.5}"#, "mpid"),
@@ -133,17 +137,80 @@ struct EventCallsTests {
         #expect(answer.wire.status == 400 && answer.message?.contains(place) == true, "\(answer.wire)")
     }
 
-    @Test("of several people say which is wrong, and keep the others", arguments: StoreKind.allCases)
-    func bulk(_ kind: StoreKind) throws {
+    @Test(
+        "of several people are kept together or not at all", arguments: StoreKind.allCases,
+        ["first", "middle", "last"])
+    func bulk(_ kind: StoreKind, _ place: String) throws {
         let client = IDSyncClient(try TestServer(kind))
         let mpid = try client.identify(#"{"customerid":"7"}"#).mpid
-        let body = #"[{"mpid":\#(mpid),"events":[{"id":"a"}]},{"mpid":5,"events":[{"id":"b"}]}]"#
-        let answer = IDSyncClient.Answer(try client.call("/v2/bulkevents", body, by: .basic))
-        #expect(answer.wire.status == 400 && answer.message?.hasPrefix("Batch 1: ") == true, "\(answer.wire)")
-        #expect(try client.timeline(mpid).count == 1)
+        func upload(_ person: String, _ id: String) -> String {
+            #"{\#(person),"source_request_id":"u-\#(id)","events":[{"event_type":"x","data":{"event_id":\#(id)}}]}"#
+        }
+        let good = [
+            upload(#""mpid":\#(mpid)"#, "1"), upload(#""user_identities":{"customerid":"new"}"#, "2"),
+            upload(#""mpid":5,"user_identities":{"customerid":"7"}"#, "3"),
+        ]
+        let number = ["first": 0, "middle": 1, "last": 3][place] ?? 0
+        let before = client.server.store.counts.people
+        // The wrong one is found when it is read, or when its person is looked for.
+        let wrong = [
+            (upload(#""mpid":5"#, "4"), "[\(number)].mpid: "),
+            (#"{"mpid":\#(mpid),"events":[{"data":{}}]}"#, "[\(number)].events[0].event_type: "),
+            (#"{"mpid":\#(mpid),"events":7}"#, "[\(number)].events "), (#"{"events":[]}"#, "[\(number)].mpid "),
+        ]
+        for (wrong, message) in wrong {
+            var all = good
+            all.insert(wrong, at: number)
+            let answer = IDSyncClient.Answer(
+                try client.call("/v2/bulkevents", "[\(all.joined(separator: ","))]", by: .basic))
+            #expect(answer.wire.status == 400 && answer.message?.hasPrefix(message) == true, "\(answer.wire)")
+            #expect(try client.timeline(mpid).isEmpty && client.server.store.counts.people == before)
+        }
+        for _ in 0..<2 {
+            let all = "[\(good.joined(separator: ","))]"
+            #expect(try client.call("/v2/bulkevents", all, by: .basic).status == 202)
+        }
+        // Each upload is known by its id, also in other company.
+        #expect(try client.call("/v2/bulkevents", "[\(good[2]),\(good[0])]", by: .basic).status == 202)
+        #expect(try client.timeline(mpid).count == 2, "an MPID that nobody has does not count where identities do")
+        #expect(try client.timeline(try client.identify(#"{"customerid":"new"}"#).mpid).count == 1)
+        #expect(client.server.store.counts.people == before + 1)
+    }
+
+    @Test("of several people may be none, and at most a hundred")
+    func bulkLimits() throws {
+        let client = IDSyncClient(try TestServer(.memory))
         #expect(try client.call("/v2/bulkevents", "[]", by: .basic).status == 202)
         let tooMany = "[" + Array(repeating: #"{"mpid":1}"#, count: 101).joined(separator: ",") + "]"
         #expect(try client.call("/v2/bulkevents", tooMany, by: .basic).status == 400)
+    }
+
+    @Test(
+        "of back ends need the type of each event, in the vendor's words",
+        arguments: ["{}", #"{"event_type":""}"#, #"{"event_type":null,"data":{}}"#, #"{"dt":"e","n":"x"}"#])
+    func eventType(_ event: String) throws {
+        let client = IDSyncClient(try TestServer(.memory))
+        let mpid = try client.identify(#"{"customerid":"7"}"#).mpid
+        let body = #"{"mpid":\#(mpid),"user_attributes":{"a":1},"events":[{"event_type":"x"},\#(event)]}"#
+        let answer = IDSyncClient.Answer(try client.call("/v2/events", body, by: .basic))
+        #expect(answer.wire.status == 400 && answer.errorCode == "BAD_REQUEST")
+        #expect(answer.message == #"Required event field "event_type" is missing or empty."#)
+        #expect(try client.timeline(mpid).isEmpty && client.attributes(of: mpid).isEmpty)
+    }
+
+    @Test("of apps and pages get the type unknown where an event has none", arguments: StoreKind.allCases)
+    func unknownType(_ kind: StoreKind) throws {
+        let client = IDSyncClient(try TestServer(kind))
+        let mpid = try client.identify(#"{"customerid":"7"}"#).mpid
+        let key = client.server.credentials.idsyncKey
+        let native = #"{"mpid":\#(mpid),"msgs":[{"n":"a"},{"dt":"e","n":"b"}]}"#
+        let web = #"{"mpid":"\#(mpid)","events":[{"event_type":"","data":{"event_name":"c"}},{"event_type":"page"}]}"#
+        #expect(try client.call("/v2/\(key)/events", native, by: .basic).status == 202)
+        #expect(try client.call("/v3/JS/\(key)/events", web, by: .basic).status == 202)
+        let bodies = try client.timeline(mpid).compactMap { $0["body"] as? [String: Any] }.reversed()
+        #expect(
+            bodies.map { $0["event_type"] as? String ?? $0["dt"] as? String } == ["unknown", "e", "unknown", "page"])
+        #expect((bodies.dropFirst(2).first?["data"] as? [String: String]) == ["event_name": "c"])
     }
 
     @Test("leave out attributes that are too long or too many, and take the rest", arguments: StoreKind.allCases)
@@ -153,11 +220,10 @@ struct EventCallsTests {
         let long = String(repeating: "x", count: 4097)
         let body = """
             {"mpid":\(mpid),"user_attributes":{"long":"\(long)","fits":"\(long.dropFirst())","list":["a","b"],"number":1.5,\
-            "gone":null,"nested":{"a":1},"\(long)":"name"},"deleted_user_attributes":["number"]}
+            "vip":null,"nested":{"a":1},"\(long)":"name"},"deleted_user_attributes":["number","\(long)"]}
             """
         #expect(try client.call("/v2/events", body, by: .basic).status == 202)
-        let properties = (try client.person(mpid)["properties"] as? [String: [String: Any]])?["idsync"]
-        #expect(Set((properties ?? [:]).keys) == ["fits", "list"])
+        #expect(Set(try client.attributes(of: mpid).keys) == ["fits", "list", "number", "vip"])
     }
 }
 
@@ -172,6 +238,16 @@ extension IDSyncClient {
     func timeline(_ mpid: String, _ query: String = "") throws -> [[String: Any]] {
         let page = try administrator("/onym/v1/people/\(mpid)/timeline\(query)") as? [String: Any]
         return page?["rows"] as? [[String: Any]] ?? []
+    }
+
+    /// The attributes of a person, as JSON.
+    func attributes(of mpid: String) throws -> [String: String] {
+        let properties = (try person(mpid)["properties"] as? [String: [String: [String: Any]]])?["idsync"] ?? [:]
+        return try properties.mapValues { entry in
+            let value = try JSONSerialization.data(
+                withJSONObject: entry["value"] ?? "missing", options: [.fragmentsAllowed, .sortedKeys])
+            return String(decoding: value, as: UTF8.self)
+        }
     }
 
     /// A person, as an administrator sees it.

@@ -44,8 +44,10 @@ struct FormerMistakesTests {
         let client = IDSyncClient(try TestServer(kind))
         for user in ["a", "b"] {
             let mpid = try client.identify(#"{"customerid":"\#(user)"}"#).mpid
-            let byID = #"{"mpid":\#(mpid),"source_request_id":"static","events":[{"data":{"event_id":1}}]}"#
-            let byUser = #"{"user_identities":{"customerid":"\#(user)"},"events":[{"data":{"event_id":2}}]}"#
+            let byID =
+                #"{"mpid":\#(mpid),"source_request_id":"static","events":[{"event_type":"x","data":{"event_id":1}}]}"#
+            let byUser =
+                #"{"user_identities":{"customerid":"\#(user)"},"events":[{"event_type":"x","data":{"event_id":2}}]}"#
             for body in [byID, byUser, byID, byUser] {
                 #expect(try client.call("/v2/events", body, by: .basic).status == 202)
             }

@@ -25,7 +25,7 @@ struct KeyInPathTests {
 
     /// The id of the key that a call is taken to be made with.
     private func caller(_ key: String, _ fields: [(String, String)]) throws -> Int64? {
-        let surface = IDSync.surface(secrets: secrets, dateWindowMinutes: 0)
+        let surface = IDSync.surface(secrets: secrets, dateWindowMinutes: 0, warnings: ClientWarnings())
         let route = Endpoint(
             .post, "/v1/identity/:api_key/alias", otherPaths: ["/:api_key/alias"], scope: .identityWrite,
             keyPlace: .path(isOpen: false), operation: Operation(id: "alias", summary: "", responses: []),

@@ -25,7 +25,7 @@ struct RateLimitTests {
         }
         let refused = try client.identify(#"{"email":"0"}"#)
         #expect(refused.wire.status == 429 && refused.errorCode == "TOO_MANY_REQUESTS")
-        #expect(refused.wire["Retry-After"] == "1")
+        #expect(refused.wire["Retry-After"] == "5")
         #expect(refused.wire["X-mp-rate-limit-exceeded"] == "app")
         #expect(refused.wire["X-mp-rate-limit-percentage-used"] == nil)
         #expect(
@@ -51,7 +51,7 @@ struct RateLimitTests {
         for (path, identities) in calls {
             let answer = try client.call(path, IDSyncClient.body(identities), by: .basic)
             #expect(answer.status == 429 && answer["X-mp-rate-limit-exceeded"] == "acceleration", "\(path)")
-            #expect(answer["Retry-After"] == "1")
+            #expect(answer["Retry-After"] == "5")
         }
         #expect(try client.identify(#"{"customerid":"other"}"#).wire.status == 200)
         clock.advance(milliseconds: 1000)

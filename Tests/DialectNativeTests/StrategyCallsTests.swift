@@ -47,8 +47,9 @@ struct StrategyCallsTests {
 
     static let standard =
         #"{"version":1,"preset":"default","hierarchy":["customerid","mobile_number","email","other","facebook","google","#
-        + #""twitter","microsoft","yahoo","ios_idfa","ios_idfv","android_aaid","android_uuid","roku_aid","#
-        + #""roku_publisher_id","microsoft_publisher_id","microsoft_aid","device_application_stamp"],"#
+        + #""twitter","microsoft","yahoo","ios_idfa","ios_idfv","android_aaid","android_uuid","fire_aid","#
+        + #""roku_aid","roku_publisher_id","microsoft_publisher_id","microsoft_aid","amp_id","#
+        + #""device_application_stamp"],"#
         + #""login":["customerid"],"unique":["customerid"],"immutable":[],"on_new_known":"keep","on_logout":"create","#
         + #""lowercase_email":false,"blocked_values":["null","(null)","#
 

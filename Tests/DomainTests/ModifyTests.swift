@@ -54,6 +54,9 @@ struct ModifyTests {
             touches: 1),
         Row(testDescription: "nothing", changes: [(.email, nil, nil)], held: ["ed.hyde"], touches: 0),
         Row(testDescription: "the same", changes: [(.email, "ed.hyde", "ed.hyde")], held: ["ed.hyde"], touches: 0),
+        Row(
+            testDescription: "the same, which is not there", changes: [(.email, "b", "b")], held: ["ed.hyde", "b"],
+            touches: 1),
         Row(testDescription: "adds what is there", changes: [(.email, nil, "ed.hyde")], held: ["ed.hyde"], touches: 0),
         Row(testDescription: "a blocked value", changes: [(.email, "ed.hyde", "null")], held: [], touches: 1),
         Row(

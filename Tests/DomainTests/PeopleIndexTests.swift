@@ -26,7 +26,7 @@ struct PeopleIndexTests {
                     isNew
                     ? PersonID(at: now, chance: random.next())
                     : people.randomElement(using: &random) ?? PersonID(rawValue: 1)
-                var changes: [Change] = isNew ? [.personMade(person, at: now)] : []
+                var changes: [Change] = isNew ? [.personMade(person, at: SeenAt(now))] : []
                 people.append(person)
                 var types = Set<IdentityType>()
                 for _ in 0..<Int.random(in: 0...4, using: &random) {
@@ -128,7 +128,7 @@ struct PeopleIndexTests {
         let entry = JournalEntry(
             call, stamp,
             Outcome(
-                kind: .identify, person: person, changes: [.personMade(person, at: stamp.at), .linked(person, key)]),
+                kind: .identify, person: person, changes: [.personMade(person, at: stamp.seen), .linked(person, key)]),
             Reply(Done()))
         let workspace = IndexBatchFacts(index, replays: RememberedCalls()) { $0() }
         workspace.apply(entry)
@@ -150,7 +150,7 @@ struct PeopleIndexTests {
         let count = 100_000
         for number in 1...count {
             let person = PersonID(rawValue: Int64(number) << 22)
-            index.load(person, in: World.project, seen: Instant(milliseconds: Int64(number)))
+            index.load(person, in: World.project, seen: SeenAt(Instant(milliseconds: Int64(number))))
             guard let place = index.place(of: person) else { preconditionFailure() }
             index.load(.email, World.identity(.email, "\(number)").key, of: place, number: Int64(number))
         }

@@ -45,7 +45,7 @@ struct StrategyTests {
     func allPresets() {
         #expect(StrategyTests.rows.map(\.preset) + [.custom] == StrategyPreset.allCases)
         #expect(StrategyPreset.custom.strategy == nil)
-        #expect(Strategy.default.hierarchy.count == 18)
+        #expect(Strategy.default.hierarchy.count == 20)
         #expect(Strategy.profileLink.hierarchy.prefix(2) == [.customerID, .email])
     }
 

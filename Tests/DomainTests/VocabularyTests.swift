@@ -47,10 +47,10 @@ struct VocabularyTests {
 
     @Test("the default strategy is the vendor's")
     func defaultStrategy() {
-        #expect(Strategy.default.hierarchy.count == 18)
+        #expect(Strategy.default.hierarchy.count == 20)
         #expect(Strategy.default.hierarchy.first == .customerID)
         #expect(Strategy.default.hierarchy.last == .deviceApplicationStamp)
-        #expect(Set(Strategy.default.hierarchy).count == 18)
+        #expect(Set(Strategy.default.hierarchy).count == 20)
         #expect(Strategy.default.login == [.customerID])
         #expect(Strategy.default.unique == [.customerID])
         #expect(Strategy.default.immutable.isEmpty)

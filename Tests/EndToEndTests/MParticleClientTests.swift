@@ -64,7 +64,7 @@ struct MParticleClientTests {
         #expect(timeline.contains { $0.data["screen_name"] as? String == "Größe \u{1F45F}" })
         #expect(timeline.contains { ($0.data["session_id"] as? NSNumber)?.int64Value == 1 << 62 })
         let attributes = try profile(mpid).attributes
-        #expect(Set(attributes.keys) == ["age", "score", "vip", "names", "eyes"])
+        #expect(Set(attributes.keys) == ["age", "score", "vip", "names", "eyes", "gone"], "null is a tag")
         #expect(attributes["eyes"] as? String == "grün" && attributes["score"] as? Double == 1.5)
     }
 

@@ -103,7 +103,7 @@ struct ServeTests {
         let refused = try client.call(
             "POST", "/v1/identify", fields: [("x-mp-key", store.webKey)],
             json: #"{"environment":"development","known_identities":{"customerid":"during"}}"#)
-        #expect(refused.status == 503 && refused["Retry-After"] == "1", "\(refused)")
+        #expect(refused.status == 503 && refused["Retry-After"] == "5", "\(refused)")
         let ready = try client.call("GET", "/readyz")
         #expect(ready.status == 503 && ready.body.contains("cannot be written"))
         #expect(try client.call("GET", "/healthz").status == 200)

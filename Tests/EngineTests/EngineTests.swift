@@ -301,11 +301,12 @@ private final class Gate: Store {
     }
 
     func commit(_ entries: [JournalEntry]) throws(StoreFault) { try store.commit(entries) }
-    func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
+    func see(_ sightings: [PersonID: SeenAt]) { store.see(sightings) }
     func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
         store.expire(kind, before: moment, limit: limit)
     }
-    func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool { try store.fold(sightings) }
+    func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { try store.fold(sightings) }
+    func discard() throws(StoreFault) { store.discard() }
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }
     func compact() throws(StoreFault) -> Compaction { try store.compact() }
     func read<Result>(

@@ -59,7 +59,8 @@ struct WriterTests {
         #expect(entry.key == KeyID(rawValue: 7) && entry.requestID == "r-1" && entry.kind == .identify)
         #expect(entry.person == made)
         #expect(entry.inputs == [.init(World.identity(.customerID, "null"), .blocked)])
-        #expect(entry.changes == [.personMade(made, at: entry.at), .linked(made, World.identity(.email, "a@x"))])
+        #expect(
+            entry.changes == [.personMade(made, at: SeenAt(entry.at)), .linked(made, World.identity(.email, "a@x"))])
         _ = writer.process([job], at: Instant(milliseconds: 1_800_000_000_001))
         #expect(store.journal.count == 2, "a value that was refused is journalled each time")
         let plain = Identify(identities: World.identities([.email: "a@x"]))
@@ -67,4 +68,48 @@ struct WriterTests {
         _ = writer.process([quiet], at: Instant(milliseconds: 1_800_000_000_002))
         #expect(store.journal.count == 2, "a call that changes nothing is not")
     }
+
+    @Test(
+        "keeps a group of calls together or not at all, also where an earlier one has a later one refused",
+        arguments: StoreKind.allCases)
+    func group(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let hash = fixture.store.hash
+        let device = try fixture.identify([.iosIDFV: "v"]).person
+        func row(_ name: String) -> Row {
+            Row(
+                .event, at: fixture.clock.now,
+                recognition: RowHash(.event, name.utf8.span, in: World.project, hash: hash), body: Array("{}".utf8))
+        }
+        func identity(_ value: String) -> Identity { Identity(.customerID, value, in: World.project, hash: hash) }
+        func job(_ act: any Act, proves: [Identity], in group: JobGroup?) -> Job {
+            var call = Call(project: World.project, key: nil)
+            call.proof = IdentityProof(dialect: .idsync, mode: .require, proven: proves.map(\.key), fault: .missing)
+            return Job(call: call, act: act, in: group)
+        }
+        let before = fixture.store.counts
+        // The first call makes the device's person known, so the second one needs a proof that it does not have.
+        let group = JobGroup()
+        let ada = Ingest(person: device, identities: [identity("ada")], rows: [row("1")])
+        let plain = Ingest(person: device, identities: [], rows: [row("2")])
+        let alone = Ingest(person: nil, identities: [identity("eve")], rows: [row("3")])
+        let answers = fixture.writer.process(
+            [
+                job(ada, proves: [identity("ada")], in: group), job(plain, proves: [], in: group),
+                job(alone, proves: [identity("eve")], in: nil),
+            ], at: fixture.clock.now)
+        #expect(answers[0] == .failure(.refused(.otherActRefused)))
+        guard case .failure(.refused(let refusal)) = answers[1] else { throw Unexpected() }
+        #expect(refusal.tokenFault == .missing)
+        _ = try answers[2].get()
+        #expect(fixture.store.counts.rows == before.rows + 1 && fixture.store.counts.people == before.people + 1)
+        // Without the first call nothing speaks against the second.
+        let again = fixture.writer.process(
+            [job(plain, proves: [], in: group), job(alone, proves: [identity("eve")], in: group)],
+            at: fixture.clock.now)
+        for answer in again { _ = try answer.get() }
+        #expect(fixture.store.counts.rows == before.rows + 2)
+    }
+
+    private struct Unexpected: Error {}
 }

@@ -85,7 +85,7 @@ struct AttackTests {
                 for (name, value) in [
                     ("id", id), ("api_key", credentials.idsyncWebKey), ("mpid", scene.mpid), ("slug", "nps"),
                     ("source", "apple-search-ads"), ("user_id", scene.mpid), ("install_id", scene.mpid),
-                    ("entitlement", "pro"),
+                    ("entitlement", "pro"), ("organization", "1"), ("account", "1"), ("workspace", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
                 #expect(!path.contains("{"), "\(path): say here what its parameter is")
                 path += "?user_id=ada&bundle_id=com.example.demo&identity_id=ada&device_user_id=QON_ada&data_mode=all"
@@ -190,15 +190,17 @@ struct AttackTests {
                 #"{"mpid":"\#($0.mpid)","user_attributes":{"city":"x"},"events":[{"n":"e","dt":4}]}"#, token: $1)
         },
         Attack("upload events of hers, by her customer id") {
-            try $0.web("/v2/events", #"{"user_identities":{"customerid":"ada"},"events":[{"n":"e"}]}"#, token: $1)
+            try $0.web(
+                "/v2/events", #"{"user_identities":{"customerid":"ada"},"events":[{"event_type":"x","n":"e"}]}"#,
+                token: $1)
         },
         Attack("upload events of hers, by her customer id's number") {
-            try $0.web("/v2/events", #"{"ui":[{"n":1,"i":"ada"}],"events":[{"n":"e"}]}"#, token: $1)
+            try $0.web("/v2/events", #"{"ui":[{"n":1,"i":"ada"}],"events":[{"event_type":"x","n":"e"}]}"#, token: $1)
         },
         Attack("upload events of hers among one's own") {
             try $0.web(
                 "/v2/bulkevents",
-                #"[{"user_identities":{"other":"o"},"events":[{"n":"e"}]},{"mpid":"\#($0.mpid)","events":[{"n":"e"}]}]"#,
+                #"[{"user_identities":{"other":"o"},"events":[{"event_type":"x","n":"e"}]},{"mpid":"\#($0.mpid)","events":[{"event_type":"x","n":"e"}]}]"#,
                 token: $1)
         },
         Attack("name her profile's MPID with one's own e-mail address") {
@@ -243,7 +245,8 @@ struct AttackTests {
                 Attack("search for her device") { try $0.identify(#"{"ios_idfv":"idfv-ada"}"#, "search", token: $1) },
                 Attack("upload events of hers, by her device") {
                     try $0.web(
-                        "/v2/events", #"{"device_info":{"ios_idfv":"idfv-ada"},"events":[{"n":"e"}]}"#, token: $1)
+                        "/v2/events", #"{"device_info":{"ios_idfv":"idfv-ada"},"events":[{"event_type":"x","n":"e"}]}"#,
+                        token: $1)
                 },
             ], best)
     }

@@ -44,7 +44,7 @@ struct TokenTests {
             #expect(answer.status == 200 && answer.told("mpid") == scene.mpid, "\(answer)")
             let search = try scene.identify(#"{"customerid":"ada"}"#, "search", token: ada)
             #expect(search.told("mpid") == scene.mpid, "\(search)")
-            let events = #"{"mpid":"\#(scene.mpid)","user_attributes":{"a":"b"},"events":[{"n":"e"}]}"#
+            let events = #"{"mpid":"\#(scene.mpid)","user_attributes":{"a":"b"},"events":[{"event_type":"x","n":"e"}]}"#
             #expect(try scene.web("/v2/events", events, token: ada).status == 202)
             let changes = #"{"identity_type":"other","old_value":null,"new_value":"o"}"#
             let modified = try scene.web(

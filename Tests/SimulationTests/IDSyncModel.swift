@@ -80,6 +80,8 @@ struct IDSyncModel {
     private(set) var people: [Person] = []
     private(set) var aliases: [Alias] = []
     private var events: [Event] = []
+    /// The number of the call: of two calls in one millisecond the later sees its person later.
+    private var calls: Int64 = 0
 
     init(_ rules: Rules) { self.rules = rules }
 
@@ -89,15 +91,16 @@ struct IDSyncModel {
     ///
     /// - Parameter fresh: the id of whatever is made, because it is the server that chooses it.
     mutating func answer(_ call: Call, at now: Int64, fresh: Int64) -> Answer {
+        calls += 1
         switch call {
         case .identify(let occasion, let names, let previous, let isReadOnly):
-            return identify(occasion, names, previous, isReadOnly, now, fresh)
+            return identify(occasion, names, previous, isReadOnly, fresh)
         case .search(let names): return search(names)
-        case .modify(let id, let items): return modify(id, items, now)
+        case .modify(let id, let items): return modify(id, items)
         case .event(let person, let id, let at, let device):
             guard let index = index(of: person) else { return .refused("not_found") }
             events.append(Event(id: id, person: person, at: at, device: device))
-            people[index].seenAt = now
+            people[index].seenAt = calls
             return .done
         case .alias(let from, let into, let start, let end, let device):
             return alias(from, into, start, end, device, now, fresh)
@@ -149,7 +152,7 @@ struct IDSyncModel {
     // MARK: - 3.3 Operations
 
     private mutating func identify(
-        _ occasion: Occasion, _ names: [Name], _ previous: Int64?, _ isReadOnly: Bool, _ now: Int64, _ fresh: Int64
+        _ occasion: Occasion, _ names: [Name], _ previous: Int64?, _ isReadOnly: Bool, _ fresh: Int64
     ) -> Answer {
         let usable = usable(names)
         let logins = usable.filter { rules.login.contains($0.type) }
@@ -162,10 +165,10 @@ struct IDSyncModel {
         let leaves = occasion == .logout && logins.isEmpty && !rules.login.isEmpty && !rules.returnsOnLogout
         let isMade = isNewUser && rules.makesNewKnown || leaves
         let before = isMade ? nil : lookUp(usable, previous)
-        var person = before ?? Person(id: isReadOnly ? 0 : fresh, seenAt: now)
+        var person = before ?? Person(id: isReadOnly ? 0 : fresh, seenAt: calls)
         attach(usable, to: &person)
         if !isReadOnly {
-            person.seenAt = now
+            person.seenAt = calls
             if let index = index(of: person.id) { people[index] = person } else { people.append(person) }
         }
         return answer(person, names, before)
@@ -197,14 +200,16 @@ struct IDSyncModel {
 
     // MARK: - 3.4 Modify
 
-    private mutating func modify(_ id: Int64, _ items: [Item], _ now: Int64) -> Answer {
+    private mutating func modify(_ id: Int64, _ items: [Item]) -> Answer {
         guard let index = index(of: id) else { return .refused("not_found") }
         let before = people
         var touched: Set<Touch> = []
-        for item in items where item.old != item.new {
+        for item in items where item.old != nil || item.new != nil {
             let held = people[index].names
-            let old = item.old.map { Name(type: item.type, value: $0) }
             let new = item.new.map { Name(type: item.type, value: $0) }
+            // A value to itself: nothing where it is held, and an addition where it is not.
+            if item.old == item.new, let new, held.contains(new) { continue }
+            let old = item.old == item.new ? nil : item.old.map { Name(type: item.type, value: $0) }
             var names = held
             names.removeAll { $0 == old }
             if let new, !isBlocked(new.value), !names.contains(new) { names.append(new) }
@@ -226,7 +231,7 @@ struct IDSyncModel {
                 touched.insert(Touch(person: people[other].id, type: item.type))
             }
         }
-        people[index].seenAt = now
+        people[index].seenAt = calls
         return .changed(touched)
     }
 

@@ -166,6 +166,7 @@ private final class ActWorld {
             Ingest(
                 person: one, identities: [identity(.customerID, "1")], attributes: [.init("plan", Array("pro".utf8))],
                 rows: [row]))
+        _ = try play(RefuseUpload(upload: "u", reason: "mpid must be there"))
         let now = fixture.clock.now
         let alias = try play(
             MakeAlias(
@@ -185,6 +186,7 @@ private final class ActWorld {
         var edit = StrategyEdit()
         edit.sharedDevicePeople = 77
         _ = try play(SetStrategy.edit(edit))
+        _ = try play(SetClientConfig(native: [.init("stl", Array("60".utf8))], web: []))
         let project = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
         _ = try play(SetUp(project: project, apps: [], keys: []))
         _ = try play(

@@ -280,7 +280,7 @@ struct StoreContractTests {
         #expect(try fixture.identify([.email: "E"]).person == second)
 
         fixture.clock.advance(milliseconds: 1000)
-        fixture.writer.note([first: fixture.clock.now])
+        fixture.writer.note([first: SeenAt(fixture.clock.now)])
         fixture.fold()
         #expect(try fixture.identify([.email: "E"]).person == first)
         if kind.isDurable {

@@ -188,6 +188,8 @@ struct RowPartitionsTests {
         var settings = try #require(PostgresSettings(address: cluster.address, schema: "version1")).patient
         settings.partitionRows = 20
         let fixture = try StoreFixture(.postgres, schema: settings)
+        let strategy = fixture.store.directory.strategy(of: ProjectID(rawValue: 1))
+        #expect(strategy.hierarchy == Strategy.olderDefault.hierarchy, "its people are found as before")
         for id in [1_000_001, 1_000_002] as [Int64] { try asOlder(id, rows: 13) }
         #expect(try fixture.identify([.customerID: "c1"]).person.rawValue == person)
         #expect(try counts(fixture, PersonID(rawValue: person)) == [.event: 12, .context: 3])

@@ -122,6 +122,38 @@ struct OpeningTests {
         #expect(try contents() == before)
     }
 
+    @Test("of before a change of the default strategy keeps the types that its projects had")
+    func formerDefault() throws {
+        let fixture = try StoreFixture(.sqlite)
+        let device = try fixture.identify([.ampID: "same"]).person
+        let seenAt = fixture.clock.now
+        var edit = StrategyEdit()
+        edit.sharedDevicePeople = 7
+        _ = try fixture.process(SetStrategy.edit(edit))
+        fixture.sqlite?.close()
+        let old = StoreFile(folder: fixture.folder.path)
+        do {
+            let connection = try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite)
+            // The version before: the last two migrations have not run.
+            try connection.execute("UPDATE people SET last_seen = last_seen >> 20")
+            try connection.execute("PRAGMA user_version = \((try connection.integer("PRAGMA user_version") ?? 0) - 2)")
+        }
+        for _ in 0..<2 {
+            let store = try SQLiteStore(old)
+            let history = store.directory.strategies(of: World.project)
+            #expect(history.newestFirst.map(\.number) == [2, 1])
+            #expect(history[1]?.strategy.hierarchy == Strategy.olderDefault.hierarchy)
+            #expect(history[1]?.strategy.hierarchy.count == 18 && history[1]?.at == nil)
+            #expect(store.counts.people == 1 && store.lastPerson == device)
+            let summary = try store.read { snapshot throws(StoreFault) in
+                snapshot.person(device, in: World.project)
+            }
+            #expect(summary?.lastSeen == seenAt)
+            store.close()
+            #expect(try Doctor(old) { _ in }.examine().isEmpty)
+        }
+    }
+
     @Test("lets only one have a store")
     func locked() throws {
         try make()

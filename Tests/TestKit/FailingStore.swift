@@ -37,6 +37,7 @@ package final class FailingStore: Store {
         plan.withLock { $0.nextCommit = nil }
     }
 
+    package func discard() throws(StoreFault) { try store.discard() }
     package func sweep() throws(StoreFault) -> Bool { try store.sweep() }
     package func compact() throws(StoreFault) -> Compaction { try store.compact() }
     package var hash: KeyedHash { store.hash }
@@ -62,13 +63,13 @@ package final class FailingStore: Store {
         if fault != nil { throw FailingStore.fault }
     }
 
-    package func see(_ sightings: [PersonID: Instant]) { store.see(sightings) }
+    package func see(_ sightings: [PersonID: SeenAt]) { store.see(sightings) }
 
     package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
         try store.expire(kind, before: moment, limit: limit)
     }
 
-    package func fold(_ sightings: [PersonID: Instant]) throws(StoreFault) -> Bool {
+    package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }
         return isMore

@@ -110,7 +110,7 @@ package struct World {
         if let outcome = decision.outcome {
             facts.apply(JournalEntry(Call(project: World.project, key: nil), stamp, outcome, decision.answer))
         }
-        if let person = decision.answer.seen { facts.see(person, at: stamp.at) }
+        if let person = decision.answer.seen { facts.see(person, at: stamp.seen) }
     }
 
     /// What a person holds.
@@ -126,6 +126,6 @@ package struct World {
 extension World {
     /// Has people seen at some moment.
     package mutating func see(_ people: [PersonID], at moment: Instant) {
-        for person in people { facts.see(person, at: moment) }
+        for person in people { facts.see(person, at: SeenAt(moment)) }
     }
 }

@@ -77,18 +77,18 @@ extension Claim {
 
 /// Makes people for identities without a holder.
 struct PeopleMaker {
-    private let moment: Instant
+    private let seen: SeenAt
     private var next: PersonID
     private(set) var changes: [Change] = []
 
     init(_ stamp: Stamp) {
-        moment = stamp.at
+        seen = stamp.seen
         next = stamp.person
     }
 
     mutating func make(_ identity: Identity) -> PersonID {
         defer { next = next.next }
-        changes += [.personMade(next, at: moment), .linked(next, identity)]
+        changes += [.personMade(next, at: seen), .linked(next, identity)]
         return next
     }
 }

@@ -46,6 +46,8 @@ package final class StrategyDryRun {
     private var documents: [[UInt8]] = []
     private var lastPerson = PersonID(rawValue: 0)
     private var sequence = JournalSequence.zero
+    /// The order in which the calls see people here.
+    private let order = SightingOrder(after: nil)
 
     package private(set) var calls = 0
     private var elsewhere = 0
@@ -192,7 +194,7 @@ package final class StrategyDryRun {
             keep(outcome, stamp, call)
         }
         guard let was = call.person, let would = decision.answer.seen else { return }
-        index.see(would, at: call.at)
+        index.see(would, at: order.next(at: call.at))
         let isElsewhere = madeSomebody ? would != stamp.person : counterparts[was].map { $0.home != would } ?? false
         meet(was, would)
         guard isElsewhere else { return }
@@ -226,9 +228,9 @@ package final class StrategyDryRun {
             let byName = call.kind == .merge ? nil : named[person]
             if let here = byName ?? counterparts[person]?.current, !index.isErased(here) { return here }
             let newcomer = stamp.person
-            stamp = Stamp(at: call.at, person: newcomer.next)
+            stamp = Stamp(at: call.at, person: newcomer.next, seen: order.next(at: call.at))
             lastPerson = newcomer
-            changes.append(.personMade(newcomer, at: call.at))
+            changes.append(.personMade(newcomer, at: order.next(at: call.at)))
             meet(person, newcomer)
             return newcomer
         }
@@ -283,7 +285,7 @@ package final class StrategyDryRun {
         if case .reply(let reply) = call.answer, let was = reply.seen,
             let would = named[was] ?? counterparts[was]?.current
         {
-            index.see(would, at: call.at)
+            index.see(would, at: order.next(at: call.at))
             meet(was, would)
         }
     }
@@ -334,7 +336,8 @@ package final class StrategyDryRun {
 
     /// A stamp after the last stamp. The time of a journal never goes back, and ids of people only grow.
     private func stamp(at moment: Instant) -> Stamp {
-        Stamp(at: moment, person: max(PersonID(at: moment, chance: 0), lastPerson.next))
+        Stamp(
+            at: moment, person: max(PersonID(at: moment, chance: 0), lastPerson.next), seen: order.next(at: moment))
     }
 
     private func keep(_ outcome: Outcome, _ stamp: Stamp, _ call: RecordedCall) {

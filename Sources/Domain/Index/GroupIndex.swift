@@ -466,7 +466,7 @@ final class GroupIndex: @unchecked Sendable {
     }
 
     /// Notes a committed sighting of a person.
-    func see(_ person: PersonID, at moment: Instant) {
+    func see(_ person: PersonID, at moment: SeenAt) {
         if totals.isEmpty { return }
         guard let place = place(of: person), let seen = totals[nodes[place].group]?.lastSeen, seen < moment else {
             return

@@ -71,7 +71,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Reads a document by its number, for the current batch. The store sets this function.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
     /// The sightings of the batch.
-    fileprivate private(set) var pendingSeen: [Place: Instant] = [:]
+    fileprivate private(set) var pendingSeen: [Place: SeenAt] = [:]
     /// The number of rows that the batch has added.
     fileprivate private(set) var pendingRows: [PersonID: [RowKind: Int]] = [:]
     /// The documents that the batch has written.
@@ -119,7 +119,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Adds a committed person.
     package func load(
-        _ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence = .zero
+        _ id: PersonID, in project: ProjectID, seen moment: SeenAt, madeBy call: JournalSequence = .zero
     ) {
         add(id, in: project, seen: moment, madeBy: call)
     }
@@ -356,20 +356,20 @@ package final class PeopleIndex: @unchecked Sendable {
     }
 
     /// Notes a sighting of the batch. Other readers see it after ``see(_:at:)``.
-    func seeInBatch(_ id: PersonID, at moment: Instant) {
+    func seeInBatch(_ id: PersonID, at moment: SeenAt) {
         if let place = place(of: id) { pendingSeen[place] = moment }
     }
 
     /// Notes a sighting of a person, if it is later than the last sighting.
-    package func see(_ id: PersonID, at moment: Instant) {
-        guard let place = place(of: id), people[place.rawValue].lastSeen < moment.milliseconds else { return }
-        people[place.rawValue].lastSeen = moment.milliseconds
+    package func see(_ id: PersonID, at moment: SeenAt) {
+        guard let place = place(of: id), people[place.rawValue].lastSeen < moment.rawValue else { return }
+        people[place.rawValue].lastSeen = moment.rawValue
         groups.see(id, at: moment)
     }
 
-    private func add(_ id: PersonID, in project: ProjectID, seen moment: Instant, madeBy call: JournalSequence) {
+    private func add(_ id: PersonID, in project: ProjectID, seen moment: SeenAt, madeBy call: JournalSequence) {
         let record = PersonRecord(
-            id: id.rawValue, lastSeen: moment.milliseconds, firstLink: PeopleIndex.none, project: project.rawValue,
+            id: id.rawValue, lastSeen: moment.rawValue, firstLink: PeopleIndex.none, project: project.rawValue,
             lastCall: call.rawValue)
         peopleByID.insert(SlotTable.spread(id.rawValue), people.append(record))
         lastPerson = max(lastPerson ?? id, id)
@@ -409,7 +409,7 @@ package final class PeopleIndex: @unchecked Sendable {
     package func project(of person: Place) -> ProjectID { ProjectID(rawValue: people[person.rawValue].project) }
 
     /// The last sighting of a person that the index knows.
-    package func lastSeen(of person: Place) -> Instant { Instant(milliseconds: people[person.rawValue].lastSeen) }
+    package func lastSeen(of person: Place) -> SeenAt { SeenAt(rawValue: people[person.rawValue].lastSeen) }
 
     /// The row heads of a person, one for each kind.
     package func heads(of person: Place) -> [RowHead] { heads.heads(from: people[person.rawValue].firstHead) }
@@ -537,8 +537,8 @@ extension PeopleIndex.IndexFacts {
         index.isErased(id) || lastLink == .max && !index.pendingErased.isEmpty && index.pendingErased.contains(id)
     }
 
-    package func lastSeen(of person: PeopleIndex.Place) -> Instant {
-        let kept = Instant(milliseconds: index.people[person.rawValue].lastSeen)
+    package func lastSeen(of person: PeopleIndex.Place) -> SeenAt {
+        let kept = SeenAt(rawValue: index.people[person.rawValue].lastSeen)
         guard lastLink == .max, !index.pendingSeen.isEmpty, let seen = index.pendingSeen[person] else { return kept }
         return max(kept, seen)
     }

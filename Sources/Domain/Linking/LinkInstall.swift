@@ -35,7 +35,7 @@ package struct MakeInstall: Act {
             outcome: Outcome(
                 kind: .makeInstall, person: stamp.person,
                 changes: [
-                    .personMade(stamp.person, at: stamp.at),
+                    .personMade(stamp.person, at: stamp.seen),
                     .linked(stamp.person, name), install.put,
                 ]))
     }

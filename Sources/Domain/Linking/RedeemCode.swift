@@ -143,7 +143,7 @@ package struct RedeemCode: Act {
         // An administrator may have merged the person with a user that keeps the installs.
         let member = holder.flatMap { view.linkedMember(of: $0) } ?? person
         if holder == nil {
-            changes.add(.personMade(person, at: stamp.at))
+            changes.add(.personMade(person, at: stamp.seen))
             changes.add(.linked(person, name))
         }
         if let place = view.person(person, in: project) {

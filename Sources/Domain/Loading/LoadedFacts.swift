@@ -41,10 +41,10 @@ package struct LoadedFacts: Sendable {
     package struct Person: Sendable {
         package let id: PersonID
         package let project: ProjectID
-        package let lastSeen: Instant
+        package let lastSeen: SeenAt
         package let isErased: Bool
 
-        package init(id: PersonID, project: ProjectID, lastSeen: Instant, isErased: Bool) {
+        package init(id: PersonID, project: ProjectID, lastSeen: SeenAt, isErased: Bool) {
             self.id = id
             self.project = project
             self.lastSeen = lastSeen
@@ -94,7 +94,7 @@ package struct LoadedFacts: Sendable {
     /// Creates an index of the facts, in which a batch can be decided.
     ///
     /// - Parameter sightings: sightings that the store has not stored yet.
-    func index(_ directory: Directory, lastLink: Int64, sightings: [PersonID: Instant]) -> PeopleIndex {
+    func index(_ directory: Directory, lastLink: Int64, sightings: [PersonID: SeenAt]) -> PeopleIndex {
         let index = PeopleIndex(directory: directory)
         for person in people.values {
             index.load(

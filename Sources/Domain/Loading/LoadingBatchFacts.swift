@@ -20,7 +20,7 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
     }
 
     package init(
-        _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, sightings: [PersonID: Instant] = [:]
+        _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, sightings: [PersonID: SeenAt] = [:]
     ) {
         self.loaded = loaded
         replays = loaded.replays
@@ -52,7 +52,7 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
         }
     }
 
-    package func see(_ person: PersonID, at moment: Instant) { index.see(person, at: moment) }
+    package func see(_ person: PersonID, at moment: SeenAt) { index.see(person, at: moment) }
 }
 
 extension Change {
@@ -107,7 +107,7 @@ package struct LoadingFacts: DecisionFacts {
     }
     package func person(_ id: PersonID) -> Person? { isHere(id) ? base.person(id) : nil }
     package func isErased(_ id: PersonID) -> Bool { isHere(id) && base.isErased(id) }
-    package func lastSeen(of person: Person) -> Instant { base.lastSeen(of: person) }
+    package func lastSeen(of person: Person) -> SeenAt { base.lastSeen(of: person) }
 
     package func merge(_ id: MergeID) -> Merge? {
         if let merge = base.merge(id) { return merge }

@@ -177,11 +177,18 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         return user
     }
 
-    /// Sets an attribute of a user; null removes the attribute.
+    /// Sets an attribute of a user; null is a tag.
     package func setAttribute(_ value: JSON, _ name: String, of id: Int64) {
+        change(value == .null ? ["k": .string(name), "t": true] : ["k": .string(name), "v": value], of: id)
+    }
+
+    /// Removes an attribute of a user.
+    package func removeAttribute(_ name: String, of id: Int64) { change(["k": .string(name)], of: id) }
+
+    /// Keeps a change of an attribute: `v` is the new value, `t` marks a tag, and a change without both removes the name.
+    private func change(_ body: JSON, of id: Int64) {
         enter {
             guard !isOptedOut, !isShutDown, users[id] != nil else { return }
-            let body: JSON = ["k": .string(name), "v": value]
             guard post(IDSyncClient.attribute, of: owner(id), body.bytes) != nil else { return }
             users[id]?.fold(body)
             mailbox.fold(kept)
@@ -192,7 +199,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     /// Sets all attributes of a user; other attributes are removed.
     package func setAttributes(_ attributes: [String: JSON], of id: Int64) {
         let old = user(id)?.attributes ?? [:]
-        for name in old.keys.sorted() where attributes[name] == nil { setAttribute(.null, name, of: id) }
+        for name in old.keys.sorted() where attributes[name] == nil { removeAttribute(name, of: id) }
         for (name, value) in attributes.sorted(by: { $0.key < $1.key }) where old[name] != value {
             setAttribute(value, name, of: id)
         }
@@ -546,7 +553,8 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let owner = first.owner.isEmpty ? firstUser : first.owner
         guard let owner else { return nil }
         var events: [JSON] = []
-        var attributes: [String: JSON] = [:]
+        // The last change of each name; nil removes the name.
+        var attributes: [String: JSON?] = [:]
         var count = 0
         var last = first
         var lost = 0
@@ -556,19 +564,22 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             }
             if content == nil { lost += 1 }
             if letter.kind == IDSyncClient.attribute {
-                if let name = content?["k"]?.text { attributes[name] = content?["v"] ?? .null }
+                if let name = content?["k"]?.text { attributes.updateValue(User.value(of: content), forKey: name) }
             } else if let event = Event(kept: content) {
                 events.append(wire(event, letter))
             }
             count += 1
             last = letter
         }
+        let set = attributes.compactMapValues { $0 }
+        let removed = attributes.filter { $0.value == nil }.keys.sorted()
         let (from, to) = (UInt64(bitPattern: first.number), UInt64(bitPattern: last.number))
         let body: JSON = .sparse([
             "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
             "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
             "timestamp_unixtime_ms": .integer(runtime.onServer(last.time)),
-            "user_attributes": attributes.isEmpty ? .null : .object(attributes),
+            "user_attributes": set.isEmpty ? .null : .object(set),
+            "deleted_user_attributes": removed.isEmpty ? .null : .array(removed.map { .string($0) }),
             "device_application_stamp": .string(stamp),
             "application_info": .sparse([
                 "application_version": .optional(configuration.device.appVersion),
@@ -612,8 +623,11 @@ extension User {
     /// Applies a change of an attribute in a letter.
     fileprivate mutating func fold(_ body: JSON) {
         guard let name = body["k"]?.text else { return }
-        attributes[name] = body["v"]
+        attributes[name] = User.value(of: body)
     }
+
+    /// The new value of a change in a letter; nil if the change removes the attribute.
+    fileprivate static func value(of body: JSON?) -> JSON? { body?["t"]?.bool == true ? JSON.null : body?["v"] }
 }
 
 extension IdentityRequest {

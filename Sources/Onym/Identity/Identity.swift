@@ -106,10 +106,13 @@ public struct Users: Sendable {
     /// A user by its MPID.
     public func user(_ id: Int64) -> User? { client?.user(id) }
 
-    /// Sets an attribute of a user; null removes the attribute.
+    /// Sets an attribute of a user; null is a tag, an attribute without a value.
     public func setAttribute(_ name: String, _ value: JSON, of user: User) {
         client?.setAttribute(value, name, of: user.id)
     }
+
+    /// Removes an attribute of a user.
+    public func removeAttribute(_ name: String, of user: User) { client?.removeAttribute(name, of: user.id) }
 
     /// Keeps a note about a user on this device alone; null removes the note.
     public func setNote(_ name: String, _ value: JSON, of user: User) { client?.setNote(value, name, of: user.id) }
