@@ -51,7 +51,8 @@ package enum ClaimDialect {
             }
         })
 
-    /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor.
+    /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor. A key of an administrator
+    /// stands for the vendor's administrator of a team.
     private static func authenticate(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
@@ -66,9 +67,11 @@ package enum ClaimDialect {
         guard let token = token ?? nil else {
             throw ClaimFault("Invalid authorization format").rejection(.unauthorized)
         }
-        let isKey = ["owl_client_", "owl_agent_", "owl_import_"].contains { token.starts(with: $0.utf8) }
+        let isKey = ["owl_client_", "owl_agent_", "owl_import_", "onym_admin_"].contains { token.starts(with: $0.utf8) }
         guard isKey else { throw ClaimFault("Invalid or expired token").rejection(.unauthorized) }
-        guard let key = tools.key(token.span, in: directory), key.kind.dialect == .claim, key.revokedAt == nil else {
+        guard let key = tools.key(token.span, in: directory), key.kind.dialect == .claim || key.kind == .admin,
+            key.revokedAt == nil
+        else {
             throw ClaimFault("Invalid API key").rejection(.unauthorized)
         }
         guard key.isValid(at: now) else { throw ClaimFault("API key expired").rejection(.unauthorized) }
@@ -79,7 +82,7 @@ package enum ClaimDialect {
     private static func checkBody(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
         guard isJSON(request) else { return }
         // An empty body is not invalid: some calls need no body.
-        if request.body.isEmpty, !request.hasField("content-type") { return }
+        if request.body.isEmpty, !request.hasField("content-type") || request.head.method == .delete { return }
         do throws(JSONFault) {
             try tools.json.read(request.body, mends: true) { _ throws(JSONFault) in }
         } catch {

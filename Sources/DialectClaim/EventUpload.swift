@@ -472,7 +472,7 @@ struct ClaimEvent {
     /// Adds the event's rows: the event, and the row that its message describes.
     func add(to rows: inout [Row], in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) {
         let recognition = texts[.clientEventID].map { id in
-            id.withBytes { ClaimEvent.recognition($0, app, in: project, hash) }
+            id.withBytes { ClaimEvent.recognition($0, app.id, in: project, hash) }
         }
         rows.append(Row(.event, at: at, recognition: recognition, body: json(app, country)))
         guard let message = texts[.message] else { return }
@@ -482,11 +482,11 @@ struct ClaimEvent {
 
     /// The key that recognizes a repeated event: its id is a UUID, in small or capital letters.
     static func recognition(
-        _ clientEventID: borrowing Span<UInt8>, _ app: App, in project: ProjectID, _ hash: KeyedHash
+        _ clientEventID: borrowing Span<UInt8>, _ app: AppID, in project: ProjectID, _ hash: KeyedHash
     ) -> RowHash {
         var text: [UInt8] = []
         text.reserveCapacity(21 + clientEventID.count)
-        text.append(decimal: app.id.rawValue)
+        text.append(decimal: app.rawValue)
         text.append(ASCII.space)
         for index in clientEventID.indices { text.append(ASCII.lowercased(clientEventID[index])) }
         return RowHash(.event, text.span, in: project, hash: hash)

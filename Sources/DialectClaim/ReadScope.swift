@@ -29,9 +29,10 @@ struct ReadScope: Sendable {
             }
             let query = try ReadQuery(request)
             app = query["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
-            isDevelopment = try query.isDevelopment()
+            isDevelopment = query.isDevelopment
             range.since = try query.moment("since", at: caller.now)
-            range.until = try query.moment("until", at: caller.now)
+            // A range includes its end, and the store's ranges do not.
+            range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
             limit = query.limit
             offset = max(0, query["cursor"].flatMap(Int.init) ?? 0)
         } catch {

@@ -49,6 +49,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case content = 36
     /// The attachments whose event has not arrived yet. The event will name their user.
     case awaitedEvent = 37
+    /// The attachments of an event, by the event's recognition hash.
+    case attachmentsOfEvent = 48
     /// The newer body of an event that was imported again, by the event's recognition hash.
     case eventRevision = 38
     /// The ids of a person's attachments.

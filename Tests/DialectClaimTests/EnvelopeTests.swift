@@ -103,7 +103,8 @@ struct EnvelopeTests {
         let expected: Set<String> = [
             "GET /health",
             "POST /v1/identity/claim", "POST /v1/identity/properties", "POST /v1/identity/attribution/{source}",
-            "POST /v1/ingest", "POST /v1/import", "GET /v1/events", "GET /v1/events/count", "GET /v1/app-users",
+            "POST /v1/ingest", "POST /v1/import", "GET /v1/events", "GET /v1/events/count", "GET /v1/events/{id}",
+            "GET /v1/app-users",
             "GET /v1/apps/{id}/users", "GET /v1/projects", "GET /v1/projects/{id}", "GET /v1/apps", "GET /v1/auth/keys",
             "POST /v1/feedback", "GET /v1/feedback", "GET /v1/projects/{id}/feedback", "DELETE /v1/feedback/{id}",
             "GET /v1/questionnaires/{slug}", "POST /v1/questionnaires/{slug}/responses",

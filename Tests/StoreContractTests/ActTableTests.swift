@@ -236,7 +236,7 @@ private final class ActWorld {
             try #require(
                 try play(
                     ReserveAttachment(
-                        user: identity(.claimNobody, "nobody"), event: awaited,
+                        user: identity(.claimNobody, "nobody"), event: awaited, isOfEvent: true,
                         description: .init(
                             app: app, clientEventID: "c2", filename: "f.txt", contentType: "text/plain", byteCount: 5,
                             digest: digest, isDevelopment: false), sighting: sighting, quotas: AttachmentQuotas())
