@@ -29,6 +29,8 @@ package enum ClaimDialect {
             routes: [health] + IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes
                 + EventReads.routes
                 + UserReads.routes(terms) + IssueReads.routes + MetricReads.routes + FunnelReads.routes
+                + DefinitionCalls.routes
+                + CompletionReads.routes
                 + FeedbackCalls.routes
                 + QuestionnaireCalls.routes + AttachmentCalls.routes(attachments),
             authenticate: { request, _, directory, now, tools throws(Rejection) in
@@ -154,6 +156,10 @@ struct ClaimFault: Error, Equatable {
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
         case .noSuchFeedback: "Feedback not found"
+        case .noSuchMetric: "Metric not found"
+        case .noSuchFunnel: "Funnel not found"
+        case .metricExists: "A metric with this slug already exists in this project"
+        case .funnelExists: "A funnel with this slug already exists in this project"
         case .noSuchQuestionnaire: "Questionnaire not found"
         case .notEligible(.inactive): "Questionnaire is inactive"
         case .notEligible(.globallyDismissed): "Questionnaires were dismissed"

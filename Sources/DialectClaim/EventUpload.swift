@@ -476,8 +476,8 @@ struct ClaimEvent {
         }
         rows.append(Row(.event, at: at, recognition: recognition, body: json(app, country)))
         guard let message = texts[.message] else { return }
-        if let metric = metric(message, app) { rows.append(Row(.metric, at: at, body: metric)) }
-        if let step = step(message, app) { rows.append(Row(.step, at: at, body: step)) }
+        if let metric = metric(message, app, country) { rows.append(Row(.metric, at: at, body: metric)) }
+        if let step = step(message, app, country) { rows.append(Row(.step, at: at, body: step)) }
     }
 
     /// The key that recognizes a repeated event: its id is a UUID, in small or capital letters.
@@ -529,7 +529,7 @@ struct ClaimEvent {
     private static let phases: Set<String> = ["start", "complete", "fail", "cancel", "record"]
 
     /// `metric:<slug>:<phase>`; the last colon separates the parts.
-    private func metric(_ message: JSONText, _ app: App) -> [UInt8]? {
+    private func metric(_ message: JSONText, _ app: App, _ country: String?) -> [UInt8]? {
         guard message.hasPrefix("metric:") else { return nil }
         // The code compares bytes: a colon can be part of a longer character, and its byte still separates.
         let bytes = message.withBytes { Array(copying: $0) }
@@ -540,7 +540,7 @@ struct ClaimEvent {
             byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
         }
         guard isSlug, ClaimEvent.phases.contains(phase) else { return nil }
-        return derived(app) { json in
+        return derived(app, country) { json in
             json.key("metric_slug")
             json.plainString(slug)
             json.key("phase")
@@ -563,10 +563,10 @@ struct ClaimEvent {
     }
 
     /// `step:<name>`, or `track:<name>` in older clients.
-    private func step(_ message: JSONText, _ app: App) -> [UInt8]? {
+    private func step(_ message: JSONText, _ app: App, _ country: String?) -> [UInt8]? {
         let length = message.hasPrefix("step:") ? 5 : message.hasPrefix("track:") ? 6 : nil
         guard let length, message.byteCount > length else { return nil }
-        return derived(app) { json in
+        return derived(app, country) { json in
             json.key("step_name")
             json.string(String(decoding: message.copy().utf8.dropFirst(length), as: UTF8.self))
         }
@@ -581,15 +581,15 @@ struct ClaimEvent {
     }
 
     /// The row that an event's message describes, with the event's facts about the place.
-    private func derived(_ app: App, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+    private func derived(_ app: App, _ country: String?, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
             json.key("app_id")
             json.integer(app.id.rawValue)
             body(&json)
             for member in [
-                Member.clientEventID, .sessionID, .userID, .environment, .osVersion, .appVersion, .deviceModel,
-                .buildNumber,
+                Member.clientEventID, .sessionID, .userID, .screenName, .environment, .osVersion, .appVersion, .sdkName,
+                .sdkVersion, .deviceModel, .buildNumber,
             ] {
                 guard let text = texts[member] else { continue }
                 json.key(member.name)
@@ -598,6 +598,10 @@ struct ClaimEvent {
             if !attributes.isEmpty {
                 json.key("attributes")
                 json.object { writeAttributes(&$0) }
+            }
+            if let country {
+                json.key("country_code")
+                json.string(country)
             }
             json.key("is_dev")
             json.bool(isDevelopment ?? false)

@@ -18,6 +18,8 @@ enum ClaimID {
         case attachment = 8
         case questionnaire = 9
         case response = 10
+        case metric = 11
+        case funnel = 12
         case issue = 30
     }
 

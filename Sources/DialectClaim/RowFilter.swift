@@ -56,6 +56,9 @@ struct RowFilter: Sendable {
         isEmpty = isForeign || query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
     }
 
+    /// Adds the condition that a member has a value.
+    mutating func require(_ member: String, _ value: String) { equal.append((member, value)) }
+
     /// Whether the members of a row fulfil the filter. The search checks the user of the row.
     func includes(_ members: EventMembers) -> Bool {
         if let app, members.app != app { return false }

@@ -218,7 +218,7 @@ private final class ActWorld {
         _ = try play(Collect([.init(user: anonymous, rows: [row], sighting: sighting)]))
         let claimed = try #require(try play(Claim(anonymous: anonymous, user: user)).seen)
         _ = try play(SetProperties(user: user, values: [("plan", "pro")]))
-        _ = try play(Define(slug: "opened", .metric(name: "Opened")))
+        _ = try play(Define(.metric, slug: "opened", .put(.init(name: "Opened"))))
         let body = Array(#"{"text":"good"}"#.utf8)
         let sent = try #require(
             try play(SendFeedback(user: user, body: body, sighting: sighting)).as(SentFeedback.self))
