@@ -24,7 +24,7 @@ enum CompletionReads {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try filter(request, caller, tools)
-                    return RowSearch(.metric, filter, PhaseCount()).step { ends, _ in
+                    return RowSearch(.metric, filter.fromStart, PhaseCount()).step { ends, _ in
                         let all = ends.ofSlugs.values.reduce(into: (complete: 0, failed: 0)) {
                             ($0.complete, $0.failed) = ($0.complete + $1.complete, $0.failed + $1.failed)
                         }
@@ -50,7 +50,7 @@ enum CompletionReads {
                     let filter = try filter(request, caller, tools)
                     return .read { snapshot throws(StoreFault) in
                         let funnels = try snapshot.definitions(.funnel, of: filter.project)
-                        return RowSearch(.step, filter, FunnelEnds(funnels)).step { ends, _ in
+                        return RowSearch(.step, filter.fromStart, FunnelEnds(funnels)).step { ends, _ in
                             numbers([("count", ends.completed), ("started", ends.started)])
                         }
                     }
@@ -88,7 +88,8 @@ enum CompletionReads {
                     let start = caller.now.advanced(byMilliseconds: -MetricReads.day)
                     filter.range.since = filter.range.since ?? start
                     let (project, isEmpty) = (filter.project, filter.isEmpty)
-                    return RowSearch(.metric, filter, PhaseCount()).step { ends, snapshot throws(StoreFault) in
+                    return RowSearch(.metric, filter.fromStart, PhaseCount()).step {
+                        ends, snapshot throws(StoreFault) in
                         let metrics = isEmpty ? [] : try snapshot.definitions(.metric, of: project)
                         return IdentityCalls.json { json in
                             json.key("stats")

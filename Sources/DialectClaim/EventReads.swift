@@ -46,7 +46,7 @@ enum EventReads {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    RowSearch(.event, try filter(request, caller, tools), EventCount()).step { count, _ in
+                    RowSearch(.event, try filter(request, caller, tools).fromStart, EventCount()).step { count, _ in
                         IdentityCalls.json { count.write(&$0) }
                     }
                 })),

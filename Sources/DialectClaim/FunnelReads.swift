@@ -49,7 +49,7 @@ enum FunnelReads {
                                 return .answer(Definition.Kind.funnel.missing.response)
                             }
                             let progress = FunnelProgress(funnel, isClosed: mode == "closed", groupedBy: group)
-                            return RowSearch(.step, wanted, progress).step { progress, _ in
+                            return RowSearch(.step, wanted.fromStart, progress).step { progress, _ in
                                 IdentityCalls.json { json in
                                     json.key("slug")
                                     json.string(slug)

@@ -37,7 +37,7 @@ enum MetricReads {
                         filter.require("metric_slug", slug)
                         filter.range.since = filter.range.since ?? caller.now.advanced(byMilliseconds: -day)
                         let grouping = try Grouping(try ReadQuery(request)["group_by"])
-                        return RowSearch(.metric, filter, MetricFigures(grouping)).step { figures, _ in
+                        return RowSearch(.metric, filter.fromStart, MetricFigures(grouping)).step { figures, _ in
                             IdentityCalls.json { json in
                                 json.key("slug")
                                 json.string(slug)

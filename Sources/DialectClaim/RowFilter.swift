@@ -59,6 +59,20 @@ struct RowFilter: Sendable {
     /// Adds the condition that a member has a value.
     mutating func require(_ member: String, _ value: String) { equal.append((member, value)) }
 
+    /// The same filter without a cursor, for an answer that reads all rows, the newest first.
+    var fromStart: RowFilter {
+        var filter = self
+        (filter.range.after, filter.range.isAscending) = (nil, false)
+        return filter
+    }
+
+    /// The same filter for rows of production and of development.
+    var inAllModes: RowFilter {
+        var filter = self
+        filter.isDevelopment = nil
+        return filter
+    }
+
     /// Whether the members of a row fulfil the filter. The search checks the user of the row.
     func includes(_ members: EventMembers) -> Bool {
         if let app, members.app != app { return false }

@@ -82,6 +82,10 @@ struct EventReadTests {
             #expect(page["has_more"] as? Bool == false && page["cursor"] is NSNull, "\(query)")
             #expect(try read(client, "/v1/events/count?\(query)")["count"] as? Int == expected.count, "\(query)")
         }
+        // A cursor is no filter: it does not shorten a count.
+        let page = try read(client, "/v1/events?data_mode=all&limit=1")
+        let cursor = try #require(page["cursor"] as? String)
+        #expect(try counts(client, "cursor=\(cursor)")[0] == 5)
     }
 
     static let refusedCases: [(String, String)] = [

@@ -125,7 +125,8 @@ package struct Definitions: Equatable, Sendable {
     /// - Parameters:
     ///   - project: the project.
     ///   - document: reads a document.
-    init<Fault: Error>(of project: ProjectID, _ document: (DocumentKey) throws(Fault) -> [UInt8]?) throws(Fault) {
+    package init<Fault: Error>(of project: ProjectID, _ document: (DocumentKey) throws(Fault) -> [UInt8]?) throws(Fault)
+    {
         (entries, former) = ([], [:])
         if let packed = try document(DocumentKey(.definitionList, of: Int64(project.rawValue))) {
             var unpacker = Unpacker(packed)
@@ -170,7 +171,7 @@ package struct Definitions: Equatable, Sendable {
     }
 
     /// The ids of the definitions of a kind.
-    func ids(_ kind: Definition.Kind) -> [Int64] {
+    package func ids(_ kind: Definition.Kind) -> [Int64] {
         entries.filter { $0.kind == kind && !$0.isDeleted }.map(\.id)
     }
 
@@ -193,7 +194,12 @@ package struct Definitions: Equatable, Sendable {
         }
     }
 
-    func definition<Fault: Error>(
+    /// The definition with an id; nil if it does not exist.
+    ///
+    /// - Parameters:
+    ///   - id: the id, as the list names it.
+    ///   - document: reads a document.
+    package func definition<Fault: Error>(
         _ id: Int64, _ document: (DocumentKey) throws(Fault) -> [UInt8]?
     ) throws(Fault) -> Definition? {
         if let former = former[id] { return former }
