@@ -114,7 +114,7 @@ enum EventReads {
         let parser = JSONParser()
         guard let number, let row = try snapshot.row(number), row.row.kind == .event,
             snapshot.person(row.person, in: project) != nil,
-            let members = EventMembers(try snapshot.body(of: row.row), parser)
+            let members = try EventMembers.present(of: row.row, parser, snapshot)
         else {
             return ClaimFault("Event not found", status: .notFound).response
         }
@@ -195,6 +195,18 @@ struct EventMembers: Sendable {
     private var texts: [String: String] = [:]
 
     subscript(name: String) -> String? { texts[name] }
+
+    /// The present members of an event. A second import replaces the members, except those that the server found itself.
+    static func present(
+        of row: Row, _ parser: JSONParser, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> EventMembers? {
+        let first = EventMembers(row.body, parser)
+        guard let revision = try snapshot.revision(of: row), var members = EventMembers(revision, parser) else {
+            return first
+        }
+        for name in ["country_code", "preferred_language"] { members.texts[name] = first?[name] }
+        return members
+    }
 
     /// Nil for an event of another dialect.
     init?(_ body: [UInt8], _ parser: JSONParser) {

@@ -80,7 +80,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     ) throws(StoreFault) -> Bool {
         for row in rows {
             if let people, !people.contains(row.person) { continue }
-            guard let members = EventMembers(try snapshot.body(of: row.row), parser), filter.includes(members) else {
+            guard let members = try EventMembers.present(of: row.row, parser, snapshot), filter.includes(members) else {
                 continue
             }
             let user = try users.user(of: row.person, snapshot)
