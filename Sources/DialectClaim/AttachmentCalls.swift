@@ -102,7 +102,7 @@ enum AttachmentCalls {
                                 return .answer(fault.response(requestID))
                             }
                             let event = ClaimEvent.recognition(
-                                attachment.description.clientEventID.utf8.span, app, in: project, snapshot.hash)
+                                attachment.description.clientEventID.utf8.span, app.id, in: project, snapshot.hash)
                             var first: NoteEventOfAttachments?
                             // An event from before the reservation does not know its attachment's person; a later event does.
                             if try snapshot.isNobodys(attachment), let person = try snapshot.person(ofRecentRow: event)
@@ -425,9 +425,9 @@ private struct AttachmentForm {
         var sighting = AppUser.Sighting(app: app.id)
         if app.platform != .backend { sighting.isDevelopment = form.isDevelopment }
         let userID = form.texts["user_id"]
-        let event = ClaimEvent.recognition(description.clientEventID.utf8.span, app, in: caller.project, tools.hash)
+        let event = ClaimEvent.recognition(description.clientEventID.utf8.span, app.id, in: caller.project, tools.hash)
         return ReserveAttachment(
-            user: ClaimDialect.identity(userID, caller, tools), event: userID == nil ? event : nil,
+            user: ClaimDialect.identity(userID, caller, tools), event: event, isOfEvent: userID == nil,
             description: description, sighting: sighting, quotas: quotas)
     }
 

@@ -29,6 +29,8 @@ package enum ClaimDialect {
             routes: [health] + IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes
                 + EventReads.routes
                 + UserReads.routes(terms) + IssueReads.routes + MetricReads.routes + FunnelReads.routes
+                + DefinitionCalls.routes
+                + CompletionReads.routes
                 + FeedbackCalls.routes
                 + QuestionnaireCalls.routes + AttachmentCalls.routes(attachments),
             authenticate: { request, _, directory, now, tools throws(Rejection) in
@@ -51,7 +53,8 @@ package enum ClaimDialect {
             }
         })
 
-    /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor.
+    /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor. A key of an administrator
+    /// stands for the vendor's administrator of a team.
     private static func authenticate(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
@@ -66,9 +69,11 @@ package enum ClaimDialect {
         guard let token = token ?? nil else {
             throw ClaimFault("Invalid authorization format").rejection(.unauthorized)
         }
-        let isKey = ["owl_client_", "owl_agent_", "owl_import_"].contains { token.starts(with: $0.utf8) }
+        let isKey = ["owl_client_", "owl_agent_", "owl_import_", "onym_admin_"].contains { token.starts(with: $0.utf8) }
         guard isKey else { throw ClaimFault("Invalid or expired token").rejection(.unauthorized) }
-        guard let key = tools.key(token.span, in: directory), key.kind.dialect == .claim, key.revokedAt == nil else {
+        guard let key = tools.key(token.span, in: directory), key.kind.dialect == .claim || key.kind == .admin,
+            key.revokedAt == nil
+        else {
             throw ClaimFault("Invalid API key").rejection(.unauthorized)
         }
         guard key.isValid(at: now) else { throw ClaimFault("API key expired").rejection(.unauthorized) }
@@ -79,7 +84,7 @@ package enum ClaimDialect {
     private static func checkBody(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
         guard isJSON(request) else { return }
         // An empty body is not invalid: some calls need no body.
-        if request.body.isEmpty, !request.hasField("content-type") { return }
+        if request.body.isEmpty, !request.hasField("content-type") || request.head.method == .delete { return }
         do throws(JSONFault) {
             try tools.json.read(request.body, mends: true) { _ throws(JSONFault) in }
         } catch {
@@ -151,6 +156,10 @@ struct ClaimFault: Error, Equatable {
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
         case .noSuchFeedback: "Feedback not found"
+        case .noSuchMetric: "Metric not found"
+        case .noSuchFunnel: "Funnel not found"
+        case .metricExists: "A metric with this slug already exists in this project"
+        case .funnelExists: "A funnel with this slug already exists in this project"
         case .noSuchQuestionnaire: "Questionnaire not found"
         case .notEligible(.inactive): "Questionnaire is inactive"
         case .notEligible(.globallyDismissed): "Questionnaires were dismissed"

@@ -1,151 +1,141 @@
-import ByteText
-import CivilTime
 import Domain
 import Gateway
 import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that read events (spec/claim.md 1.7): a list of events with filters, and one event.
+/// The calls that read events (spec/claim-reads.md 2): a list with filters, a count by the same filters, and one event.
 enum EventReads {
     static let routes = [
         Endpoint(
             .get, "/v1/events", scope: .eventsRead, limit: .claim,
             operation: Operation(
                 id: "list_events", summary: "Lists events, the newest first.",
-                description: """
-                    Takes user_id, session_id, level (several with commas), environment, screen_name, app_id, project_id, since \\
-                    and until (ISO 8601, or 1h, 7d), order (asc or desc), data_mode, limit (1 to 200) and cursor. has_more says
-                    whether to go on, also behind a page with fewer events than asked for: where what is looked for is rare, a page
-                    ends after 200,000 others.
-                    """,
-                responses: [
-                    .init(
-                        .ok, "A page.",
-                        schema: .object([
-                            .init("events", .array(.object([])), required: true),
-                            .init("cursor", .anyOf([.string(), .null]), required: true),
-                            .init("has_more", .boolean(), required: true),
-                        ]))
-                ] + ClaimFault.answers),
+                description: "A user_id finds the events that show this user id.",
+                query: RowFilter.parameters(filters) + RowFilter.pages + [
+                    .init("order", .string("desc by default.", oneOf: ["asc", "desc"]))
+                ],
+                responses: [.init(.ok, "A page.", schema: RowPage.schema("events", .object(schema)))]
+                    + ClaimFault.answers),
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try filter(request, caller, tools)
-                    return EventSearch(filter, caller.project, keeping: filter.limit).step { search in
-                        IdentityCalls.json { json in
-                            json.key("events")
-                            json.array { json in
-                                for event in search.events { json.object { write(event, &$0) } }
-                            }
-                            json.key("cursor")
-                            json.text(search.hasMore ? search.place.map(cursor) : nil)
-                            json.key("has_more")
-                            json.bool(search.hasMore)
+                    return RowSearch(.event, filter, RowPage(limit: filter.limit)).step {
+                        page, snapshot throws(StoreFault) in
+                        let arrivals = try snapshot.arrivals(of: page.rows.map(\.stored.number))
+                        return IdentityCalls.json { json in
+                            page.write("events", &json) { write($0, arrivals[$0.stored.number], &$1) }
                         }
                     }
                 })),
         Endpoint(
             .get, "/v1/events/count", scope: .eventsRead, limit: .claim,
             operation: Operation(
-                id: "count_events", summary: "Counts events, by the same filters.",
-                responses: [.init(.ok, "How many.", schema: .object([.init("count", .integer(), required: true)]))]
-                    + ClaimFault.answers),
+                id: "count_events", summary: "Counts events, and their users and sessions.",
+                query: RowFilter.parameters(filters),
+                responses: [
+                    .init(
+                        .ok, "The numbers.",
+                        schema: .object([
+                            .init("count", .integer(), required: true),
+                            .init("unique_users", .integer("Events without a user count for no user."), required: true),
+                            .init("unique_sessions", .integer(), required: true),
+                        ]))
+                ] + ClaimFault.answers),
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    EventSearch(try filter(request, caller, tools), caller.project, keeping: nil).step { search in
-                        IdentityCalls.json { json in
-                            json.key("count")
-                            json.integer(search.count)
-                        }
+                    RowSearch(.event, try filter(request, caller, tools).fromStart, EventCount()).step { count, _ in
+                        IdentityCalls.json { count.write(&$0) }
                     }
                 })),
+        Endpoint(
+            .get, "/v1/events/:id", scope: .eventsRead,
+            operation: Operation(
+                id: "get_event", summary: "Shows an event, and its attachments.",
+                responses: [
+                    .init(
+                        .ok, "The event.",
+                        schema: .object(
+                            schema + [
+                                .init("project_id", .string(), required: true),
+                                .init("attachments", .array(.object(attachmentSchema)), required: true),
+                            ])),
+                    .init(.notFound, "The project has no event with this id.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .query { request, caller, tools throws(Rejection) in
+                let number = ClaimID.number(.row, request.parameters[0]).map(RowNumber.init)
+                let project = caller.project
+                return { snapshot throws(StoreFault) in try answer(number, project, snapshot) }
+            }),
     ]
 
-    // MARK: - What is asked for
-
-    struct Filter: Sendable {
-        var user: IdentityKey?
-        var equal: [(member: String, value: String)] = []
-        var levels: Set<String>?
-        var app: Int64?
-        var isDevelopment: Bool?
-        var range = RowsByTime()
-        var limit = 50
-    }
+    private static let filters = ["level", "session_id", "environment", "screen_name"]
 
     private static func filter(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
-    ) throws(Rejection) -> Filter {
+    ) throws(Rejection) -> RowFilter {
         do throws(ClaimFault) {
-            let query = try ReadQuery(request)
-            var filter = Filter()
-            filter.user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
-            for name in ["session_id", "environment", "screen_name"] {
-                if let value = query[name] { filter.equal.append((name, value)) }
-            }
-            filter.levels = query["level"].map { Set($0.split(separator: ",").map(String.init)) }
-            if let app = query["app_id"] { filter.app = ClaimID.number(.app, app) ?? -1 }
-            if let project = query["project_id"], project != ClaimID.text(.project, Int64(caller.project.rawValue)) {
-                filter.app = -1
-            }
-            filter.isDevelopment = try query.isDevelopment()
-            filter.range.since = try query.moment("since", at: caller.now)
-            filter.range.until = try query.moment("until", at: caller.now)
-            switch query["order"] {
-            case nil, "desc": break
-            case "asc": filter.range.isAscending = true
-            default: throw ClaimFault("order must be asc or desc")
-            }
-            filter.range.after = query["cursor"].flatMap { place($0, tools) }
-            filter.limit = query.limit
-            return filter
+            return try RowFilter(request, caller, tools, filters)
         } catch {
             throw error.rejection()
         }
     }
 
-    /// A cursor is a JSON array in Base64. An invalid cursor is ignored, as with the vendor.
-    private static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
-        var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
-        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        guard let bytes = Base64.decode(text.utf8.span) else { return nil }
-        var parts: [String] = []
-        do throws(JSONFault) {
-            try tools.json.read(bytes) { root throws(JSONFault) in
-                try root.forEachElement(at: "cursor") { element throws(JSONFault) in
-                    parts.append(try element.string(at: "cursor"))
+    /// The numbers of events, of their users and of their sessions.
+    private struct EventCount: RowFinding {
+        private var count = 0
+        private var users: Set<IdentityKey> = []
+        private var sessions: Set<String> = []
+
+        mutating func take(_ row: FoundRow) -> Bool {
+            count += 1
+            if let user = row.user { users.insert(user.key) }
+            if let session = row.members["session_id"] { sessions.insert(session.lowercased()) }
+            return true
+        }
+
+        func write(_ json: inout JSONWriter) {
+            for (name, number) in [
+                ("count", count), ("unique_users", users.count), ("unique_sessions", sessions.count),
+            ] as [(StaticString, Int)] {
+                json.key(name)
+                json.integer(number)
+            }
+        }
+    }
+
+    // MARK: - One event
+
+    private static func answer(
+        _ number: RowNumber?, _ project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        let parser = JSONParser()
+        guard let number, let row = try snapshot.row(number), row.row.kind == .event,
+            snapshot.person(row.person, in: project) != nil,
+            let members = try EventMembers.present(of: row.row, parser, snapshot)
+        else {
+            return ClaimFault("Event not found", status: .notFound).response
+        }
+        var users = UserNames(project)
+        let event = FoundRow(stored: row, members: members, user: try users.user(of: row.person, snapshot))
+        let arrival = try snapshot.arrivals(of: [number])[number]
+        let attachments = try AttachmentReads.attachments(of: members, in: project, snapshot)
+        return IdentityCalls.json { json in
+            write(event, arrival, &json)
+            json.key("project_id")
+            json.string(ClaimID.text(.project, Int64(project.rawValue)))
+            json.key("attachments")
+            json.array { json in
+                for attachment in attachments {
+                    json.object { AttachmentReads.writeShort(attachment, &$0) }
                 }
             }
-        } catch {
-            return nil
         }
-        guard parts.count == 2, let at = ISO8601.parse(parts[0].utf8.span).map(Instant.init(milliseconds:)),
-            let number = ClaimID.number(.row, parts[1])
-        else {
-            return nil
-        }
-        return RowsByTime.Place(at: at, number: RowNumber(rawValue: number))
     }
 
-    private static func cursor(_ place: RowsByTime.Place) -> String {
-        var json = JSONWriter()
-        json.array { json in
-            json.moment(place.at)
-            json.string(ClaimID.text(.row, place.number.rawValue))
-        }
-        return Base64.encode(json.bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
-    }
-
-    // MARK: - An event
-
-    /// An event for readers, with the present name of its user.
-    struct Event: Sendable {
-        let stored: StoredRow
-        let members: EventMembers
-        let userID: String?
-    }
+    // MARK: - Writing
 
     private static let columns = [
         "client_event_id", "session_id", "level", "source_module", "message", "screen_name", "environment",
@@ -153,23 +143,46 @@ enum EventReads {
         "preferred_language", "country_code",
     ]
 
-    static func write(_ event: Event, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(ClaimID.text(.row, event.stored.number.rawValue))
-        json.key("app_id")
-        json.string(ClaimID.text(.app, event.members.app))
-        json.key("user_id")
-        json.text(event.userID)
+    private static let schema: [Schema.Property] =
+        ["id", "app_id", "timestamp", "received_at"].map { .init($0, .string(), required: true) }
+        + (columns + ["user_id", "api_key_id"]).map { .init($0, .anyOf([.string(), .null]), required: true) }
+        + [
+            .init("custom_attributes", .anyOf([.object([]), .null]), required: true),
+            .init("is_dev", .boolean(), required: true),
+        ]
+
+    private static let attachmentSchema: [Schema.Property] = [
+        .init("id", .string(), required: true), .init("original_filename", .string(), required: true),
+        .init("content_type", .string(), required: true), .init("size_bytes", .integer(), required: true),
+        .init("uploaded_at", .anyOf([.string(), .null]), required: true),
+    ]
+
+    private static func write(_ event: FoundRow, _ arrival: RowArrival?, _ json: inout JSONWriter) {
+        writeHead(of: event, arrival, &json)
         for column in columns {
             json.key(column)
             json.text(event.members[column])
         }
         json.key("custom_attributes")
         if let attributes = event.members.attributes { json.raw(attributes) } else { json.null() }
+    }
+
+    /// Writes the members that events and measurements share.
+    static func writeHead(of event: FoundRow, _ arrival: RowArrival?, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(ClaimID.text(.row, event.stored.number.rawValue))
+        json.key("app_id")
+        json.string(ClaimID.text(.app, event.members.app))
+        json.key("user_id")
+        json.text(event.user?.id)
+        json.key("api_key_id")
+        json.text(arrival?.key.map { ClaimID.text(.key, $0.rawValue) })
         json.key("is_dev")
         json.bool(event.members.isDevelopment)
         json.key("timestamp")
         json.moment(event.stored.row.at)
+        json.key("received_at")
+        json.moment(arrival?.at ?? event.stored.row.at)
     }
 }
 
@@ -182,6 +195,18 @@ struct EventMembers: Sendable {
     private var texts: [String: String] = [:]
 
     subscript(name: String) -> String? { texts[name] }
+
+    /// The present members of an event. A second import replaces the members, except those that the server found itself.
+    static func present(
+        of row: Row, _ parser: JSONParser, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> EventMembers? {
+        let first = EventMembers(row.body, parser)
+        guard let revision = try snapshot.revision(of: row), var members = EventMembers(revision, parser) else {
+            return first
+        }
+        for name in ["country_code", "preferred_language"] { members.texts[name] = first?[name] }
+        return members
+    }
 
     /// Nil for an event of another dialect.
     init?(_ body: [UInt8], _ parser: JSONParser) {
@@ -208,29 +233,5 @@ struct EventMembers: Sendable {
             return nil
         }
         guard hasApp else { return nil }
-    }
-}
-
-/// The names of people in this dialect: the known user of a person's group, or else the anonymous id.
-struct UserNames {
-    private let project: ProjectID
-    private var names: [PersonID: String?] = [:]
-
-    init(_ project: ProjectID) { self.project = project }
-
-    mutating func name(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> String? {
-        if let known = names[person] { return known }
-        var anonymous: String?
-        for member in [snapshot.group(of: person).root, person] {
-            for identity in try snapshot.identities(of: member) {
-                if identity.type == .claimUserID {
-                    names[person] = identity.value
-                    return identity.value
-                }
-                if identity.type == .claimAnonymousID { anonymous = identity.value }
-            }
-        }
-        names[person] = anonymous
-        return anonymous
     }
 }

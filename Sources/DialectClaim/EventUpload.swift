@@ -20,6 +20,8 @@ struct EventUpload {
     private struct UserUpload {
         let user: Identity
         var rows: [Row] = []
+        /// The places in the upload of the events of the rows.
+        var events: [Int] = []
         /// The members that an event has already set for the user.
         var told = MemberFlags()
         var sighting: AppUser.Sighting
@@ -32,6 +34,9 @@ struct EventUpload {
     private let kind: IngestCalls.Kind
     private let app: App
     private let country: String?
+
+    /// The number of imported events that a later event of the import replaces.
+    private(set) var replaced = 0
 
     var parts: [Collect.Part] {
         uploads.map { Collect.Part(user: $0.user, rows: $0.rows, sighting: $0.sighting, errors: $0.errors) }
@@ -74,10 +79,11 @@ struct EventUpload {
             }
         }
         return check(events.count, bundleID, caller, tools, kind).map { app in
-            // The place of a back end says nothing about its users.
-            let country = app.platform == .backend ? nil : country
+            // The place of a back end or of an import says nothing about the users.
+            let country = app.platform == .backend || kind == .importing ? nil : country
             var upload = EventUpload(caller, tools, kind, app, country: country)
             for (index, event) in events.enumerated() { upload.add(event, at: index) }
+            upload.keepLast()
             return upload
         }
     }
@@ -93,12 +99,14 @@ struct EventUpload {
         do throws(ClaimFault) {
             guard events > 0 else { throw ClaimFault("events array is required") }
             guard events <= kind.eventsPerBatch else {
-                throw ClaimFault("Maximum batch size is \(kind.eventsPerBatch)")
+                throw ClaimFault(
+                    "Maximum \(kind == .importing ? "import " : "")batch size is \(kind.eventsPerBatch)")
             }
             let app = try caller.app(
                 tools, unscoped: "API key must be scoped to an app",
                 gone: "App associated with this API key no longer exists")
-            if let expected = app.bundleID, app.platform != .backend {
+            // An import key is no secret of an app, so an import names no app.
+            if kind == .ingest, let expected = app.bundleID, app.platform != .backend {
                 guard let bundleID, !bundleID.isEmpty else { throw ClaimFault("bundle_id is required") }
                 guard bundleID == expected else {
                     throw ClaimFault(
@@ -124,19 +132,50 @@ struct EventUpload {
     private mutating func add(_ value: JSONValue, at index: Int) {
         do throws(Unfit) {
             let event = try ClaimEvent(value, app, caller.now, mayBeOld: kind == .importing)
-            try keep(event)
+            try keep(event, at: index)
         } catch {
             rejected.append((index, "events[\(index)]: \(error.message)"))
         }
     }
 
-    private mutating func keep(_ event: ClaimEvent) throws(Unfit) {
+    private mutating func keep(_ event: ClaimEvent, at index: Int) throws(Unfit) {
         let place = try place(of: event[.userID])
         if let error = event.error(in: caller.project, tools.hash, app) {
             uploads[place].errors[uploads[place].rows.count] = error
         }
         event.add(to: &uploads[place].rows, in: caller.project, tools.hash, app, country)
+        if kind == .importing {
+            let rows = uploads[place].rows.count - uploads[place].events.count
+            uploads[place].events += Array(repeating: index, count: rows)
+        }
         if event[.userID] != nil { see(event, &uploads[place]) }
+    }
+
+    /// Removes the rows of imported events that a later event of the import replaces: of several events with one id, the last
+    /// event stands.
+    private mutating func keepLast() {
+        guard kind == .importing else { return }
+        var last: [RowHash: Int] = [:]
+        for upload in uploads {
+            for (row, event) in zip(upload.rows, upload.events) {
+                if let hash = row.recognition { last[hash] = max(event, last[hash] ?? event) }
+            }
+        }
+        for place in uploads.indices {
+            let upload = uploads[place]
+            let passed = zip(upload.rows, upload.events).compactMap { row, event in
+                row.recognition.flatMap { last[$0] == event ? nil : event }
+            }
+            if passed.isEmpty { continue }
+            replaced += passed.count
+            let gone = Set(passed)
+            (uploads[place].rows, uploads[place].errors) = ([], [:])
+            for (index, event) in upload.events.enumerated() where !gone.contains(event) {
+                uploads[place].errors[uploads[place].rows.count] = upload.errors[index]
+                uploads[place].rows.append(upload.rows[index])
+            }
+            uploads[place].events = upload.events.filter { !gone.contains($0) }
+        }
     }
 
     private mutating func place(of user: JSONText?) throws(Unfit) -> Int {
@@ -472,21 +511,21 @@ struct ClaimEvent {
     /// Adds the event's rows: the event, and the row that its message describes.
     func add(to rows: inout [Row], in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) {
         let recognition = texts[.clientEventID].map { id in
-            id.withBytes { ClaimEvent.recognition($0, app, in: project, hash) }
+            id.withBytes { ClaimEvent.recognition($0, app.id, in: project, hash) }
         }
         rows.append(Row(.event, at: at, recognition: recognition, body: json(app, country)))
         guard let message = texts[.message] else { return }
-        if let metric = metric(message, app) { rows.append(Row(.metric, at: at, body: metric)) }
-        if let step = step(message, app) { rows.append(Row(.step, at: at, body: step)) }
+        if let metric = metric(message, app, country) { rows.append(Row(.metric, at: at, body: metric)) }
+        if let step = step(message, app, country) { rows.append(Row(.step, at: at, body: step)) }
     }
 
     /// The key that recognizes a repeated event: its id is a UUID, in small or capital letters.
     static func recognition(
-        _ clientEventID: borrowing Span<UInt8>, _ app: App, in project: ProjectID, _ hash: KeyedHash
+        _ clientEventID: borrowing Span<UInt8>, _ app: AppID, in project: ProjectID, _ hash: KeyedHash
     ) -> RowHash {
         var text: [UInt8] = []
         text.reserveCapacity(21 + clientEventID.count)
-        text.append(decimal: app.id.rawValue)
+        text.append(decimal: app.rawValue)
         text.append(ASCII.space)
         for index in clientEventID.indices { text.append(ASCII.lowercased(clientEventID[index])) }
         return RowHash(.event, text.span, in: project, hash: hash)
@@ -529,7 +568,7 @@ struct ClaimEvent {
     private static let phases: Set<String> = ["start", "complete", "fail", "cancel", "record"]
 
     /// `metric:<slug>:<phase>`; the last colon separates the parts.
-    private func metric(_ message: JSONText, _ app: App) -> [UInt8]? {
+    private func metric(_ message: JSONText, _ app: App, _ country: String?) -> [UInt8]? {
         guard message.hasPrefix("metric:") else { return nil }
         // The code compares bytes: a colon can be part of a longer character, and its byte still separates.
         let bytes = message.withBytes { Array(copying: $0) }
@@ -540,7 +579,7 @@ struct ClaimEvent {
             byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
         }
         guard isSlug, ClaimEvent.phases.contains(phase) else { return nil }
-        return derived(app) { json in
+        return derived(app, country) { json in
             json.key("metric_slug")
             json.plainString(slug)
             json.key("phase")
@@ -563,10 +602,10 @@ struct ClaimEvent {
     }
 
     /// `step:<name>`, or `track:<name>` in older clients.
-    private func step(_ message: JSONText, _ app: App) -> [UInt8]? {
+    private func step(_ message: JSONText, _ app: App, _ country: String?) -> [UInt8]? {
         let length = message.hasPrefix("step:") ? 5 : message.hasPrefix("track:") ? 6 : nil
         guard let length, message.byteCount > length else { return nil }
-        return derived(app) { json in
+        return derived(app, country) { json in
             json.key("step_name")
             json.string(String(decoding: message.copy().utf8.dropFirst(length), as: UTF8.self))
         }
@@ -581,15 +620,15 @@ struct ClaimEvent {
     }
 
     /// The row that an event's message describes, with the event's facts about the place.
-    private func derived(_ app: App, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+    private func derived(_ app: App, _ country: String?, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
             json.key("app_id")
             json.integer(app.id.rawValue)
             body(&json)
             for member in [
-                Member.clientEventID, .sessionID, .userID, .environment, .osVersion, .appVersion, .deviceModel,
-                .buildNumber,
+                Member.clientEventID, .sessionID, .userID, .screenName, .environment, .osVersion, .appVersion, .sdkName,
+                .sdkVersion, .deviceModel, .buildNumber,
             ] {
                 guard let text = texts[member] else { continue }
                 json.key(member.name)
@@ -598,6 +637,10 @@ struct ClaimEvent {
             if !attributes.isEmpty {
                 json.key("attributes")
                 json.object { writeAttributes(&$0) }
+            }
+            if let country {
+                json.key("country_code")
+                json.string(country)
             }
             json.key("is_dev")
             json.bool(isDevelopment ?? false)

@@ -185,9 +185,10 @@ struct FormFilter: Sendable {
         if let project = query["project_id"], project != ClaimID.text(.project, Int64(caller.project.rawValue)) {
             app = -1
         }
-        isDevelopment = try query.isDevelopment()
+        isDevelopment = query.isDevelopment
         range.since = try query.moment("since", at: caller.now)
-        range.until = try query.moment("until", at: caller.now)
+        // A range includes its end, and the store's ranges do not.
+        range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
         if let cursor = try query.moment("cursor", at: caller.now) { range.until = min(cursor, range.until ?? cursor) }
         limit = query.limit
     }

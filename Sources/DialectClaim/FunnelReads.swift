@@ -4,122 +4,213 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that count how many users reach each step of a funnel (spec/claim.md 1.7).
+/// The call that counts the users of a funnel's steps (spec/claim-reads.md 5). An event with the message `step:…` or
+/// `track:…` is a step.
 enum FunnelReads {
     static let routes = [
         Endpoint(
             .get, "/v1/projects/:id/funnels/:slug/query", scope: .funnelsRead,
             operation: Operation(
-                id: "query_funnel", summary: "Counts the users that took each step of a funnel.",
+                id: "query_funnel", summary: "Counts the users of each step of a funnel.",
                 description: """
-                    A step is what events with the message step:<name> tell of. In the closed mode a step counts where the user \
-                    took all steps before it, one after the other; in the open mode it counts by itself. Takes mode (closed \
-                    or open), app_id, since and until (ISO 8601, or 1h, 7d), and data_mode. Rates are from 0 to 1.
+                    The range begins 30 days ago without since. In the open mode, a user of a step counts for all earlier steps. \
+                    In the closed mode, a user counts for a step if the user's first such step is later than the first one before \
+                    it. A query with group_by counts a user in each group.
                     """,
+                query: RowFilter.parameters(["app_version", "environment"], isOfProject: true) + [
+                    .init("mode", .string("open by default.", oneOf: ["open", "closed"])),
+                    .init("group_by", .string(oneOf: ["environment", "app_version"])),
+                ],
                 responses: [
                     .init(
                         .ok, "The steps.",
                         schema: .object([
-                            .init("slug", .string(), required: true), .init("name", .string(), required: true),
-                            .init("mode", .string("closed or open."), required: true),
-                            .init("steps", .array(step), required: true),
-                            .init("is_partial", .boolean(IssueReads.partial), required: true),
+                            .init("slug", .string(), required: true), .init("analytics", analytics, required: true),
                         ])),
-                    .init(.notFound, "There is no such project or funnel.", schema: ClaimFault.schema),
+                    .init(.notFound, "The project or the funnel does not exist.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                var scope = try ReadScope(request, caller, tools)
-                // The count reads the steps in the order in which users took them.
-                scope.range.isAscending = true
-                let mode = request.query?["mode"] ?? "closed"
-                guard mode == "closed" || mode == "open" else {
-                    throw ClaimFault("mode must be closed or open").rejection()
-                }
-                let (wanted, slug) = (scope, request.parameters[1])
-                return { snapshot throws(StoreFault) in
-                    let packed = try snapshot.document(Definitions.key(of: wanted.project))
-                    guard let funnel = packed.flatMap(Definitions.init(packed:))?.funnels[slug] else {
-                        return ClaimFault("Funnel not found", status: .notFound).response
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let slug = request.parameters[1]
+                    do throws(ClaimFault) {
+                        var filter = try RowFilter(
+                            request, caller, tools, ["app_version", "environment"], isOfProject: true)
+                        let start = caller.now.advanced(byMilliseconds: -30 * MetricReads.day)
+                        filter.range.since = filter.range.since ?? start
+                        let query = try ReadQuery(request)
+                        let mode = query["mode"] ?? "open"
+                        guard mode == "open" || mode == "closed" else {
+                            throw ClaimFault("mode must be open or closed")
+                        }
+                        let (wanted, group) = (filter, query["group_by"])
+                        return .read { snapshot throws(StoreFault) in
+                            guard let funnel = try snapshot.definition(.funnel, slug, of: wanted.project) else {
+                                return .answer(Definition.Kind.funnel.missing.response)
+                            }
+                            let progress = FunnelProgress(funnel, isClosed: mode == "closed", groupedBy: group)
+                            return RowSearch(.step, wanted.fromStart, progress).step { progress, _ in
+                                IdentityCalls.json { json in
+                                    json.key("slug")
+                                    json.string(slug)
+                                    json.key("analytics")
+                                    json.object { write(progress, wanted.project, mode, &$0) }
+                                }
+                            }
+                        }
+                    } catch {
+                        throw error.rejection()
                     }
-                    return try answer(slug, funnel, isClosed: mode == "closed", wanted, snapshot)
-                }
-            })
+                }))
     ]
 
-    private static let step = Schema.object([
-        .init("name", .string(), required: true), .init("step_name", .string(), required: true),
-        .init("users", .integer("A user counts once, with all that the user has claimed."), required: true),
-        .init("conversion_from_previous", .anyOf([.number(), .null]), required: true),
-        .init("conversion_from_start", .anyOf([.number(), .null]), required: true),
+    private static let steps = Schema.array(
+        .object([
+            .init("step_index", .integer(), required: true), .init("step_name", .string(), required: true),
+            .init("unique_users", .integer(), required: true), .init("percentage", .number(), required: true),
+            .init("drop_off_count", .integer(), required: true),
+            .init("drop_off_percentage", .number(), required: true),
+        ]))
+
+    private static let analytics = Schema.object([
+        .init("funnel", Definition.Kind.funnel.schema, required: true), .init("mode", .string(), required: true),
+        .init("total_users", .integer(), required: true), .init("steps", steps, required: true),
+        .init(
+            "breakdown",
+            .array(
+                .object([
+                    .init("key", .string(), required: true), .init("value", .string(), required: true),
+                    .init("total_users", .integer(), required: true), .init("steps", steps, required: true),
+                ]))),
     ])
 
-    /// The progress of users, which reads their steps one after the other.
-    private struct Progress {
-        private let events: [String]
-        private let isClosed: Bool
-        /// In the closed mode: the number of steps that each user has taken in order.
-        private var taken: [PersonID: Int] = [:]
-        private(set) var users: [Set<PersonID>]
-
-        init(_ funnel: Definitions.Funnel, isClosed: Bool) {
-            events = funnel.steps.map(\.event)
-            self.isClosed = isClosed
-            users = Array(repeating: [], count: events.count)
-        }
-
-        mutating func take(_ event: String, by user: PersonID) {
-            if isClosed {
-                let next = taken[user] ?? 0
-                guard next < events.count, events[next] == event else { return }
-                taken[user] = next + 1
-                users[next].insert(user)
-            } else {
-                for place in events.indices where events[place] == event { users[place].insert(user) }
-            }
-        }
-    }
-
-    private static func answer(
-        _ slug: String, _ funnel: Definitions.Funnel, isClosed: Bool, _ scope: ReadScope, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> Response {
-        var names = UserNames(scope.project)
-        var progress = Progress(funnel, isClosed: isClosed)
-        let isPartial = try scope.forEach(.step, snapshot) { row, members throws(StoreFault) in
-            guard let event = members["step_name"], try names.name(of: row.person, snapshot) != nil else { return }
-            progress.take(event, by: snapshot.group(of: row.person).root)
-        }
-        let counts = progress.users.map(\.count)
-        return IdentityCalls.json { json in
-            json.key("slug")
-            json.string(slug)
-            json.key("name")
-            json.string(funnel.name)
-            json.key("mode")
-            json.string(isClosed ? "closed" : "open")
-            json.key("steps")
-            json.array { json in
-                for (place, step) in funnel.steps.enumerated() {
-                    json.object { json in
-                        json.key("name")
-                        json.string(step.name)
-                        json.key("step_name")
-                        json.string(step.event)
-                        json.key("users")
-                        json.integer(counts[place])
-                        json.key("conversion_from_previous")
-                        writeRate(counts[place], of: counts[max(0, place - 1)], &json)
-                        json.key("conversion_from_start")
-                        writeRate(counts[place], of: counts[0], &json)
-                    }
+    private static func write(
+        _ progress: FunnelProgress, _ project: ProjectID, _ mode: String, _ json: inout JSONWriter
+    ) {
+        let funnel = progress.funnel
+        json.key("funnel")
+        json.object { DefinitionCalls.write(funnel, project, &$0) }
+        json.key("mode")
+        json.string(mode)
+        let groups = progress.groups.map { (value: $0.key, counts: progress.counts($0.value)) }
+        let all = funnel.content.steps.indices.map { step in groups.reduce(0) { $0 + $1.counts[step] } }
+        write(progress.isGroupable ? all : [], of: funnel, &json)
+        guard let grouping = progress.grouping else { return }
+        json.key("breakdown")
+        json.array { json in
+            for group in groups.sorted(by: { ($1.counts[0], $0.value ?? "") < ($0.counts[0], $1.value ?? "") }) {
+                json.object { json in
+                    json.key("key")
+                    json.string(grouping)
+                    json.key("value")
+                    json.text(group.value)
+                    write(group.counts, of: funnel, &json)
                 }
             }
-            json.key("is_partial")
-            json.bool(isPartial)
         }
     }
 
-    /// In the open mode a step can have more users than the step before it; then the rate is above 1.
-    private static func writeRate(_ part: Int, of whole: Int, _ json: inout JSONWriter) {
-        if whole == 0 { json.null() } else { json.double(Double(part) / Double(whole)) }
+    /// Writes the number of users and the steps.
+    private static func write(_ counts: [Int], of funnel: Definition, _ json: inout JSONWriter) {
+        json.key("total_users")
+        json.integer(counts.first ?? 0)
+        json.key("steps")
+        json.array { json in
+            for (index, count) in counts.enumerated() {
+                let before = index == 0 ? count : counts[index - 1]
+                json.object { json in
+                    json.key("step_index")
+                    json.integer(index)
+                    json.key("step_name")
+                    json.string(funnel.content.steps[index].name)
+                    json.key("unique_users")
+                    json.integer(count)
+                    json.key("percentage")
+                    writePercentage(count, of: counts[0], &json)
+                    json.key("drop_off_count")
+                    json.integer(before - count)
+                    json.key("drop_off_percentage")
+                    writePercentage(before - count, of: before, &json)
+                }
+            }
+        }
+    }
+
+    /// One decimal; 0 for a part of nothing.
+    private static func writePercentage(_ part: Int, of whole: Int, _ json: inout JSONWriter) {
+        let percentage = whole == 0 ? 0 : (Double(part) / Double(whole) * 1000 + 0.5).rounded(.down) / 10
+        json.rounded(percentage)
+    }
+}
+
+/// The users of a funnel's steps, by the first moment of each step.
+struct FunnelProgress: RowFinding {
+    /// The first moments of a user's steps, by the place of the step; `never` for a step that the user did not take.
+    typealias Moments = [Int64]
+
+    let funnel: Definition
+    private let isClosed: Bool
+    /// The member of a grouping; nil without a grouping.
+    let grouping: String?
+    /// The users by the value of the grouping's member; one group without a grouping.
+    private(set) var groups: [String?: [IdentityKey: Moments]]
+
+    private static let never = Int64.max
+    private static let groupings = ["environment", "app_version"]
+
+    init(_ funnel: Definition, isClosed: Bool, groupedBy grouping: String?) {
+        self.funnel = funnel
+        self.isClosed = isClosed
+        self.grouping = grouping
+        groups = grouping == nil ? [nil: [:]] : [:]
+    }
+
+    /// Whether funnels can be grouped by the member. Otherwise no group exists.
+    var isGroupable: Bool { grouping.map(FunnelProgress.groupings.contains) ?? true }
+
+    mutating func take(_ row: FoundRow) -> Bool {
+        guard isGroupable else { return false }
+        // A row without a user is no step of anybody.
+        guard let user = row.user else { return true }
+        let group = grouping.flatMap { row.members[$0] }
+        // A row without the member is in no group.
+        if grouping != nil, group == nil { return true }
+        let at = row.stored.row.at.milliseconds
+        for (place, step) in funnel.content.steps.enumerated() where step.includes(row.members) {
+            var moments =
+                groups[group]?[user.key] ?? Array(repeating: FunnelProgress.never, count: funnel.content.steps.count)
+            moments[place] = min(moments[place], at)
+            groups[group, default: [:]][user.key] = moments
+        }
+        return true
+    }
+
+    /// The number of users of each step.
+    func counts(_ users: [IdentityKey: Moments]) -> [Int] {
+        var counts = funnel.content.steps.map { _ in 0 }
+        for moments in users.values {
+            for place in 0..<reached(moments) { counts[place] += 1 }
+        }
+        return counts
+    }
+
+    /// The number of steps that a user has reached.
+    private func reached(_ moments: Moments) -> Int {
+        guard isClosed else { return (moments.lastIndex { $0 != FunnelProgress.never } ?? -1) + 1 }
+        var (count, last) = (0, Int64.min)
+        for moment in moments {
+            guard moment != FunnelProgress.never, moment > last else { break }
+            (count, last) = (count + 1, moment)
+        }
+        return count
+    }
+}
+
+extension Definition.Step {
+    /// Whether a row is this step. All parts of the condition must hold.
+    func includes(_ row: EventMembers) -> Bool {
+        if let event, row["step_name"]?.hasSameBytes(as: event) != true { return false }
+        if let screen, row["screen_name"]?.hasSameBytes(as: screen) != true { return false }
+        return true
     }
 }

@@ -14,8 +14,8 @@ enum IngestCalls {
         route(
             "/v1/import", "import", "Takes events of long ago, with an import key.",
             """
-            Events may be of any age. One that is there already is updated: it says what was sent last, and stays whose and when \
-            it was.
+            Events may be of any age. The import updates an event with a known client_event_id: the event has the content that \
+            was sent last. Its user and its time stay. A bundle_id is not read.
             """, .importing),
     ]
 
@@ -57,9 +57,9 @@ enum IngestCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     do throws(ClaimFault) {
                         let upload = try EventUpload.read(request, caller, tools, kind)
-                        let rejected = upload.rejected
+                        let (rejected, replaced) = (upload.rejected, upload.replaced)
                         return PreparedCall(Collect(upload.parts, revises: kind == .importing)) { reply, _ in
-                            answer(reply, rejected, kind)
+                            answer(reply, rejected, replaced: replaced, kind)
                         }
                     } catch {
                         throw error.rejection()
@@ -68,14 +68,14 @@ enum IngestCalls {
     }
 
     private static func answer(
-        _ collected: Collected, _ rejected: [(index: Int, message: String)], _ kind: Kind
+        _ collected: Collected, _ rejected: [(index: Int, message: String)], replaced: Int, _ kind: Kind
     ) -> Response {
         IdentityCalls.json { json in
             json.key("accepted")
             json.integer(collected.accepted)
             if kind == .importing {
                 json.key("updated")
-                json.integer(collected.repeated)
+                json.integer(collected.repeated + replaced)
             }
             json.key("rejected")
             json.integer(rejected.count)

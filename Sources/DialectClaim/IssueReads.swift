@@ -22,33 +22,35 @@ enum IssueReads {
                             .init("issues", .array(schema), required: true),
                             .init("cursor", .anyOf([.string(), .null]), required: true),
                             .init("has_more", .boolean(), required: true),
-                            .init("is_partial", .boolean(partial), required: true),
                         ])),
                     .init(.notFound, "There is no such project.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let scope = try ReadScope(request, caller, tools)
-                return { snapshot throws(StoreFault) in
-                    let found = try Tally(scope, nil, caller.project, snapshot)
-                    let all = found.issues.sorted { one, other in
-                        (one.lastSeen, one.issue.id.rawValue) > (other.lastSeen, other.issue.id.rawValue)
-                    }
-                    let page = all.dropFirst(scope.offset).prefix(scope.limit)
-                    let end = scope.offset + page.count
-                    return IdentityCalls.json { json in
-                        json.key("issues")
-                        json.array { json in
-                            for issue in page { json.object { write(issue, caller.project, &$0) } }
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    do throws(ClaimFault) {
+                        let filter = try RowFilter(request, caller, tools, [], isOfProject: true)
+                        let offset = max(0, try ReadQuery(request)["cursor"].flatMap(Int.init) ?? 0)
+                        return RowSearch(.occurrence, filter.fromStart, Tally(of: nil)).step {
+                            tally, snapshot throws(StoreFault) in
+                            let all = try tally.issues(snapshot)
+                            let page = all.dropFirst(offset).prefix(filter.limit)
+                            let end = offset + page.count
+                            return IdentityCalls.json { json in
+                                json.key("issues")
+                                json.array { json in
+                                    for issue in page { json.object { write(issue, filter.project, &$0) } }
+                                }
+                                json.key("cursor")
+                                json.text(end < all.count ? String(end) : nil)
+                                json.key("has_more")
+                                json.bool(end < all.count)
+                            }
                         }
-                        json.key("cursor")
-                        json.text(end < all.count ? String(end) : nil)
-                        json.key("has_more")
-                        json.bool(end < all.count)
-                        json.key("is_partial")
-                        json.bool(found.isPartial)
+                    } catch {
+                        throw error.rejection()
                     }
-                }
-            }),
+                })),
         Endpoint(
             .get, "/v1/issues/:id", scope: .issuesRead,
             operation: Operation(
@@ -58,32 +60,33 @@ enum IssueReads {
                     .init(.ok, "The issue, with an array of occurrences.", schema: schema),
                     .init(.notFound, "There is no such issue.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let id = request.parameters.first.flatMap { ClaimID.number(.issue, $0) }
-                var scope = try ReadScope(request, caller, tools, isOfProject: false)
-                scope.isDevelopment = nil
-                let wanted = scope
-                return { snapshot throws(StoreFault) in
-                    let none = ClaimFault("Issue not found", status: .notFound).response
-                    guard let id else { return none }
-                    let found = try Tally(wanted, IssueID(rawValue: id), caller.project, snapshot)
-                    guard let issue = found.issues.first else { return none }
-                    return IdentityCalls.json { json in
-                        write(issue, caller.project, &json)
-                        json.key("occurrences")
-                        json.array { json in
-                            for occurrence in found.occurrences.prefix(wanted.limit) {
-                                json.object { write(occurrence, &$0) }
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let none = ClaimFault("Issue not found", status: .notFound)
+                    guard let id = request.parameters.first.flatMap({ ClaimID.number(.issue, $0) }) else {
+                        throw none.rejection()
+                    }
+                    do throws(ClaimFault) {
+                        let filter = try RowFilter(request, caller, tools, []).inAllModes
+                        return RowSearch(.occurrence, filter.fromStart, Tally(of: IssueID(rawValue: id))).step {
+                            tally, snapshot throws(StoreFault) in
+                            guard let issue = try tally.issues(snapshot).first else { return none.response }
+                            return IdentityCalls.json { json in
+                                write(issue, filter.project, &json)
+                                json.key("occurrences")
+                                json.array { json in
+                                    for occurrence in tally.occurrences.prefix(filter.limit) {
+                                        json.object { write(occurrence, &$0) }
+                                    }
+                                }
                             }
                         }
-                        json.key("is_partial")
-                        json.bool(found.isPartial)
+                    } catch {
+                        throw error.rejection()
                     }
-                }
-            }),
+                })),
     ]
-
-    static let partial = "Whether there is more in that time than one answer looks at; then ask for less time."
 
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("project_id", .string(), required: true),
@@ -101,56 +104,53 @@ enum IssueReads {
 
     private struct Counted {
         let issue: Issue
+        let figures: Figures
+    }
+
+    /// The figures of an issue's occurrences.
+    private struct Figures: Sendable {
         var lastSeen: Instant
         var firstSeen: Instant
         var sessions: Set<String> = []
-        var users: Set<PersonID> = []
+        var users: Set<IdentityKey> = []
     }
 
-    private struct Occurrence {
-        let stored: StoredRow
-        let members: EventMembers
-        let userID: String?
-    }
+    /// Counts occurrences by their issues.
+    private struct Tally: RowFinding {
+        /// The last occurrences of the issue, the last first, if the caller asks for one issue.
+        private(set) var occurrences: [FoundRow] = []
+        private let only: IssueID?
+        private var figures: [IssueID: Figures] = [:]
 
-    /// The counts of occurrences in rows.
-    private struct Tally {
-        private(set) var isPartial = false
-        /// The occurrences of one issue, the last first, if the caller asks for one issue.
-        private(set) var occurrences: [Occurrence] = []
-        private var counted: [IssueID: Counted] = [:]
-        private var users: UserNames
+        /// The number of occurrences that an answer can show.
+        private static let shown = 200
 
-        var issues: [Counted] { Array(counted.values) }
+        init(of only: IssueID?) { self.only = only }
 
-        init(
-            _ scope: ReadScope, _ only: IssueID?, _ project: ProjectID, _ snapshot: any Snapshot
-        ) throws(StoreFault) {
-            users = UserNames(project)
-            isPartial = try scope.forEach(.occurrence, snapshot) { row, members throws(StoreFault) in
-                guard let id = members["issue_id"].flatMap({ ClaimID.number(.issue, $0) }) else { return }
-                if let only, only.rawValue != id { return }
-                try add(row, members, IssueID(rawValue: id), keeps: only != nil, snapshot)
-            }
+        mutating func take(_ row: FoundRow) -> Bool {
+            let (members, at) = (row.members, row.stored.row.at)
+            guard let number = members["issue_id"].flatMap({ ClaimID.number(.issue, $0) }) else { return true }
+            let id = IssueID(rawValue: number)
+            if let only, only != id { return true }
+            var known = figures.removeValue(forKey: id) ?? Figures(lastSeen: at, firstSeen: at)
+            known.sessions.insert(members["session_id"]?.lowercased() ?? "")
+            known.lastSeen = max(known.lastSeen, at)
+            known.firstSeen = min(known.firstSeen, at)
+            if let user = row.user { known.users.insert(user.key) }
+            figures[id] = known
+            if only != nil, occurrences.count < Tally.shown { occurrences.append(row) }
+            return true
         }
 
-        private mutating func add(
-            _ row: StoredRow, _ members: EventMembers, _ id: IssueID, keeps: Bool, _ snapshot: any Snapshot
-        ) throws(StoreFault) {
-            var issue: Counted
-            if let known = counted.removeValue(forKey: id) {
-                issue = known
-            } else {
-                guard let made = try snapshot.issue(id) else { return }
-                issue = Counted(issue: made, lastSeen: row.row.at, firstSeen: row.row.at)
+        /// The issues with their figures, the last seen first.
+        func issues(_ snapshot: any Snapshot) throws(StoreFault) -> [Counted] {
+            var counted: [Counted] = []
+            for (id, figures) in figures {
+                if let issue = try snapshot.issue(id) { counted.append(Counted(issue: issue, figures: figures)) }
             }
-            let userID = try users.name(of: row.person, snapshot)
-            issue.sessions.insert(members["session_id"]?.lowercased() ?? "")
-            issue.lastSeen = max(issue.lastSeen, row.row.at)
-            issue.firstSeen = min(issue.firstSeen, row.row.at)
-            if userID != nil { issue.users.insert(snapshot.group(of: row.person).root) }
-            counted[id] = issue
-            if keeps { occurrences.append(Occurrence(stored: row, members: members, userID: userID)) }
+            return counted.sorted { one, other in
+                (one.figures.lastSeen, one.issue.id.rawValue) > (other.figures.lastSeen, other.issue.id.rawValue)
+            }
         }
     }
 
@@ -171,20 +171,20 @@ enum IssueReads {
         json.key("is_dev")
         json.bool(issue.isDevelopment)
         json.key("first_seen_at")
-        json.moment(counted.firstSeen)
+        json.moment(counted.figures.firstSeen)
         json.key("last_seen_at")
-        json.moment(counted.lastSeen)
+        json.moment(counted.figures.lastSeen)
         json.key("occurrence_count")
-        json.integer(counted.sessions.count)
+        json.integer(counted.figures.sessions.count)
         json.key("unique_user_count")
-        json.integer(counted.users.count)
+        json.integer(counted.figures.users.count)
     }
 
-    private static func write(_ occurrence: Occurrence, _ json: inout JSONWriter) {
+    private static func write(_ occurrence: FoundRow, _ json: inout JSONWriter) {
         json.key("id")
         json.string(ClaimID.text(.row, occurrence.stored.number.rawValue))
         json.key("user_id")
-        json.text(occurrence.userID)
+        json.text(occurrence.user?.id)
         for column in ["session_id", "client_event_id", "environment", "app_version", "build_number", "os_version"] {
             json.key(column)
             json.text(occurrence.members[column])

@@ -18,6 +18,8 @@ enum ClaimID {
         case attachment = 8
         case questionnaire = 9
         case response = 10
+        case metric = 11
+        case funnel = 12
         case issue = 30
     }
 
@@ -39,6 +41,9 @@ enum ClaimID {
         let number = Int64(bitPattern: low & (1 << 62 - 1))
         return self.text(subject, number) == text.lowercased() ? number : nil
     }
+
+    /// The id of the team. Each project has one team.
+    static let team = text(.team, 1)
 
     private static func hexadecimal(_ value: UInt64, _ digits: Int) -> String {
         let text = String(value, radix: 16)
@@ -68,31 +73,55 @@ struct ReadQuery {
 
     subscript(name: String) -> String? { request[name].flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// 1 to 200, and 50 by default. A value outside this range becomes the nearest limit, as with the vendor.
-    var limit: Int { min(200, max(1, self["limit"].flatMap(Int.init) ?? 50)) }
+    /// 1 to 200. 0, a missing value and a text that is no number stand for 50, as with the vendor.
+    var limit: Int {
+        guard let number = self["limit"].flatMap(Double.init), !number.isNaN, number != 0 else { return 50 }
+        return Int(min(200, max(1, number)))
+    }
 
     /// A moment: ISO 8601, or a distance from now (`1h`, `7d`).
     func moment(_ name: String, at now: Instant) throws(ClaimFault) -> Instant? {
         guard let text = self[name] else { return nil }
-        if let milliseconds = ISO8601.parse(text.utf8.span) ?? ISO8601.parse((text + "Z").utf8.span) {
-            return Instant(milliseconds: milliseconds)
-        }
-        let units: [Character: Int64] = ["s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000]
-        if let unit = text.last.flatMap({ units[$0] }), let count = Int64(text.dropLast()),
-            (0...1_000_000).contains(count)
+        if let milliseconds = ScriptDate.parse(text) { return Instant(milliseconds: milliseconds) }
+        if let unit = text.last.flatMap({ ReadQuery.units[$0] }), text.utf8.count > 1,
+            text.utf8.dropLast().allSatisfy({ $0 &- UInt8(ascii: "0") < 10 })
         {
-            return now.advanced(byMilliseconds: -count * unit)
+            // A distance that is too large for a number begins before all rows.
+            let (distance, overflow) = (Int64(text.dropLast()) ?? .max).multipliedReportingOverflow(by: unit)
+            let isTooFar = overflow || distance > now.milliseconds - ReadQuery.firstMoment
+            return isTooFar
+                ? Instant(milliseconds: ReadQuery.firstMoment) : now.advanced(byMilliseconds: -distance)
         }
-        throw ClaimFault("\(name) must be an ISO 8601 date, or how long ago, as in 1h or 7d")
+        throw ClaimFault(
+            "Invalid time input: \"\(text)\". Use relative (e.g. 1h, 30m, 7d) or ISO 8601 format.")
     }
 
-    /// Whether the caller wants rows of development builds; nil for both kinds.
-    func isDevelopment() throws(ClaimFault) -> Bool? {
+    private static let units: [Character: Int64] = [
+        "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
+    ]
+    /// The first moment of the year 1, before which no event can happen.
+    private static let firstMoment: Int64 = -62_135_596_800_000
+
+    /// Whether the caller wants rows of development builds; nil for both kinds. An unknown mode is `production`, as with the
+    /// vendor.
+    var isDevelopment: Bool? {
         switch self["data_mode"] {
-        case nil, "production": false
         case "development": true
         case "all": nil
-        default: throw ClaimFault("data_mode must be production, development or all")
+        default: false
         }
     }
+
+    /// The levels that a caller asks for, from a list with commas; nil for all levels.
+    func levels() throws(ClaimFault) -> Set<String>? {
+        let levels = (self["level"] ?? "").split(separator: ",").map { String($0).trimmed }.filter { !$0.isEmpty }
+        let unknown = levels.filter { !ReadQuery.allLevels.contains($0) }
+        guard unknown.isEmpty else {
+            let allowed = ReadQuery.allLevels.joined(separator: ", ")
+            throw ClaimFault("Unknown log level(s): \(unknown.joined(separator: ", ")). Allowed: \(allowed)")
+        }
+        return levels.isEmpty ? nil : Set(levels)
+    }
+
+    private static let allLevels = ["info", "debug", "warn", "error"]
 }

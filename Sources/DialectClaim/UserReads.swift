@@ -93,7 +93,7 @@ enum UserReads {
         }
         filter.search = query["search"]?.lowercased()
         filter.isAnonymous = query["is_anonymous"].map { $0 == "true" }
-        filter.isDevelopment = try query.isDevelopment()
+        filter.isDevelopment = query.isDevelopment
         filter.limit = query.limit
         filter.before = query["cursor"].flatMap(Int64.init)
         return filter
@@ -287,7 +287,7 @@ enum UserReads {
         json.key("id")
         json.string(ClaimID.text(.project, Int64(project.id.rawValue)))
         json.key("team_id")
-        json.string(ClaimID.text(.team, 1))
+        json.string(ClaimID.team)
         json.key("name")
         json.string(project.name)
         json.key("slug")
@@ -309,7 +309,7 @@ enum UserReads {
         json.key("id")
         json.string(ClaimID.text(.app, app.id.rawValue))
         json.key("team_id")
-        json.string(ClaimID.text(.team, 1))
+        json.string(ClaimID.team)
         json.key("project_id")
         json.string(ClaimID.text(.project, Int64(app.project.rawValue)))
         json.key("name")
@@ -332,7 +332,7 @@ enum UserReads {
         json.key("app_name")
         json.text(key.app.flatMap { tools.directory.apps[$0]?.name })
         json.key("team_id")
-        json.string(ClaimID.text(.team, 1))
+        json.string(ClaimID.team)
         json.key("name")
         json.string(key.name)
         json.key("permissions")

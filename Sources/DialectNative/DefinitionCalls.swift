@@ -7,44 +7,34 @@ import JSON
 /// The calls that define a project's funnels and metrics; the Claim dialect counts them.
 enum DefinitionCalls {
     static let routes = [
-        list("/onym/v1/funnels", "funnels_list", "Lists the funnels.", "funnels", funnel) { definitions, json in
-            for (slug, funnel) in definitions.funnels.sorted(by: { $0.key < $1.key }) {
-                json.object { write(slug, funnel, &$0) }
-            }
-        },
+        list("/onym/v1/funnels", "funnels_list", "Lists the funnels.", "funnels", .funnel, funnel),
         change(
             "/onym/v1/funnels/:slug", "funnel_set",
-            "Defines a funnel: the steps that users shall go, one after the other.",
+            "Defines a funnel: the steps that users shall go, one after the other.", .funnel,
             request: .object(
                 [
                     .init("name", .string("The slug unless said.")), .init("steps", .array(step), required: true),
                 ], others: false)
         ) { slug, root throws(JSONFault) in
-            .funnel(try readFunnel(slug, root))
+            try readFunnel(slug, root)
         },
         removal(
-            "/onym/v1/funnels/:slug", "funnel_remove", "Takes a funnel away. Its steps are still kept.", .funnel(nil)),
-        list("/onym/v1/metrics", "metrics_list", "Lists the metrics that have names.", "metrics", metric) {
-            definitions, json in
-            for (slug, name) in definitions.metrics.sorted(by: { $0.key < $1.key }) {
-                json.object { write(slug, name, &$0) }
-            }
-        },
+            "/onym/v1/funnels/:slug", "funnel_remove", "Takes a funnel away. Its steps are still kept.", .funnel),
+        list("/onym/v1/metrics", "metrics_list", "Lists the metrics that have names.", "metrics", .metric, metric),
         change(
             "/onym/v1/metrics/:slug", "metric_set",
-            "Names a metric. What events measure is counted with a name or without.",
+            "Names a metric. What events measure is counted with a name or without.", .metric,
             request: .object([.init("name", .string(), required: true)], others: false)
-        ) { slug, root throws(JSONFault) in
-            .metric(name: try readMetric(root))
+        ) { _, root throws(JSONFault) in
+            Definition.Content(name: try readMetric(root))
         },
-        removal("/onym/v1/metrics/:slug", "metric_remove", "Takes a metric's name away.", .metric(name: nil)),
+        removal("/onym/v1/metrics/:slug", "metric_remove", "Takes a metric's name away.", .metric),
     ]
 
     // MARK: - Calls
 
     private static func list(
-        _ path: String, _ id: String, _ summary: String, _ key: StaticString, _ schema: Schema,
-        _ write: @escaping @Sendable (Definitions, inout JSONWriter) -> Void
+        _ path: String, _ id: String, _ summary: String, _ key: StaticString, _ kind: Definition.Kind, _ schema: Schema
     ) -> Endpoint {
         Endpoint(
             .get, path, scope: .admin,
@@ -56,34 +46,36 @@ enum DefinitionCalls {
             action: .query { _, caller, _ in
                 let project = caller.project
                 return { snapshot throws(StoreFault) in
-                    let packed = try snapshot.document(Definitions.key(of: project))
-                    let definitions = packed.flatMap(Definitions.init(packed:)) ?? Definitions()
+                    let definitions = try snapshot.definitions(kind, of: project).sorted { $0.slug < $1.slug }
                     return Native.json(.ok) { json in
                         json.key(key)
-                        json.array { write(definitions, &$0) }
+                        json.array { json in
+                            for definition in definitions { json.object { write(definition, &$0) } }
+                        }
                     }
                 }
             })
     }
 
     private static func change(
-        _ path: String, _ id: String, _ summary: String, request: Schema,
-        _ read: @escaping @Sendable (String, JSONValue) throws(JSONFault) -> Define.Subject
+        _ path: String, _ id: String, _ summary: String, _ kind: Definition.Kind, request: Schema,
+        _ read: @escaping @Sendable (String, JSONValue) throws(JSONFault) -> Definition.Content
     ) -> Endpoint {
-        define(.put, path, id, summary, request, BufferedBody()) { slug, request, tools throws(JSONFault) in
-            try tools.json.read(request.body) { root throws(JSONFault) in try read(slug, root) }
+        define(.put, path, id, summary, kind, request, BufferedBody()) { slug, request, tools throws(JSONFault) in
+            .put(try tools.json.read(request.body) { root throws(JSONFault) in try read(slug, root) })
         }
     }
 
     private static func removal(
-        _ path: String, _ id: String, _ summary: String, _ subject: Define.Subject
+        _ path: String, _ id: String, _ summary: String, _ kind: Definition.Kind
     ) -> Endpoint {
-        define(.delete, path, id, summary, nil, .optional) { _, _, _ in subject }
+        define(.delete, path, id, summary, kind, nil, .optional) { _, _, _ in .remove }
     }
 
     private static func define(
-        _ method: Method, _ path: String, _ id: String, _ summary: String, _ request: Schema?, _ body: BufferedBody,
-        _ read: @escaping @Sendable (String, borrowing Request, LoopTools) throws(JSONFault) -> Define.Subject
+        _ method: Method, _ path: String, _ id: String, _ summary: String, _ kind: Definition.Kind, _ request: Schema?,
+        _ body: BufferedBody,
+        _ read: @escaping @Sendable (String, borrowing Request, LoopTools) throws(JSONFault) -> Define.Edit
     ) -> Endpoint {
         Endpoint(
             method, path, scope: .admin,
@@ -96,24 +88,21 @@ enum DefinitionCalls {
                 decode: { request, _, tools throws(Rejection) in
                     do throws(JSONFault) {
                         let slug = try slug(request.parameters[0])
-                        return Decoded(Define(slug: slug, try read(slug, request, tools)))
+                        return Decoded(Define(kind, slug: slug, try read(slug, request, tools)))
                     } catch {
                         throw Rejection(Native.problem(error, request.id))
                     }
                 },
-                encode: { _, define, _ in answer(define) }))
-    }
-
-    private static func answer(_ define: Define) -> Response {
-        Native.json(.ok) { json in
-            switch define.subject {
-            case .funnel(let funnel?): write(define.slug, funnel, &json)
-            case .metric(let name?): write(define.slug, name, &json)
-            case .funnel(nil), .metric(nil):
-                json.key("removed")
-                json.string(define.slug)
-            }
-        }
+                encode: { defined, define, _ in
+                    Native.json(.ok) { json in
+                        if let definition = defined.definition {
+                            write(definition, &json)
+                        } else {
+                            json.key("removed")
+                            json.string(define.slug)
+                        }
+                    }
+                }))
     }
 
     // MARK: - Reading
@@ -139,9 +128,9 @@ enum DefinitionCalls {
         return name
     }
 
-    private static func readFunnel(_ slug: String, _ root: JSONValue) throws(JSONFault) -> Definitions.Funnel {
+    private static func readFunnel(_ slug: String, _ root: JSONValue) throws(JSONFault) -> Definition.Content {
         var funnelName = slug
-        var steps: [Definitions.Funnel.Step] = []
+        var steps: [Definition.Step] = []
         try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
             switch key {
             case "name": funnelName = try name(value, at: "name")
@@ -152,25 +141,26 @@ enum DefinitionCalls {
             default: throw JSONFault(.wrong("is not a field of a funnel"), at: key.shown)
             }
         }
-        guard Definitions.Funnel.steps.contains(steps.count) else {
-            throw JSONFault(.wrong("must be 1 to \(Definitions.Funnel.steps.upperBound) steps"), at: "steps")
+        guard Definition.steps.contains(steps.count) else {
+            throw JSONFault(.wrong("must be 1 to \(Definition.steps.upperBound) steps"), at: "steps")
         }
-        return Definitions.Funnel(name: funnelName, steps: steps)
+        return Definition.Content(name: funnelName, steps: steps)
     }
 
-    private static func readStep(_ value: JSONValue, at path: String) throws(JSONFault) -> Definitions.Funnel.Step {
-        var (shown, event): (String?, String?)
+    private static func readStep(_ value: JSONValue, at path: String) throws(JSONFault) -> Definition.Step {
+        var (shown, event, screen): (String?, String?, String?)
         try value.forEachMember(at: path) { key, value throws(JSONFault) in
             switch key {
             case "name": shown = try name(value, at: "\(path).name")
             case "step": event = try name(value, at: "\(path).step")
+            case "screen_name": screen = try name(value, at: "\(path).screen_name")
             default: throw JSONFault(.wrong("is not a field of a step"), at: key.shown)
             }
         }
-        guard let event else {
+        guard let condition = event ?? screen else {
             throw JSONFault(.wrong("is required: the name that events call it"), at: "\(path).step")
         }
-        return Definitions.Funnel.Step(name: shown ?? event, event: event)
+        return Definition.Step(name: shown ?? condition, event: event, screen: screen)
     }
 
     private static func readMetric(_ root: JSONValue) throws(JSONFault) -> String {
@@ -187,32 +177,35 @@ enum DefinitionCalls {
 
     // MARK: - Writing
 
-    private static func write(_ slug: String, _ funnel: Definitions.Funnel, _ json: inout JSONWriter) {
-        write(slug, funnel.name, &json)
+    private static func write(_ definition: Definition, _ json: inout JSONWriter) {
+        json.key("slug")
+        json.string(definition.slug)
+        json.key("name")
+        json.string(definition.content.name)
+        guard definition.kind == .funnel else { return }
         json.key("steps")
         json.array { json in
-            for step in funnel.steps {
+            for step in definition.content.steps {
                 json.object { json in
                     json.key("name")
                     json.string(step.name)
-                    json.key("step")
-                    json.string(step.event)
+                    for (key, value) in [("step", step.event), ("screen_name", step.screen)]
+                        as [(StaticString, String?)]
+                    {
+                        guard let value else { continue }
+                        json.key(key)
+                        json.string(value)
+                    }
                 }
             }
         }
     }
 
-    private static func write(_ slug: String, _ name: String, _ json: inout JSONWriter) {
-        json.key("slug")
-        json.string(slug)
-        json.key("name")
-        json.string(name)
-    }
-
     private static let step = Schema.object(
         [
             .init("name", .string("What it is called; as events call it unless said.")),
-            .init("step", .string("What events call it: they say step:<this>."), required: true),
+            .init("step", .string("What events call it: they say step:<this>.")),
+            .init("screen_name", .string("The screen of the events. A step needs step, screen_name, or both.")),
         ], others: false)
     private static let metric = Schema.object([
         .init("slug", .string(), required: true), .init("name", .string(), required: true),

@@ -37,7 +37,7 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case issue = 30
     /// The last moment at which a session reported an error.
     case errorSession = 31
-    /// The funnels and metrics of a project.
+    /// The funnels and metrics of a project, as older versions stored them.
     case definitions = 32
     /// An attachment, by its id.
     case attachment = 33
@@ -49,6 +49,12 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case content = 36
     /// The attachments whose event has not arrived yet. The event will name their user.
     case awaitedEvent = 37
+    /// The list of a project's funnels and metrics.
+    case definitionList = 46
+    /// A funnel or a metric, by its id.
+    case definition = 47
+    /// The attachments of an event, by the event's recognition hash.
+    case attachmentsOfEvent = 48
     /// The newer body of an event that was imported again, by the event's recognition hash.
     case eventRevision = 38
     /// The ids of a person's attachments.

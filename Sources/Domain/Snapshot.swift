@@ -25,6 +25,9 @@ package protocol Snapshot {
     /// A row by its number.
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow?
 
+    /// The calls that brought rows. A row without a call in the journal is left out.
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival]
+
     /// The person of a recent row with a recognition hash. Only the last ``RowsByTime/lately`` rows are searched.
     func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID?
 
@@ -79,6 +82,17 @@ package struct RowsByTime: Sendable {
 
     /// The number of rows that a search for a recent row reads.
     package static let lately = 50_000
+}
+
+/// The moment at which a row came, and the key of its caller.
+package struct RowArrival: Equatable, Sendable {
+    package let at: Instant
+    package let key: KeyID?
+
+    package init(at: Instant, key: KeyID?) {
+        self.at = at
+        self.key = key
+    }
 }
 
 /// The short description of a person.

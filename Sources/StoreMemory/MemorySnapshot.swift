@@ -49,6 +49,21 @@ struct MemorySnapshot: Snapshot {
         return facts.people.values.lazy.flatMap(\.rows).first { $0.number == number }
     }
 
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
+        try readLimit.check()
+        let wanted = Set(rows)
+        var arrivals: [RowNumber: RowArrival] = [:]
+        var number: Int64 = 0
+        for entry in journal {
+            for case .rowAdded in entry.changes {
+                number += 1
+                guard wanted.contains(RowNumber(rawValue: number)) else { continue }
+                arrivals[RowNumber(rawValue: number)] = RowArrival(at: entry.at, key: entry.key)
+            }
+        }
+        return arrivals
+    }
+
     func rows(of kind: RowKind, in project: ProjectID, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
         try readLimit.check()
         let rows = facts.people.values.filter { $0.project == project }.flatMap(\.rows).filter { row in

@@ -242,6 +242,25 @@ final class PostgresSnapshot: Snapshot {
         stored(try ask(PostgresSnapshot.row, Parameters(number.rawValue))).first
     }
 
+    private static let arrivals = Statement(
+        """
+        SELECT rows.id, journal.at, journal.key FROM rows JOIN journal ON journal.sequence = rows.made_by
+        WHERE rows.id = ANY ($1::bigint[])
+        """)
+
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
+        if rows.isEmpty { return [:] }
+        var parameters = Parameters()
+        parameters.add(integers: rows.map(\.rawValue))
+        let found = try ask(PostgresSnapshot.arrivals, parameters)
+        var arrivals: [RowNumber: RowArrival] = [:]
+        for row in 0..<found.count {
+            arrivals[RowNumber(rawValue: found.integer(row, 0))] = RowArrival(
+                at: Instant(milliseconds: found.integer(row, 1)), key: found.optionalInteger(row, 2).map(KeyID.init))
+        }
+        return arrivals
+    }
+
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow] {

@@ -53,6 +53,10 @@ struct SQLiteSnapshot: Snapshot {
 
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? { try reader().row(number) }
 
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
+        try reader().arrivals(of: rows)
+    }
+
     func rows(
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
     ) throws(StoreFault) -> [StoredRow] {
@@ -173,6 +177,7 @@ final class Reader {
     private let link: Statement
     private let body: Statement
     private let row: Statement
+    private let arrival: Statement
     private let journal: JournalReader
 
     /// The condition that ends the present read.
@@ -184,7 +189,7 @@ final class Reader {
         self.file = file
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
-        (link, body, row, journal) = try file.attempt { () throws(SQLiteFault) in
+        (link, body, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
             // A connection that is opened read-only could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
@@ -196,6 +201,11 @@ final class Reader {
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
                 try connection.prepare(
                     "SELECT previous, at, recognition, device, body, person, kind FROM rows WHERE id = ?"),
+                try connection.prepare(
+                    """
+                    SELECT journal.at, journal.key FROM rows JOIN journal ON journal.sequence = rows.made_by
+                    WHERE rows.id = ?
+                    """),
                 try JournalReader(connection)
             )
         }
@@ -216,6 +226,20 @@ final class Reader {
                         requestID: link.text(4) ?? ""))
             }
             return identities
+        }
+    }
+
+    func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
+        try file.attempt { () throws(SQLiteFault) in
+            var arrivals: [RowNumber: RowArrival] = [:]
+            for number in rows {
+                arrival.bind(1, number.rawValue)
+                defer { arrival.reset() }
+                guard try arrival.step() else { continue }
+                arrivals[number] = RowArrival(
+                    at: Instant(milliseconds: arrival.integer(0)), key: arrival.optionalInteger(1).map(KeyID.init))
+            }
+            return arrivals
         }
     }
 

@@ -262,6 +262,43 @@ struct IngestTests {
         #expect(page.map { $0["message"] as? String } == ["third!"])
     }
 
+    @Test("an import names no app, and of two events with one id the last stands", arguments: StoreKind.allCases)
+    func importsTwice(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let key = client.server.credentials.claimImportKey
+        let id = UUID().uuidString
+        func send(_ events: [String], bundle: String?) throws -> String {
+            let bundle = bundle.map { #""bundle_id":"\#($0)","# } ?? ""
+            let fields = [("Authorization", "Bearer \(key)"), ("CF-IPCountry", "DE")]
+            return try client.http.call(
+                "POST", "/v1/import", fields: fields,
+                json: "{\(bundle)\"events\":[\(events.joined(separator: ","))]}"
+            ).body
+        }
+        func event(_ user: String?, _ message: String, _ more: String = "") -> String {
+            OwlClient.event(user, message, id: id, more: more)
+        }
+        // The first event is replaced, with its measurement.
+        let first = [event("eve", "metric:load:start"), event("bob", "second", #","preferred_language":"de""#)]
+        #expect(try send(first, bundle: nil) == #"{"accepted":1,"updated":1,"rejected":0}"#)
+        func shown() throws -> [[String: Any]] {
+            try client.agent("/v1/events?data_mode=all")["events"] as? [[String: Any]] ?? []
+        }
+        #expect(try shown().map { $0["message"] as? String } == ["second"])
+        #expect(try shown().first?["user_id"] as? String == "bob" && shown().first?["country_code"] is NSNull)
+        #expect(try client.person("bob")["counts"] as? [String: Int] == ["event": 1])
+        // Every row touches its user, also a row that is replaced.
+        let users = try client.agent("/v1/app-users?data_mode=all")["users"] as? [[String: Any]]
+        #expect(Set(users?.compactMap { $0["user_id"] as? String } ?? []) == ["bob", "eve"])
+        let again = [event("bob", "third"), event("bob", "fourth", #","preferred_language":"fr""#)]
+        #expect(try send(again, bundle: "com.example.wrong") == #"{"accepted":0,"updated":2,"rejected":0}"#)
+        #expect(try shown().map { $0["message"] as? String } == ["fourth"])
+        #expect(try shown().first?["preferred_language"] as? String == "de", "an update keeps the language")
+        #expect(try send([event("bob", "fourth")], bundle: nil) == #"{"accepted":0,"updated":1,"rejected":0}"#)
+        let many = Array(repeating: "{}", count: 1001)
+        #expect(try send(many, bundle: nil) == #"{"error":"Maximum import batch size is 1000"}"#)
+    }
+
     @Test("imports events of any age with an import key", arguments: StoreKind.allCases)
     func imports(_ kind: StoreKind) throws {
         let client = try OwlClient(kind)

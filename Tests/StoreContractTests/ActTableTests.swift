@@ -220,7 +220,7 @@ private final class ActWorld {
         _ = try play(Collect([.init(user: anonymous, rows: [row], sighting: sighting)]))
         let claimed = try #require(try play(Claim(anonymous: anonymous, user: user)).seen)
         _ = try play(SetProperties(user: user, values: [("plan", "pro")]))
-        _ = try play(Define(slug: "opened", .metric(name: "Opened")))
+        _ = try play(Define(.metric, slug: "opened", .put(.init(name: "Opened"))))
         let body = Array(#"{"text":"good"}"#.utf8)
         let sent = try #require(
             try play(SendFeedback(user: user, body: body, sighting: sighting)).as(SentFeedback.self))
@@ -238,7 +238,7 @@ private final class ActWorld {
             try #require(
                 try play(
                     ReserveAttachment(
-                        user: identity(.claimNobody, "nobody"), event: awaited,
+                        user: identity(.claimNobody, "nobody"), event: awaited, isOfEvent: true,
                         description: .init(
                             app: app, clientEventID: "c2", filename: "f.txt", contentType: "text/plain", byteCount: 5,
                             digest: digest, isDevelopment: false), sighting: sighting, quotas: AttachmentQuotas())

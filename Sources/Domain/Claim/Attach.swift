@@ -28,6 +28,7 @@ package struct StoreAttachment: Act {
         attachment.state =
             byteCountStored > said.byteCount
             ? .tooLong : byteCountStored < said.byteCount ? .tooShort : digest != said.digest ? .wrongDigest : .stored
+        if attachment.state == .stored { attachment.storedAt = stamp.at }
         var changes = [attachment.put]
         if attachment.state == .stored {
             var content = ContentUse(of: digest, view)
@@ -128,18 +129,22 @@ extension DocumentFacts {
 /// A call that announces an attachment.
 package struct ReserveAttachment: Act {
     package let user: Identity
-    /// The recognition hash of the attachment's event, if the call names no user. The event then names the user.
-    package let event: RowHash?
+    /// The recognition hash of the attachment's event.
+    package let event: RowHash
+    /// Whether the call names no user, so that the event names the user.
+    package let isOfEvent: Bool
     package let description: Attachment.Description
     package let sighting: AppUser.Sighting
     package let quotas: AttachmentQuotas
 
     package init(
-        user: Identity, event: RowHash?, description: Attachment.Description, sighting: AppUser.Sighting,
+        user: Identity, event: RowHash, isOfEvent: Bool, description: Attachment.Description,
+        sighting: AppUser.Sighting,
         quotas: AttachmentQuotas
     ) {
         self.user = user
         self.event = event
+        self.isOfEvent = isOfEvent
         self.description = description
         self.sighting = sighting
         self.quotas = quotas
@@ -163,7 +168,7 @@ package struct ReserveAttachment: Act {
         let person = holder ?? people.make(user)
         var (ofPerson, ofProject) = (AttachmentUse(of: person, view), AttachmentUse(of: project, view))
         let usedByProject = ofProject.bytes(at: stamp.at)
-        if event == nil, usedByUser + description.byteCount > quotas.userBytes {
+        if !isOfEvent, usedByUser + description.byteCount > quotas.userBytes {
             throw .userQuotaUsedUp(bytes: quotas.userBytes, used: usedByUser)
         }
         if usedByProject + description.byteCount > quotas.projectBytes {
@@ -180,7 +185,10 @@ package struct ReserveAttachment: Act {
         var list = AttachmentList(of: person, view)
         list.add(attachment.id)
         changes += [ofPerson.put, ofProject.put] + list.changes
-        if let event {
+        var ofEvent = AttachmentsOfEvent(event, view)
+        ofEvent.ids.append(attachment.id)
+        changes.append(ofEvent.put)
+        if isOfEvent {
             var waiting = AwaitedEvent(event, view)
             waiting.attachments.append(attachment.id)
             changes.append(waiting.put)
@@ -190,6 +198,42 @@ package struct ReserveAttachment: Act {
         return Decision(
             attachment,
             outcome: Outcome(kind: .reserveAttachment, person: person, changes: changes))
+    }
+}
+
+/// The attachments of an event, the oldest first.
+package struct AttachmentsOfEvent {
+    private let key: DocumentKey
+    package fileprivate(set) var ids: [AttachmentID] = []
+
+    /// The greatest number of listed attachments; the last attachments stay.
+    private static let limit = 100
+
+    fileprivate init<V: DecisionFacts>(_ event: RowHash, _ view: V) {
+        let key = AttachmentsOfEvent.key(event)
+        self.init(key, view.document(key))
+    }
+
+    /// Reads the list of an event.
+    package init(_ event: RowHash, _ snapshot: any Snapshot) throws(StoreFault) {
+        let key = AttachmentsOfEvent.key(event)
+        self.init(key, try snapshot.document(key))
+    }
+
+    private init(_ key: DocumentKey, _ packed: [UInt8]?) {
+        self.key = key
+        var unpacker = Unpacker(packed ?? [])
+        while let id = unpacker.integer() { ids.append(AttachmentID(rawValue: Int64(bitPattern: id))) }
+    }
+
+    private static func key(_ event: RowHash) -> DocumentKey {
+        DocumentKey(.attachmentsOfEvent, of: Int64(bitPattern: event.rawValue))
+    }
+
+    fileprivate var put: Change {
+        var packer = Packer()
+        for id in ids.suffix(AttachmentsOfEvent.limit) { packer.add(UInt64(bitPattern: id.rawValue)) }
+        return .documentPut(key, .nobody, packer.bytes)
     }
 }
 

@@ -44,6 +44,8 @@ package struct Attachment: Equatable, Sendable {
     package let description: Description
     package let madeAt: Instant
     package internal(set) var state = State.reserved
+    /// The moment at which the bytes arrived; nil before, and for bytes that an older version of the server stored.
+    package internal(set) var storedAt: Instant?
 
     /// The time for which a reservation is valid.
     package static let reservationMilliseconds: Int64 = 15 * 60_000
@@ -72,6 +74,7 @@ package struct Attachment: Equatable, Sendable {
         packer.add(UInt64(description.byteCount))
         packer.add(description.digest)
         packer.add(description.isDevelopment ? 1 : 0 as UInt8)
+        if let storedAt { packer.add(storedAt) }
         return packer.bytes
     }
 
@@ -81,8 +84,10 @@ package struct Attachment: Equatable, Sendable {
             let state = unpacker.byte().flatMap(State.init), let madeAt = unpacker.instant(),
             let app = unpacker.integer(), let event = unpacker.text(), let filename = unpacker.text(),
             let type = unpacker.text(), let count = unpacker.integer(), let digest = unpacker.bytes(),
-            let isDevelopment = unpacker.byte(), unpacker.isAtEnd
+            let isDevelopment = unpacker.byte()
         else { return nil }
+        let storedAt = unpacker.isAtEnd ? nil : unpacker.instant()
+        guard unpacker.isAtEnd else { return nil }
         self.init(
             id: AttachmentID(rawValue: Int64(bitPattern: id)),
             project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)), person: person,
@@ -92,6 +97,7 @@ package struct Attachment: Equatable, Sendable {
                 isDevelopment: isDevelopment == 1),
             madeAt: madeAt)
         self.state = state
+        self.storedAt = storedAt
     }
 
     var put: Change { .documentPut(id.documentKey, person, packed) }

@@ -68,7 +68,7 @@ extension Collect {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
-            var revisions: [Change] = []
+            var revisions: [(hash: RowHash, row: Row)] = []
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
             let erased = late.erasure(of: part.user.key, view)
@@ -84,7 +84,7 @@ extension Collect {
                         accepted += 1
                     } else {
                         repeated += 1
-                        if revises, let change = revision(hash, row, of: part.user, view) { revisions.append(change) }
+                        if revises { revisions.append((hash, row)) }
                     }
                 } else if row.kind == .event {
                     isNew = true
@@ -95,10 +95,17 @@ extension Collect {
                     if let error = part.errors[place] { errors.append(error) }
                 }
             }
-            changes += revisions
-            if rows.isEmpty { continue }
+            // An import touches the user of every row, also of rows that it only updates.
+            if rows.isEmpty, revisions.isEmpty && (!revises || part.user.type == .claimNobody || erased != nil) {
+                continue
+            }
             let person = view.holder(of: part.user) ?? made[part.user.key] ?? people.make(part.user)
             made[part.user.key] = person
+            for (hash, row) in revisions {
+                // The document has the content, and the row keeps its person and its moment.
+                let key = EventRevision.key(hash)
+                if view.document(key) != row.body { changes.append(.documentPut(key, person, row.body)) }
+            }
             for row in rows {
                 changes.append(.rowAdded(person, row))
                 if let event = row.recognition { events.announce(event, of: person, view) }
@@ -114,13 +121,6 @@ extension Collect {
         return Decision(
             reply, outcome: Outcome(kind: .collect, person: nil, changes: changes))
     }
-
-    /// The change of a repeated event: a new body. The person and the moment of the event stay.
-    private func revision<V: DecisionFacts>(_ hash: RowHash, _ row: Row, of user: Identity, _ view: V) -> Change? {
-        let key = EventRevision.key(hash)
-        guard let person = view.holder(of: user), view.document(key) != row.body else { return nil }
-        return .documentPut(key, person, row.body)
-    }
 }
 
 /// The newer body of an event that was imported again. The event row itself does not change.
@@ -131,10 +131,9 @@ package enum EventRevision {
 }
 
 extension Snapshot {
-    /// The present body of an event.
-    package func body(of event: Row) throws(StoreFault) -> [UInt8] {
-        guard let hash = event.recognition else { return event.body }
-        return try document(EventRevision.key(hash)) ?? event.body
+    /// The body of an event that was imported again; nil for other events.
+    package func revision(of event: Row) throws(StoreFault) -> [UInt8]? {
+        try event.recognition.flatMap { hash throws(StoreFault) in try document(EventRevision.key(hash)) }
     }
 }
 

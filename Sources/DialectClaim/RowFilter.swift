@@ -1,0 +1,150 @@
+import ByteText
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The rows that a caller asks for. All conditions of a filter must hold (spec/claim-reads.md 2).
+struct RowFilter: Sendable {
+    let project: ProjectID
+    /// The user id that the rows must show; nil for all rows.
+    private(set) var user: IdentityKey?
+    var range = RowsByTime()
+    let limit: Int
+    /// Whether the filter names something that the key may not see. Then no row matches.
+    private(set) var isEmpty = false
+    private var app: Int64?
+    private var isDevelopment: Bool?
+    private var levels: Set<String>?
+    private var equal: [(member: String, value: String)] = []
+
+    /// Reads the filter from a query.
+    ///
+    /// - Parameters:
+    ///   - request: the call.
+    ///   - caller: the caller, whose project has the rows.
+    ///   - tools: the loop's parser and hash.
+    ///   - members: the query's names of members that must have a value.
+    ///   - isOfProject: whether the path's first parameter is a project, which must be the caller's.
+    init(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ members: [String],
+        isOfProject: Bool = false
+    ) throws(ClaimFault) {
+        project = caller.project
+        let ownProject = ClaimID.text(.project, Int64(caller.project.rawValue))
+        if isOfProject, request.parameters.first?.lowercased() != ownProject {
+            throw ClaimFault("Project not found", status: .notFound)
+        }
+        let query = try ReadQuery(request)
+        user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
+        app = query["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
+        isDevelopment = query.isDevelopment
+        if members.contains("level") { levels = try query.levels() }
+        for name in members where name != "level" {
+            if let value = query[name] { equal.append((name, value)) }
+        }
+        range.since = try query.moment("since", at: caller.now)
+        // A range includes its end, and the store's ranges do not.
+        range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
+        range.isAscending = query["order"] == "asc"
+        range.after = query["cursor"].flatMap { RowCursor.place($0, tools) }
+        limit = query.limit
+        guard !isOfProject else { return }
+        let isForeign = query["app_id"] == nil && query["project_id"].map { $0.lowercased() != ownProject } ?? false
+        isEmpty = isForeign || query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
+    }
+
+    /// Adds the condition that a member has a value.
+    mutating func require(_ member: String, _ value: String) { equal.append((member, value)) }
+
+    /// The same filter without a cursor, for an answer that reads all rows, the newest first.
+    var fromStart: RowFilter {
+        var filter = self
+        (filter.range.after, filter.range.isAscending) = (nil, false)
+        return filter
+    }
+
+    /// The same filter for rows of production and of development.
+    var inAllModes: RowFilter {
+        var filter = self
+        filter.isDevelopment = nil
+        return filter
+    }
+
+    /// Whether the members of a row fulfil the filter. The search checks the user of the row.
+    func includes(_ members: EventMembers) -> Bool {
+        if let app, members.app != app { return false }
+        if let isDevelopment, members.isDevelopment != isDevelopment { return false }
+        if let levels, !levels.contains(members["level"] ?? "") { return false }
+        for (name, value) in equal {
+            guard let found = members[name] else { return false }
+            // A UUID is the same in small and in capital letters.
+            let isSame =
+                RowFilter.uuids.contains(name)
+                ? found.lowercased().hasSameBytes(as: value.lowercased()) : found.hasSameBytes(as: value)
+            if !isSame { return false }
+        }
+        return true
+    }
+
+    private static let uuids: Set<String> = ["session_id", "tracking_id"]
+
+    /// The parameters of the query that all lists of rows take, for the API's description.
+    static func parameters(_ members: [String], isOfProject: Bool = false) -> [Schema.Property] {
+        let scope = isOfProject ? [] : ["team_id", "project_id"]
+        return (scope + ["app_id", "user_id"] + members).map { Schema.Property($0, .string()) } + times
+    }
+
+    private static let times: [Schema.Property] = [
+        .init("since", .string("ISO 8601, or a distance from now: 30m, 1h, 7d.")),
+        .init("until", .string("As since. The range includes it.")),
+        .init("data_mode", .string("production by default.", oneOf: ["production", "development", "all"])),
+    ]
+
+    /// The parameters of a list's pages.
+    static let pages: [Schema.Property] = [
+        .init("limit", .string("1 to 200; 50 by default.")), .init("cursor", .string()),
+    ]
+}
+
+/// The cursors of lists of rows: the moment and the id of a page's last row, as a JSON array in Base64.
+enum RowCursor {
+    /// The place of a cursor; nil for an invalid cursor, which lists ignore.
+    static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
+        var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        guard let bytes = Base64.decode(text.utf8.span) else { return nil }
+        var parts: [String] = []
+        do throws(JSONFault) {
+            try tools.json.read(bytes) { root throws(JSONFault) in
+                try root.forEachElement(at: "cursor") { element throws(JSONFault) in
+                    parts.append(try element.string(at: "cursor"))
+                }
+            }
+        } catch {
+            return nil
+        }
+        guard parts.count == 2, let at = ISO8601.parse(parts[0].utf8.span).map(Instant.init(milliseconds:)),
+            let number = ClaimID.number(.row, parts[1])
+        else {
+            return nil
+        }
+        return RowsByTime.Place(at: at, number: RowNumber(rawValue: number))
+    }
+
+    static func text(after row: StoredRow) -> String {
+        var json = JSONWriter()
+        json.array { json in
+            json.moment(row.row.at)
+            json.string(ClaimID.text(.row, row.number.rawValue))
+        }
+        return Base64.encode(json.bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+}
+
+extension String {
+    /// Whether two texts have the same bytes. Two texts that only look alike are different ids.
+    func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+}

@@ -1,0 +1,202 @@
+import Domain
+import Gateway
+import HTTPMessage
+import JSON
+
+/// The result of a search, which takes the found rows one after the other.
+protocol RowFinding: Sendable {
+    /// Takes the next row. Returns false if the finding is complete and needs no further row.
+    mutating func take(_ row: FoundRow) -> Bool
+}
+
+/// A row that a search has found.
+struct FoundRow: Sendable {
+    let stored: StoredRow
+    let members: EventMembers
+    /// The user that readers see; nil for a row without a user.
+    let user: ShownUser?
+}
+
+/// Searches the rows of a kind, and gives them to a finding. One reading looks at a limited number of rows, so that other
+/// readings run in between: a project can have more rows than fit into memory. A search ends with the last row, and not
+/// before.
+struct RowSearch<Finding: RowFinding>: Sendable {
+    private let filter: RowFilter
+    private let kind: RowKind
+    private(set) var finding: Finding
+    /// The last row that the search passed.
+    private var place: RowsByTime.Place?
+    private var isComplete: Bool
+
+    private static var rowsAtOnce: Int { 500 }
+    private static var rowsInOneReading: Int { 10_000 }
+    /// A user with at most this many rows is searched alone, without the other users' rows.
+    private static var rowsOfOneUser: Int { 2000 }
+
+    init(_ kind: RowKind, _ filter: RowFilter, _ finding: Finding) {
+        (self.kind, self.filter, self.finding) = (kind, filter, finding)
+        place = filter.range.after
+        isComplete = filter.isEmpty
+    }
+
+    /// Makes the step of a call that answers with the finding.
+    func step(
+        _ answer: @escaping @Sendable (Finding, any Snapshot) throws(StoreFault) -> Response
+    ) -> Step {
+        .read { snapshot throws(StoreFault) in
+            var search = self
+            return try search.goOn(snapshot) ? search.step(answer) : .answer(try answer(search.finding, snapshot))
+        }
+    }
+
+    /// Looks at further rows; false when the search is complete.
+    private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        if isComplete { return false }
+        let parser = JSONParser()
+        var users = UserNames(filter.project)
+        let people = filter.user.map { snapshot.everybody(who: $0) }
+        if let people, let rows = try rows(of: people, snapshot) {
+            _ = try look(at: rows, people, &users, parser, snapshot)
+            return false
+        }
+        var lookedAt = 0
+        while lookedAt < RowSearch.rowsInOneReading {
+            var range = filter.range
+            (range.after, range.limit) = (place, RowSearch.rowsAtOnce)
+            let page = try snapshot.rows(of: kind, in: filter.project, range)
+            guard try look(at: page, people, &users, parser, snapshot), page.count == RowSearch.rowsAtOnce else {
+                return false
+            }
+            place = page.last.map { RowsByTime.Place(at: $0.row.at, number: $0.number) }
+            lookedAt += page.count
+        }
+        return true
+    }
+
+    /// Gives the rows that match to the finding; false if the finding is complete.
+    private mutating func look(
+        at rows: [StoredRow], _ people: Set<PersonID>?, _ users: inout UserNames, _ parser: JSONParser,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool {
+        for row in rows {
+            if let people, !people.contains(row.person) { continue }
+            guard let members = try EventMembers.present(of: row.row, parser, snapshot), filter.includes(members) else {
+                continue
+            }
+            let user = try users.user(of: row.person, snapshot)
+            if let wanted = filter.user, user?.key != wanted { continue }
+            if !finding.take(FoundRow(stored: row, members: members, user: user)) { return false }
+        }
+        return true
+    }
+
+    /// All remaining rows of a few people, in order; nil if the rows are many.
+    private func rows(of people: Set<PersonID>, _ snapshot: any Snapshot) throws(StoreFault) -> [StoredRow]? {
+        let counts = people.map { snapshot.person($0, in: filter.project)?.counts[kind] ?? 0 }
+        guard counts.reduce(0, +) <= RowSearch.rowsOfOneUser else { return nil }
+        var rows: [StoredRow] = []
+        for person in people {
+            rows += try snapshot.rows(of: person, kind, from: nil, limit: RowSearch.rowsOfOneUser)
+        }
+        func key(_ row: StoredRow) -> (Int64, Int64) { (row.row.at.milliseconds, row.number.rawValue) }
+        let range = filter.range
+        let left = rows.filter { row in
+            if let since = range.since, row.row.at < since { return false }
+            if let until = range.until, row.row.at >= until { return false }
+            guard let place else { return true }
+            let passed = (place.at.milliseconds, place.number.rawValue)
+            return range.isAscending ? key(row) > passed : key(row) < passed
+        }
+        return left.sorted { range.isAscending ? key($0) < key($1) : key($0) > key($1) }
+    }
+}
+
+/// A page of rows. It takes one row more than it shows, so it knows whether a further page follows.
+struct RowPage: RowFinding {
+    private let limit: Int
+    private(set) var rows: [FoundRow] = []
+    private(set) var hasMore = false
+
+    init(limit: Int) { self.limit = limit }
+
+    mutating func take(_ row: FoundRow) -> Bool {
+        hasMore = rows.count == limit
+        if !hasMore { rows.append(row) }
+        return !hasMore
+    }
+
+    /// Writes the rows under a name, the cursor, and whether a further page follows.
+    func write(
+        _ name: StaticString, _ json: inout JSONWriter, _ row: (FoundRow, inout JSONWriter) -> Void
+    ) {
+        json.key(name)
+        json.array { json in
+            for found in rows { json.object { row(found, &$0) } }
+        }
+        json.key("cursor")
+        json.text(hasMore ? rows.last.map { RowCursor.text(after: $0.stored) } : nil)
+        json.key("has_more")
+        json.bool(hasMore)
+    }
+
+    static func schema(_ name: String, _ row: Schema) -> Schema {
+        .object([
+            .init(name, .array(row), required: true), .init("cursor", .anyOf([.string(), .null]), required: true),
+            .init("has_more", .boolean(), required: true),
+        ])
+    }
+}
+
+extension Snapshot {
+    /// All people of a user: the holders of the identity, and all members of their groups.
+    func everybody(who user: IdentityKey) -> Set<PersonID> { Set(holders(of: user).flatMap { group(of: $0).members }) }
+}
+
+/// A user id that readers see.
+struct ShownUser: Hashable, Sendable {
+    let id: String
+    /// The hash of the id. Two ids that only look alike have different hashes.
+    let key: IdentityKey
+
+    static func == (one: ShownUser, other: ShownUser) -> Bool { one.key == other.key }
+    func hash(into hasher: inout Hasher) { hasher.combine(key) }
+}
+
+/// The user ids that readers see for people.
+struct UserNames {
+    private let project: ProjectID
+    private var users: [PersonID: ShownUser?] = [:]
+
+    init(_ project: ProjectID) { self.project = project }
+
+    /// The id of the known user at the root of the person's group; otherwise the person's own id. Filters, counts and answers
+    /// all use this function, so a filter finds exactly the rows that show its user id (spec/claim-reads.md, decision 9).
+    mutating func user(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> ShownUser? {
+        if let known = users[person] { return known }
+        let group = snapshot.group(of: person)
+        var shown = try id(of: group.root, .claimUserID, snapshot)
+        if shown == nil, group.root != person { shown = try id(of: person, .claimUserID, snapshot) }
+        if shown == nil, group.count > 1 {
+            // An administrator can put a person of another dialect at the root. The claim is still in force.
+            for merge in group.merges where merge.rule == .claim && merge.from == person && shown == nil {
+                shown = try id(of: merge.into, .claimUserID, snapshot)
+            }
+        }
+        if shown == nil { shown = try id(of: person, .claimAnonymousID, snapshot) }
+        users[person] = shown
+        return shown
+    }
+
+    mutating func name(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> String? {
+        try user(of: person, snapshot)?.id
+    }
+
+    private func id(
+        of person: PersonID, _ type: IdentityType, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> ShownUser? {
+        guard let identity = try snapshot.identities(of: person).first(where: { $0.type == type }) else { return nil }
+        return ShownUser(
+            id: identity.value,
+            key: IdentityKey(type, identity.value.utf8.span, in: project, hash: snapshot.hash))
+    }
+}
