@@ -100,12 +100,14 @@ final class Vacuum: Sendable {
         }
         status.withLock { $0.since = since }
         let tables = try attempt { () throws(PostgresFault) -> Rows? in
-            // An older transaction may still see deleted facts. PostgreSQL hides the start of other roles' transactions.
+            // An older transaction may still see deleted facts: one that reads, and one that has written and waits between two
+            // statements. PostgreSQL hides the start of other roles' transactions.
             let older = try connection.run(
                 Connection.Statement(
                     """
                     SELECT count(*) FROM pg_stat_activity
-                    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()
+                        AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
                         AND (xact_start IS NULL OR xact_start < '\(since)'::timestamptz)
                     """))
             if older.integer(0, 0) != 0 { return nil }
