@@ -262,6 +262,12 @@ package final class StrategyDryRun {
                 if merge.rule == .sameUserID { continue }
                 let (from, into) = (place(merge.from), place(merge.into))
                 if from == into || index.pending.areMerged(from, into, by: merge.rule) { continue }
+                // The call may have supported another reason, which does not exist under these rules.
+                if merge.rule == .claim || merge.rule == .linking, !Joined(changes).areOne(from, into, index.pending),
+                    mayNotJoin(from, into, merge.rule)
+                {
+                    continue
+                }
                 changes.append(.merged(Merge(id: merge.id, from: from, into: into, rule: merge.rule)))
             case .mergeUndone(let merge):
                 guard merge.rule == .sameUserID else {
@@ -288,6 +294,13 @@ package final class StrategyDryRun {
             index.see(would, at: order.next(at: call.at))
             meet(was, would)
         }
+    }
+
+    /// Whether a claim or a link of two people that are not one is refused, as the calls themselves are.
+    private func mayNotJoin(_ from: PersonID, _ into: PersonID, _ rule: Merge.Rule) -> Bool {
+        let view = index.pending
+        if rule == .claim { return view.totals(of: view.group(of: from)).identities[.claimUserID, default: 0] > 0 }
+        return view.reasonToKeepApart(from, into) != nil
     }
 
     /// A person that holds an identity.
