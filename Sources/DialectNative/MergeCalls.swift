@@ -117,8 +117,8 @@ enum MergeCalls {
         let group = snapshot.group(of: wanted.from)
         if group.members.contains(wanted.into) {
             // A second reason keeps two people one if the first is undone. The same reason is no second reason.
-            let isRepeated = group.merges.contains { merge in
-                merge.rule == .administrator && Set([merge.from, merge.into]) == [wanted.from, wanted.into]
+            let isRepeated = group.merges.contains {
+                $0.rule == .administrator && $0.isBetween(wanted.from, wanted.into)
             }
             return isRepeated || wanted.from == wanted.into ? .oneAlready : nil
         }

@@ -82,10 +82,7 @@ extension DecisionFacts {
     }
 
     package func areMerged(_ one: PersonID, _ other: PersonID, by rule: Merge.Rule) -> Bool {
-        group(of: one).merges.contains { merge in
-            merge.rule == rule
-                && (merge.from == one && merge.into == other || merge.from == other && merge.into == one)
-        }
+        group(of: one).merges.contains { $0.rule == rule && $0.isBetween(one, other) }
     }
 
     /// The numbers of rows of each kind and of identities of each type that one person has, without its group.

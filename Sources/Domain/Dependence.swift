@@ -37,10 +37,8 @@ struct WithoutMerge<Base: DecisionFacts>: OverlaidFacts {
     func group(of person: PersonID) -> Group {
         let whole = base.group(of: person)
         guard whole.count > 1 else { return whole }
-        let listed = ListedGroup(members: whole.members, merges: whole.merges, root: whole.root)
-        guard listed.merges.contains(where: { $0.id == hidden.id }) else { return whole }
-        let sides = listed.parts(without: hidden)
-        return (sides.first { $0.members.contains(person) } ?? listed).group
+        guard whole.merges.contains(where: { $0.id == hidden.id }) else { return whole }
+        return whole.parts(without: hidden).first { $0.members.contains(person) }?.group ?? whole
     }
 
     func totals(of group: Group) -> GroupTotals {

@@ -83,6 +83,11 @@ package struct Group: Sendable {
         }
     }
 
+    /// The groups that remain without one of its merges (``ListedGroup/parts(without:)``). The cost grows with the group.
+    package func parts(without undone: Merge) -> [ListedGroup] {
+        ListedGroup(members: members, merges: merges, root: root).parts(without: undone)
+    }
+
     /// Whether the store keeps folds of the group (``KeptFolds``). The folds of a small group are read from its members.
     package var keepsFolds: Bool { count >= Group.membersWithFolds }
 

@@ -38,6 +38,13 @@ package struct Merge: Equatable, Sendable {
     }
 }
 
+extension Merge {
+    /// Whether the merge is between two people, in any order.
+    package func isBetween(_ one: PersonID, _ other: PersonID) -> Bool {
+        from == one && into == other || from == other && into == one
+    }
+}
+
 /// The id of a merge. The server never reuses it.
 package struct MergeID: Hashable, Comparable, Sendable {
     package let rawValue: Int64

@@ -99,7 +99,7 @@ struct Joined {
     /// Linking dialect stay separate, because each has its own installs.
     func mayJoin<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
         if one == other || view.areMerged(one, other, by: .sameUserID)
-            || merges.contains(where: { $0.rule == .sameUserID && Set([$0.from, $0.into]) == [one, other] })
+            || merges.contains(where: { $0.rule == .sameUserID && $0.isBetween(one, other) })
             || view.document(SameUserID.parted(one, other)) != nil
         {
             return false

@@ -119,7 +119,7 @@ package struct Deliveries: Equatable, Sendable {
 
     static func key(of webhook: Int64) -> DocumentKey { DocumentKey(.deliveries, of: webhook) }
 
-    /// The progress of a webhook; nil if there is none.
+    /// The progress of a webhook; nil if it does not exist.
     package static func of(_ webhook: Webhook, _ snapshot: any Snapshot) throws(StoreFault) -> Deliveries? {
         try snapshot.document(key(of: webhook.id)).flatMap(Deliveries.init(packed:))
     }

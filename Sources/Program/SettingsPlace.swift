@@ -2,7 +2,7 @@ import Glibc
 import Invocation
 
 /// The place of the settings file: the file that the caller names, else `onym.toml` in the data folder. If the caller names no
-/// data folder and there is none here, it is the file of the Debian package, which names the data folder.
+/// data folder, and no folder `data` exists here, it is the file of the Debian package, which names the data folder.
 struct SettingsPlace {
     let path: String
     /// Whether the caller named the file, so that it must exist.

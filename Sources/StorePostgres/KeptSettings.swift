@@ -11,7 +11,7 @@ enum KeptSettings {
         connection.send(Connection.Statement("INSERT INTO settings VALUES ($1, $2) ON CONFLICT DO NOTHING"), parameters)
     }
 
-    /// The value of a name; nil if there is none.
+    /// The value of a name; nil if it does not exist.
     static func read(_ name: String, _ connection: Connection) throws(StoreFault) -> [UInt8]? {
         var parameters = Parameters()
         parameters.add(name)

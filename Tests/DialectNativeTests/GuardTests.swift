@@ -165,10 +165,8 @@ struct GuardTests {
                 _ = try client.merge(anonymous, into: alice)
             case .claim:
                 // The device's person is one with an anonymous id, which the user then claims.
-                let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
                 func call(_ path: String, _ body: String) throws {
-                    let answer = try client.server.client.call(
-                        "POST", "/v1/identity/\(path)", fields: fields, json: body)
+                    let answer = try client.claimDialect(path, body)
                     #expect(answer.status == 200, "\(answer)")
                 }
                 let id = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -243,9 +241,7 @@ struct GuardTests {
     }
 
     private func claim(_ client: NativeClient, _ user: String) throws {
-        let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
-        let answer = try client.server.client.call(
-            "POST", "/v1/identity/properties", fields: fields, json: #"{"user_id":"\#(user)","properties":{"a":"b"}}"#)
+        let answer = try client.claimDialect("properties", #"{"user_id":"\#(user)","properties":{"a":"b"}}"#)
         #expect(answer.status == 200, "\(answer)")
     }
 

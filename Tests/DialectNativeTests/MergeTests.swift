@@ -109,21 +109,18 @@ struct MergeTests {
         arguments: StoreKind.allCases)
     func supportingClaim(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
-        let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
-        func claim(_ path: String, _ body: String) throws -> NativeClient.Answer {
-            NativeClient.Answer(
-                try client.server.client.call("POST", "/v1/identity/\(path)", fields: fields, json: body))
-        }
         let anonymous = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
         for user in [anonymous, "ada", "eve"] {
-            #expect(try claim("properties", #"{"user_id":"\#(user)","properties":{"p":"1"}}"#).status == 200)
+            #expect(
+                try client.claimDialect("properties", #"{"user_id":"\#(user)","properties":{"p":"1"}}"#).status == 200)
         }
         let from = try #require(try client.get("/onym/v1/people/claim_anonymous_id:\(anonymous)").text("id"))
         let into = try #require(try client.get("/onym/v1/people/claim_user_id:ada").text("id"))
         let merge = try client.post("/onym/v1/merges", #"{"from":"\#(from)","into":"\#(into)"}"#)
         let id = try #require(merge.text("id"))
         for _ in 1...2 {
-            #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
+            #expect(
+                try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
         }
         let merges = try client.get("/onym/v1/people/\(into)").list("merges")
         #expect(merges.compactMap { $0["rule"] as? String } == ["administrator", "claim"], "\(merges)")
@@ -134,13 +131,13 @@ struct MergeTests {
         let undone = try client.post("/onym/v1/merges/\(id)/undo")
         #expect(undone.status == 200 && undone["still_one"] as? [String] == ["claim"], "\(undone)")
         #expect(try client.get("/onym/v1/people/\(from)").text("root") == into)
-        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 409)
+        #expect(try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 409)
 
         let last = try #require(try client.get("/onym/v1/people/\(into)").list("merges").first?["id"] as? String)
         let parted = try client.post("/onym/v1/merges/\(last)/undo")
         #expect(parted.status == 200 && parted["still_one"] == nil, "\(parted)")
         #expect(try client.get("/onym/v1/people/\(from)")["members"] as? [String] == [from])
-        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 200)
+        #expect(try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"eve"}"#).status == 200)
     }
 
     @Test("people are one as long as one reason is in force, in every order of undos", arguments: StoreKind.allCases)
@@ -167,16 +164,12 @@ struct MergeTests {
     @Test("an undo lists the calls that came to what they did by the merge", arguments: StoreKind.allCases)
     func depended(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
-        let fields = [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")]
-        func claim(_ path: String, _ body: String) throws -> NativeClient.Answer {
-            NativeClient.Answer(
-                try client.server.client.call("POST", "/v1/identity/\(path)", fields: fields, json: body))
-        }
         let anonymous = "owl_anon_0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
-        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
-        #expect(try claim("properties", #"{"user_id":"bob","properties":{"own":"1"}}"#).status == 200)
-        #expect(try claim("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"bob"}"#).status == 409)
-        #expect(try claim("properties", #"{"user_id":"\#(anonymous)","properties":{"p":"1"}}"#).status == 200)
+        #expect(try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"ada"}"#).status == 200)
+        #expect(try client.claimDialect("properties", #"{"user_id":"bob","properties":{"own":"1"}}"#).status == 200)
+        #expect(try client.claimDialect("claim", #"{"anonymous_id":"\#(anonymous)","user_id":"bob"}"#).status == 409)
+        #expect(
+            try client.claimDialect("properties", #"{"user_id":"\#(anonymous)","properties":{"p":"1"}}"#).status == 200)
         let person = try client.get("/onym/v1/people/claim_user_id:ada")
         let merge = try #require(person.list("merges").first?["id"] as? String, "\(person)")
         let undone = try client.post("/onym/v1/merges/\(merge)/undo")

@@ -30,6 +30,12 @@ struct NativeClient {
         return try #require(answer.text("mpid"), "\(answer)")
     }
 
+    /// Calls the Claim dialect as an app does: `claim` or `properties`.
+    func claimDialect(_ call: String, _ json: String) throws -> Answer {
+        let fields = [("Authorization", "Bearer \(server.credentials.claimClientKey)")]
+        return Answer(try server.client.call("POST", "/v1/identity/\(call)", fields: fields, json: json))
+    }
+
     /// Merges two people; answers the merge.
     func merge(_ from: String, into: String) throws -> String {
         let answer = try post("/onym/v1/merges", #"{"from":"\#(from)","into":"\#(into)"}"#)

@@ -276,7 +276,7 @@ package final class StrategyDryRun {
                 }
                 let (from, into) = (place(merge.from), place(merge.into))
                 for known in index.pending.group(of: from).merges
-                where known.rule == .sameUserID && Set([known.from, known.into]) == [from, into] {
+                where known.rule == .sameUserID && known.isBetween(from, into) {
                     changes.append(.mergeUndone(known))
                 }
                 changes.append(.documentPut(SameUserID.parted(from, into), from, [1]))

@@ -118,7 +118,7 @@ package struct KeptFolds<V: DecisionFacts> {
         let count: Int
         /// The group in the view; nil for a group that the call made.
         let group: Group?
-        /// The list of folds in the store; nil if there is none.
+        /// The list of folds in the store; nil if it does not exist.
         let stored: FoldList?
         /// The list with the changes of the call so far.
         var list: FoldList?
@@ -247,10 +247,9 @@ package struct KeptFolds<V: DecisionFacts> {
 
     private mutating func split(_ undone: Merge) {
         let group = group(of: undone.from)
-        let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
         let old = part(of: undone.from)
         if let list = old.list { left.append((old.root, list)) }
-        for side in whole.parts(without: undone) {
+        for side in group.parts(without: undone) {
             let part = Part(root: side.root, count: side.members.count, group: side.group)
             if part.keepsFolds {
                 for (slot, fold) in madeFolds(of: part) { set(fold, slot, of: part) }

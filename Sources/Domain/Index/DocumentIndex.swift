@@ -12,7 +12,7 @@ final class DocumentIndex: @unchecked Sendable {
     /// Whether a kind has documents, by raw value. A search for an unused kind ends here.
     private var isUsed = [Bool](repeating: false, count: 256)
 
-    /// The number under which the store keeps the current document; nil if there is none.
+    /// The number under which the store keeps the current document; nil if it does not exist.
     func number(of key: DocumentKey) -> Int64? {
         find(key).map { Int64(records[$0].numberAndKind >> 8) }
     }

@@ -372,10 +372,7 @@ final class GroupIndex: @unchecked Sendable {
 
     func applyUndo(_ id: MergeID) {
         guard let merge = pendingMerge(id) else { preconditionFailure("A merge was undone that does not exist.") }
-        let whole = ListedGroup(
-            members: pendingMembers(of: merge.from), merges: pendingMerges(of: merge.from),
-            root: pendingGroup(of: merge.from).root)
-        let sides = whole.parts(without: merge)
+        let sides = pendingGroup(of: merge.from).parts(without: merge)
         pending(of: merge.from)?.isSplit = true
         pendingUndos[id] = sides
         for side in sides {
@@ -568,10 +565,7 @@ final class GroupIndex: @unchecked Sendable {
         guard let undone = place(of: id) else { return }
         let merge = merge(at: undone)
         let group = nodes[merges[undone].from].group
-        let sides =
-            pendingUndos[id]
-            ?? ListedGroup(members: members(of: merge.from), merges: merges(of: merge.from), root: merge.into)
-            .parts(without: merge)
+        let sides = pendingUndos[id] ?? self.group(of: merge.from).parts(without: merge)
         for end in [merges[undone].from, merges[undone].into] where nodes[end].up == undone {
             nodes[end].up = GroupIndex.none
         }

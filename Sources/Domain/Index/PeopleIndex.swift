@@ -425,7 +425,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Counts the totals of large groups, after all people, links, rows and merges were loaded.
     package func finishLoading() { groups.countAll() }
 
-    /// The number of the committed document under a key; nil if there is none.
+    /// The number of the committed document under a key; nil if it does not exist.
     package func documentNumber(_ key: DocumentKey) -> Int64? { documents.number(of: key) }
 
     /// The numbers of the links of a person, the oldest first.

@@ -15,7 +15,7 @@ final class RowHeads: @unchecked Sendable {
 
     private let records = Column<Record>()
 
-    /// The head of a kind among the heads from a position; nil if there is none.
+    /// The head of a kind among the heads from a position; nil if it does not exist.
     func head(of kind: RowKind, from first: UInt32) -> RowHead? {
         find(kind, from: first).map {
             RowHead(kind: kind, last: RowNumber(rawValue: records[$0].last), count: Int(records[$0].count))

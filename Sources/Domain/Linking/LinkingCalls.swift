@@ -240,12 +240,11 @@ struct InstallChanges {
     /// Detaches the installs that the undone merge had attached. If other merges connect the people, nothing is detached.
     mutating func part<V: DecisionFacts>(_ merge: Merge, _ view: V) {
         let group = view.group(of: merge.from)
-        let whole = ListedGroup(members: group.members, merges: group.merges, root: group.root)
-        let sides = whole.parts(without: merge)
+        let sides = group.parts(without: merge)
         if sides.count == 1 { return }
         let joined = Set(sides[0].members)
         var users: [PersonID: LinkedUser] = [:]
-        for member in whole.members {
+        for member in group.members {
             for name in view.installs(of: member) {
                 guard var install = view.install(named: name), let person = install.user,
                     joined.contains(member) != joined.contains(person)
