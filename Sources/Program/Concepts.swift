@@ -4,8 +4,8 @@ enum Concepts {
         (
             "person",
             """
-            A person is whoever a set of identities belongs to: a visitor without a name, or a known user. The server makes a
-            person once, and the person keeps its number for ever. Rows (events, answers, purchases) belong to the person whose
+            A person is a visitor without a name, or a known user. Identities lead to the person. The server makes a person
+            once, and the person keeps its number for ever. Rows (events, answers, purchases) belong to the person whose
             identity the call named.
             """
         ),
@@ -13,23 +13,23 @@ enum Concepts {
             "identity",
             """
             An identity is a type and a value, for example customerid ada, email ada@example.com, or ios_idfv with the number of
-            a device. Each dialect has its own types. A person can hold many identities, and some types can belong to one person
-            only (the rule "unique").
+            a device. Each dialect has its own types. A person can hold many identities. An identity of a unique type belongs to
+            one person only.
             """
         ),
         (
             "link",
             """
-            A link is the fact that a person holds an identity, from a call on. A call makes it, and another call can end it. The
+            A link is the fact that a person holds an identity. A call makes the link, and another call can end the link. The
             server keeps ended links, so it can explain later who held an identity, and since when.
             """
         ),
         (
             "merge",
             """
-            A merge is the fact that two people are one. From then on, every read shows both together, and nothing is moved. An
-            undo ends the fact, and each side has again what came by its own identities. Two people can be one for several
-            reasons; each reason is a merge of its own.
+            A merge is the fact that two people are one. From then on, reads show both people together, and no row moves. An
+            undo ends the merge. Then each side has the rows that its own identities brought. Two people can be one for several
+            reasons, and each reason is a merge of its own.
             """
         ),
         (
@@ -42,16 +42,17 @@ enum Concepts {
         (
             "alias",
             """
-            An alias is an instruction of IDSync: the events of one person in a span of time count for another person. It moves
-            no identity, and an undo ends it. A merge is for two people who are one; an alias is for events that came to the
-            wrong person.
+            An alias is a fact of IDSync: the events of one person in a span of time also belong to another person. An alias
+            moves no identity, and an undo ends it. A merge is for two people who are one; an alias is for events that came to
+            the wrong person.
             """
         ),
         (
             "principal",
             """
-            A principal is what a purchase belongs to: the user who was signed in, or else the install. Access follows the
-            principal. So a signed-in user keeps access on each device, and the next user of a device does not get it.
+            A principal is the owner of a purchase: the user who was signed in, or else the store account that paid. Access
+            follows the principal. So a signed-in user keeps access on each device, and the next user of a device does not get
+            this access.
             """
         ),
         (
@@ -64,9 +65,9 @@ enum Concepts {
         (
             "strategy",
             """
-            A strategy is the rules by which a project finds people: which identities are looked up first, which belong to one
-            person only, which make a person a known user, and what a logout means. Each change makes a version. A dry run tells
-            what would have been different under other rules.
+            A strategy is the rules by which a project finds people: the order in which the server looks up identities, the
+            identities that belong to one person only, the identities that make a person known, and the result of a logout. Each
+            change makes a version. A dry run shows the results of other rules.
             """
         ),
     ]
