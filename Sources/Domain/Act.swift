@@ -168,7 +168,7 @@ package protocol Answer: Equatable, Sendable {
     var found: [PersonID] { get }
     /// The events of the call for the feed, in addition to the events of its facts, if the call found a person.
     func events(_ person: PersonID?) -> [ChangeEvent]
-    /// The attachment contents that the call may have left without an owner.
+    /// The attachment contents that may have no owner after the call.
     var orphans: Orphans { get }
     /// The answer for the caller, without the additional data for the journal.
     var plain: Self { get }

@@ -52,8 +52,9 @@ extension Administer {
     package var byteCount: Int { 4096 }
 
     /// Makes or revokes projects, apps and keys. Throws `noSuch` for an unknown project, app or key, `tooMany` at a limit of
-    /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, and `appOfOtherDialect`. The limits keep
-    /// the directory small, because every call reads it. Something that was revoked before stays as it is.
+    /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, and `appOfOtherDialect`. The limits
+    /// keep the directory small, because every call reads it. A project, an app or a key that was revoked before stays as it
+    /// is.
     ///
     /// - Parameter project: the project of the caller. Apps and keys of other projects do not exist for the call.
     package func decide<V: DecisionFacts>(
@@ -132,7 +133,7 @@ extension Administer {
         return decision(done, [.keyMade(key)])
     }
 
-    /// Revokes apps and keys. An app or a key that was revoked before keeps its moment.
+    /// Revokes apps and keys. An app or a key that was revoked before keeps the moment of its first revocation.
     private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision<
         Administered
     > {
@@ -258,7 +259,7 @@ package struct NoteKeyUse: Act {
 }
 
 extension AccessKey.Kind {
-    /// The scopes that a key of this kind may have, and has if a caller does not choose fewer.
+    /// The greatest set of scopes of a key of this kind. A new key has all of them unless the caller chooses fewer scopes.
     package var scopes: ScopeSet {
         switch self {
         case .admin: ScopeSet(Scope.allCases)

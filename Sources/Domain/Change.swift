@@ -9,7 +9,7 @@ package enum Change: Equatable, Sendable {
     case documentPut(DocumentKey, PersonID, [UInt8])
     case merged(Merge)
     case mergeUndone(Merge)
-    /// The person cannot be found any more, and the store removes its rows and documents.
+    /// An erased person. No call finds the person any more, and the store removes its rows and documents.
     case personErased(PersonID)
     case projectMade(Project)
     case appMade(App)
@@ -30,15 +30,15 @@ package final class JournalEntry: Sendable {
         package enum Fate: UInt8, Sendable {
             /// The person already held the value.
             case matched = 1
-            /// Another person holds it, and its type is unique.
+            /// Another person holds the value, and the type is unique.
             case heldElsewhere = 2
             /// The person holds another value, and the type is immutable.
             case immutable = 3
             /// The value is blocked. The journal does not keep it either.
             case blocked = 4
-            /// The limit of people that may hold the value is reached.
+            /// The value has as many holders as the limit allows.
             case tooCommon = 5
-            /// The call should remove the value from the person, and the person does not hold it.
+            /// The call removes a value that the person does not hold.
             case notHeld = 6
             /// The person holds as many values of the type as the strategy allows.
             case tooMany = 7
@@ -61,7 +61,7 @@ package final class JournalEntry: Sendable {
     }
 
     package let at: Instant
-    /// The id that the writer gave to the call. No other call gets it, also if the call makes no person.
+    /// The id that the writer gave to the call. No other call gets this id, even if the call makes no person.
     package let id: PersonID
     package let project: ProjectID
     package let key: KeyID?

@@ -75,7 +75,8 @@ package struct ChangeEvent: Equatable, Sendable {
 }
 
 extension RecordedCall {
-    /// The events of the call for the feed. A call that only added rows has none, except for rows that followers read.
+    /// The events of the call for the feed. A call that only added rows has no events, except for rows that the feed
+    /// contains.
     package var events: [ChangeEvent] {
         if case .refused(let code) = answer, kind == .unproven {
             return [ChangeEvent(.identityUnproven, person, [.init("code", .text(code))])]
@@ -114,7 +115,7 @@ extension RecordedCall {
                 }
                 var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
                 if case .attributes = document, let names = changedNames {
-                    // A client says all its attributes with each upload, mostly without any change.
+                    // A client sends all its attributes with each upload, mostly without a change.
                     if names.isEmpty { continue }
                     data.append(.init("names", .texts(names.written)))
                     data.append(.init("removed", .texts(names.removed)))

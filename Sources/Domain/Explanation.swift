@@ -17,9 +17,9 @@ package struct Explanation: Equatable, Sendable {
 
     /// The rule that excludes a person although the person holds a value of the call.
     package enum Rule: Equatable, Sendable {
-        /// The person's group holds login identities, and the call names none of them.
+        /// The person's group holds login identities, and the call does not name any of them.
         case login
-        /// The person's group holds immutable identities, and the call names none of them.
+        /// The person's group holds immutable identities, and the call does not name any of them.
         case immutable
 
         package var name: StaticString {
@@ -40,7 +40,7 @@ package struct Explanation: Equatable, Sendable {
         case lastSeen
         /// No person fits the call.
         case nobody
-        /// The strategy makes a new person, for a known user that is named for the first time or for a logout.
+        /// The strategy makes a new person, for a logout or for the first call that names a known user.
         case strategy
 
         package var name: String {

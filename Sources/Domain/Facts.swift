@@ -33,7 +33,7 @@ package struct Facts: Sendable {
     package private(set) var directory: Directory
     /// Notes the groups that a decision reads.
     package var trace: GroupTrace?
-    /// Whether only the loaded facts are present. A read of other facts is then a mistake in the program.
+    /// Whether only the loaded facts are present. Then a read of other facts is a mistake in the program.
     private let isPartial: Bool
 
     /// Empty facts.
@@ -126,7 +126,7 @@ package struct Facts: Sendable {
         case .unlinked(let person, _, let identity):
             people[person]?.identities.removeAll { $0.key == identity }
             holders[identity]?.removeAll { $0 == person }
-            // In partial facts, an empty list of holders is knowledge, so it stays.
+            // In partial facts, an empty list says that no person holds the identity, so the list stays.
             if !isPartial, holders[identity]?.isEmpty == true { holders[identity] = nil }
         case .rowAdded(let person, let row):
             lastRow = RowNumber(rawValue: lastRow.rawValue + 1)

@@ -149,8 +149,8 @@ package final class ListedGroup: GroupSource {
     package let merges: [Merge]
     package let root: PersonID
 
-    /// Finds the group of a person in a list of merges, and ignores merges of other groups. The root is the person into which
-    /// the last merge of the group was made.
+    /// Finds the group of a person in a list of merges, and ignores merges of other groups. The root is the person into
+    /// which the last merge of the group leads.
     package init(of person: PersonID, _ all: some Sequence<Merge>) {
         let all = all.sorted { $0.id < $1.id }
         var forest = MergeForest()
@@ -203,8 +203,8 @@ package final class ListedGroup: GroupSource {
     package func members(ofGroupWith person: PersonID) -> [PersonID] { members }
     package func merges(ofGroupWith person: PersonID) -> [Merge] { merges }
 
-    /// The groups that remain without a merge: the groups of the merge's two people, the side that had joined first. It is one
-    /// group if other merges connect the two people.
+    /// The groups that remain without a merge: first the group of the side that had joined, then the group of the other
+    /// side. If other merges connect the two people, the list has one group.
     package func parts(without undone: Merge) -> [ListedGroup] {
         let left = merges.filter { $0.id != undone.id }
         var forest = MergeForest()

@@ -11,7 +11,7 @@ package struct Guards: Equatable, Sendable {
 
     /// The treatment of a call that would give a person more values of a type than the limit.
     package enum OnLimit: UInt8, CaseIterable, Sendable {
-        /// The search ignores the weakest identity that leads to the person, so the call finds somebody else.
+        /// The search ignores the weakest identity that leads to the person, so the call finds another person.
         case demote
         /// The call finds the person, and the value is not linked.
         case leave
@@ -21,7 +21,7 @@ package struct Guards: Equatable, Sendable {
     package var limits: [IdentityType: Int] = [:]
     package var onLimit = OnLimit.demote
     /// The number of people that may hold one device identity. At this number the device is shared, and no search finds
-    /// people by it.
+    /// people by the device.
     package var sharedDevicePeople = Strategy.holdersPerValue
     /// The limits of people and groups.
     package var bounds = Bounds()

@@ -88,8 +88,8 @@ extension DetachIdentity {
     }
 }
 
-/// A call with which an administrator frees a device that many people have used. No person holds the device after the call,
-/// and a search finds the next person that uses it.
+/// A call with which an administrator frees a device that many people have used. After the call no person holds the device,
+/// and searches find the next person that uses it.
 package struct ReleaseDevice: Act {
     package let device: Identity
     package let reason: String?

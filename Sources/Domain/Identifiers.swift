@@ -16,7 +16,7 @@ package struct PersonID: Hashable, Comparable, Sendable {
 
     package static func < (one: PersonID, other: PersonID) -> Bool { one.rawValue < other.rawValue }
 
-    /// The next id, for when this id is in use.
+    /// The next id, which the server takes if this id is in use.
     package var next: PersonID { PersonID(rawValue: rawValue + 1) }
 
     static let chanceBits: Int64 = 22

@@ -7,7 +7,7 @@ package struct Identify: Act {
         case start
         /// A user logs in.
         case login
-        /// A user logs out. The identities are those that remain, mostly the device.
+        /// A user logs out. The call names the identities that remain, mostly the device.
         case logout
     }
 
@@ -81,8 +81,8 @@ extension Identify {
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
     /// Finds a person by the strategy, or makes a person, and links the identities that the person lacks. Throws
-    /// `noLoginIdentity` for a login without a login identity, if the strategy makes a person for each new known user: such a
-    /// login names no user. Values that a rule refuses are noted, and the call still succeeds.
+    /// `noLoginIdentity` for a login without a login identity, if the strategy makes a person for each new known user: such
+    /// a login names no user. The journal notes values that a rule refuses, and the call still succeeds.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
@@ -115,7 +115,7 @@ extension Identify {
         return make(stamp, lookUp, view)
     }
 
-    /// Whether the strategy makes a new person, also if a search could find people.
+    /// Whether the strategy makes a new person, even if a search could find people.
     private func makesSomebody<V: DecisionFacts>(_ lookUp: Resolution, _ view: V) -> Bool {
         let strategy = lookUp.strategy
         if strategy.onNewKnown == .create, lookUp.namesNewKnownUser(in: view) { return true }

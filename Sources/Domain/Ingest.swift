@@ -11,7 +11,7 @@ package struct Ingest: Act {
     /// The moment of the writes by the clock of the client; nil for the moment of the call.
     package let writtenAt: Instant?
     package let rows: [Row]
-    /// The refusal that the call journals if nobody can be found. Without it the call throws the refusal to its client.
+    /// The refusal that the call journals if it finds no person; nil for a call that throws the refusal to its client.
     package let refusal: RefuseUpload?
 
     package init(
@@ -30,7 +30,7 @@ package struct Ingest: Act {
 
 /// The answer to ``Ingest``.
 package struct Ingested: Equatable, Sendable {
-    /// The person of the rows; 0 if the call kept nothing and names nobody.
+    /// The person of the rows; 0 if the call kept no row and names no person.
     package let person: PersonID
     /// The number of new rows; the number of repeated rows follows.
     package let accepted: Int
@@ -64,9 +64,9 @@ extension Ingest {
     }
 
     /// Adds the rows and attributes to the person of the upload. Throws `noSuchPerson` if the upload names neither an
-    /// existing person nor identities, and the refusals of ``Identify``; a call with a refusal of its own journals that one
-    /// instead. Repeated rows are counted and not added. Late rows of an erased person are dropped, because an erasure also
-    /// covers rows that arrive after it.
+    /// existing person nor identities, and the refusals of ``Identify``; a call with a refusal of its own journals this
+    /// refusal instead. Repeated rows are counted and not added. Late rows of an erased person are dropped, because an
+    /// erasure also covers rows that arrive after it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Ingested> {
@@ -136,7 +136,7 @@ extension Ingest {
         if attributes.isEmpty { return (nil, ChangedNames()) }
         let key = DocumentKey(.attributes, of: person)
         var current = view.document(key).flatMap(Attributes.init(packed:)) ?? Attributes()
-        // The clock of a client that is ahead must not outdo all later writes.
+        // A client's clock may be ahead, and its write must not win over all later writes.
         let at = min(writtenAt ?? stamp.journalledAt, stamp.journalledAt)
         let applied = current.apply(attributes, at: at, stamp)
         return (applied.hasChanged ? .documentPut(key, person, current.packed) : nil, applied.names)

@@ -1,4 +1,4 @@
-/// A hash that nobody can predict without its key: SipHash-2-4 with 128 bits of output.
+/// A hash that is unpredictable without its key: SipHash-2-4 with 128 bits of output.
 ///
 /// The index finds a value by its hash alone. Two of 10 billion values share a hash with a chance of 1 in 10^18. An attacker
 /// without the key cannot search for such a pair. So no code handles a collision.
@@ -7,7 +7,7 @@ package struct KeyedHash: Equatable, Sendable {
 
     package init(key: Hash128) { self.key = key }
 
-    /// Hashes a tag of eight bytes, which says what the value is, and the bytes of the value.
+    /// Hashes a tag of eight bytes, which names the kind of the value, and the bytes of the value.
     package func hash(tag: UInt64, _ bytes: borrowing Span<UInt8>) -> Hash128 {
         var state = State(key)
         state.absorb(tag)
@@ -74,7 +74,7 @@ package struct KeyedHash: Equatable, Sendable {
     }
 }
 
-/// 128 bits of a hash, or a key for one.
+/// 128 bits: a hash, or the key of a hash.
 package struct Hash128: Hashable, Sendable {
     package let high: UInt64
     package let low: UInt64

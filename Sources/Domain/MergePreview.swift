@@ -11,10 +11,10 @@ package struct MergePreview: Sendable {
 
     /// The root of the group with the merge.
     package let root: PersonID
-    /// The rules of the other merges that connect the two people; empty if no others do. Such people stay one without the
-    /// merge, so nothing moves.
+    /// The rules of the other merges that connect the two people; empty if no other merge connects them. With other merges
+    /// the people stay one, so an undo moves no fact.
     package let otherReasons: [Merge.Rule]
-    /// The people of the side that joins, and the people of the side that it joins.
+    /// The people of the joining side, and the people of the other side.
     package let joining: [PersonID]
     package let joined: [PersonID]
     /// The identities and rows of the joining side.

@@ -70,10 +70,11 @@ extension Modify {
         items.reduce(64) { $0 + 64 + ($1.old?.value.utf8.count ?? 0) + ($1.new?.value.utf8.count ?? 0) }
     }
 
-    /// Removes and adds the identities in their order. An item whose new value is its old value changes nothing if the person
-    /// holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and `immutableIdentity` if a person would
-    /// change an immutable value, or if a unique and immutable value belongs to another person. Throws `full` if the person
-    /// has no room. A unique value moves to the person, because the caller says that it belongs there.
+    /// Removes and adds the identities in their order. An item whose new value is its old value changes nothing if the
+    /// person holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and
+    /// `immutableIdentity` if a person would change an immutable value, or if a unique and immutable value belongs to
+    /// another person. Throws `full` if the person has no room. A unique value moves to the person, because the caller says
+    /// that the value belongs to this person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Modified> {
@@ -94,7 +95,8 @@ extension Modify {
             }
             if let old = item.old, !isUnchanged { modifying.remove(old) }
             if let new = item.new {
-                // The call takes no ignored value from another person, also if that person got it before it was blocked.
+                // The call takes no ignored value from another person, even if that person got the value before it was
+                // blocked.
                 if strategy.immutable.contains(item.type), strategy.unique.contains(item.type),
                     Resolution.reasonToSetAside(new, strategy, view) == nil, modifying.isHeldElsewhere(new, view)
                 {

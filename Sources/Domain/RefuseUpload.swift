@@ -1,5 +1,5 @@
-/// A call that journals an upload that nobody can keep. Its client gets the answer of a kept upload, because that client
-/// would send the upload for ever (spec/idsync-clients.md 2).
+/// A call that journals an invalid upload. The client gets the answer of a kept upload, because after a refusal it would
+/// send the upload for ever (spec/idsync-clients.md 2).
 package struct RefuseUpload: Act {
     /// The upload's own id; nil if the upload has none that can be read.
     package let upload: String?

@@ -50,7 +50,7 @@ package enum Relation: Sendable {
             case secondUnknown = "second_unknown"
             /// The identifiers belonged to one person by a merge that was undone.
             case mergeUndone = "merge_undone"
-            /// One identifier was taken from the person that holds the other.
+            /// A call took one identifier from the person that holds the other identifier.
             case moved
             /// A call named both identifiers, and a rule kept them apart.
             case refused
@@ -114,7 +114,7 @@ extension Relation {
     }
 
     private struct Path {
-        /// The person, if both identifiers belong to it.
+        /// The person, if both identifiers belong to this person.
         let only: PersonID
         let steps: [Step]
         var first: Step? { steps.first }

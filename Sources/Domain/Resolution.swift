@@ -82,7 +82,7 @@ struct Resolution {
     /// The person of the identities; nil if no person fits.
     ///
     /// The first type in the hierarchy with an eligible holder decides. Later types only choose between several people. A
-    /// value without holders excludes nobody.
+    /// value without holders excludes no person.
     mutating func find<V: DecisionFacts>(previous: PersonID?, in view: V) -> V.Person? {
         var nobody = NoObserver()
         return find(previous: previous, in: view, &nobody)
@@ -107,8 +107,8 @@ struct Resolution {
         return nil
     }
 
-    /// The position of the identity with the lowest rank among those that the person's group holds and those of a type over
-    /// its limit; nil if the call exceeds no limit. A value that the group holds already exceeds no limit.
+    /// The position of the weakest identity of the call, among identities that the person's group holds and identities of a
+    /// type over its limit; nil if the call exceeds no limit. A value that the group already holds exceeds no limit.
     private func weakestOverLimit<V: DecisionFacts>(
         of person: V.Person, in view: V
     ) -> (index: Int, isOverLimit: Bool)? {
@@ -195,9 +195,9 @@ struct Resolution {
         return chosen
     }
 
-    /// The rule that excludes a person from the search. A known group is found only by a login identity, because another user
-    /// of a shared device must not get the group's profile. A group with immutable identities is found only by an immutable
-    /// identity. The rule is about the whole group: an anonymous member of a known group is not anonymous.
+    /// The rule that excludes a person from the search. A known group is found only by a login identity, because another
+    /// user of a shared device must not get the group's profile. A group with immutable identities is found only by an
+    /// immutable identity. The rule holds for the whole group, so it also protects the anonymous members of a known group.
     private func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
         let group = view.group(of: view.id(of: person))
         if group.count > 1 { return reasonToExclude(person, of: group, in: view) }
@@ -216,8 +216,8 @@ struct Resolution {
         return holdsImmutable && !matchesImmutable ? .immutable : nil
     }
 
-    /// The rule that excludes a member of a larger group. A user id of another dialect makes the group known too. In a strategy
-    /// without login types, only a call with another customer id is a stranger's call.
+    /// The rule that excludes a member of a larger group. A user id of another dialect also makes the group known. In a
+    /// strategy without login types, only a call with another customer id is a stranger's call.
     private func reasonToExclude<V: DecisionFacts>(
         _ person: V.Person, of group: Group, in view: V
     ) -> Explanation.Rule? {

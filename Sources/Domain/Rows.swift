@@ -84,8 +84,8 @@ package struct Row: Equatable, Sendable {
     }
 }
 
-/// A keyed hash of 64 bits for comparing rows. Two of ten million rows have equal hashes in one of four hundred thousand
-/// stores.
+/// A keyed hash of 64 bits for comparing rows. In a store with ten million rows, two rows have equal hashes with a chance of
+/// 1 in 400,000.
 package struct RowHash: Hashable, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }

@@ -18,7 +18,7 @@ package struct SameUserID: Sendable {
 
     package let names: [IdentityKey: Name]
 
-    /// Creates the names of a call's user ids. Blocked values are left out, because strangers have them in common.
+    /// Creates the names of a call's user ids, without blocked values, because strangers have these values in common.
     package init(
         _ identities: [Identity], except blocked: BlockedValues, in project: ProjectID, hash: KeyedHash
     ) {
@@ -133,7 +133,7 @@ struct Joined {
     }
 }
 
-/// A call that merges people that had equal user ids before the rule was switched on.
+/// A call that merges people with equal user ids from before the rule was set.
 package struct JoinSameUserIDs: Act {
     /// Two people with equal user ids, in the direction of their merge.
     package struct Pair: Equatable, Sendable {
@@ -187,7 +187,7 @@ package struct SameUserIDPart: Sendable {
     /// The position of the next part; nil at the end.
     package let next: Int64?
 
-    /// Reads the user ids that were linked before a position, the last first. Blocked values merge nobody.
+    /// Reads the user ids that were linked before a position, the last first, without blocked values.
     package init(
         except blocked: BlockedValues, in project: ProjectID, before: Int64?, limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) {

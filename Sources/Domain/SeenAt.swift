@@ -18,13 +18,13 @@ package struct SeenAt: Hashable, Comparable, Sendable {
     package static func < (one: SeenAt, other: SeenAt) -> Bool { one.rawValue < other.rawValue }
 
     private static let bits: Int64 = 20
-    /// A clock beyond the year 2248 stands still here.
+    /// Moments after the year 2248 count as this moment.
     private static let limit: Int64 = (1 << 43) - 1
 }
 
-/// Gives the places of sightings, each greater than all places before it, also within one millisecond and when the clock goes
-/// back. All threads of a process use one order. Two processes can give one place; then the person made first counts as seen
-/// last.
+/// Gives the places of sightings, each greater than all places before it, also within one millisecond and when the clock
+/// goes back. All threads of a process use one order. Two processes can give the same place; then the older person counts as
+/// seen last.
 package final class SightingOrder: Sendable {
     private let last: Atomic<Int64>
 

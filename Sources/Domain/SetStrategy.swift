@@ -28,7 +28,7 @@ package struct StrategyEdit: Equatable, Sendable {
     package var membersPerGroup: Int?
     /// The inner nil removes the limit.
     package var identitiesPerGroup: Int??
-    /// The rules by dialect. Dialects that are missing here keep their rule.
+    /// The rules by dialect. A dialect without an entry keeps its rule.
     package var signing: [Dialect: Guards.Signing]?
 
     package init() {}
@@ -38,7 +38,7 @@ package struct StrategyEdit: Equatable, Sendable {
 package enum StrategyFault: Equatable, Sendable {
     /// No call could find a person.
     case emptyHierarchy
-    /// A device would log a user in.
+    /// A device would find a known user.
     case deviceLogsIn(IdentityType)
     /// A value that never changes would belong to each user of the device.
     case deviceIsImmutable(IdentityType)

@@ -61,7 +61,7 @@ package protocol Snapshot {
 
 /// A page of rows in the order of their moments.
 package struct RowsByTime: Sendable {
-    /// The end of the last page. Rows of one moment are in the order of their numbers.
+    /// The position at the end of the last page. Rows of the same moment are in the order of their numbers.
     package struct Place: Equatable, Sendable {
         package let at: Instant
         package let number: RowNumber

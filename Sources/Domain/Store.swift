@@ -3,15 +3,15 @@
 ///
 /// The following clauses are the contract. Each clause has a test of the same name that runs on every store.
 ///
-/// - A commit is atomic: after a fault or a crash, all of a batch is there, or nothing of it.
+/// - A commit is atomic: after a fault or a crash, the store has all changes of a batch or no change of the batch.
 /// - A commit is durable when it returns.
-/// - What is committed is what later batches and peeks see, and nothing else is.
+/// - Later batches and peeks see the committed changes, and no other changes.
 /// - A repeated call is recognized after a restart, for at least ``RememberedCall/memoryMilliseconds``.
-/// - Opening rebuilds exactly the facts that were committed.
-/// - What is seen at a glance is what is read.
-/// - A reading sees what was committed at one moment. What takes long may see what comes later as it is then.
-/// - A reading that has to end does so at its next question, and within one that takes long.
-/// - Rows that are let go are gone from every answer and count, and those of the same person that stay are all still found.
+/// - After it is opened again, a store has exactly the committed facts.
+/// - A glance sees the same facts as a read.
+/// - A read sees the commits of one moment. A long read may see later commits.
+/// - A read that must end ends at its next question, and also during a long question.
+/// - No answer and no count has expired rows, and reads find all other rows of the same person.
 ///
 /// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``discard()``, ``see(_:)``, ``fold(_:)``,
 /// ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
@@ -58,7 +58,7 @@ package protocol Store: AnyObject, Sendable {
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool
 
     /// Removes the oldest rows of a kind from before a moment, up to the limit; true if more such rows may remain. The last
-    /// row of all stays.
+    /// row of the store stays.
     func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
 
     /// Removes a part of the rows and documents of erased people from the store; true if more remains. After ``commit(_:)``
@@ -71,7 +71,7 @@ package protocol Store: AnyObject, Sendable {
     /// Opens the store again after a fault, and finds out whether the last commit is durable.
     func recover() throws(StoreFault)
 
-    /// The largest id of a person. The server makes new ids after it.
+    /// The largest id of a person. New ids are larger.
     var lastPerson: PersonID? { get }
 
     /// The moment of the last journal entry. The time of the journal continues from there, also if the clock went back.
@@ -92,11 +92,11 @@ package protocol Store: AnyObject, Sendable {
 }
 
 extension Store {
-    /// A store inside this process has no trouble.
+    /// A store in this process has no lasting fault.
     package var trouble: StoreFault? { nil }
-    /// A store of one process is led by that process.
+    /// The only process of a store leads the store.
     package var leads: Bool { true }
-    /// A store without waiting readers has no times to report.
+    /// In this store no reader waits, so it reports no times.
     package func watchHolds(_ note: @escaping @Sendable (UInt64) -> Void) {}
 
     /// Reads without a limit.
@@ -112,10 +112,10 @@ package protocol BatchFacts: AnyObject {
     /// Decides a call that repeats no earlier call.
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 
-    /// The refusal of a call whose caller may not speak for all of its identities; nil if the caller may.
+    /// The refusal of a call whose caller may not speak for all identities of the call; nil if the call is allowed.
     func refusal(of act: any Act, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
-    /// The refusal of a decision that found people for whom the caller may not speak; nil if the caller may.
+    /// The refusal of a decision that found people for whom the caller may not speak; nil if the decision is allowed.
     func refusal(of decision: Decision<Reply>, by proof: IdentityProof, in project: ProjectID) -> Refusal?
 
     /// The merges that follow from the links of a call, if the project merges equal user ids.
@@ -229,7 +229,7 @@ package struct StoreFault: Error, Equatable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Whether a retry may succeed without help.
+    /// Whether a retry may succeed without an operator's help.
     package var mayPass: Bool {
         switch kind {
         case .locked, .diskFull, .inputOutput, .readOnly, .away, .interrupted, .ended: true

@@ -21,7 +21,7 @@ package final class Strategy: Sendable {
     package let preset: StrategyPreset
     /// The types by which a search finds people, the strongest first.
     package let hierarchy: [IdentityType]
-    /// The types of which one person at a time holds a value.
+    /// The types whose values one person at a time can hold.
     package let unique: IdentityTypeSet
     /// The types that make a person known.
     package let login: IdentityTypeSet
@@ -71,8 +71,8 @@ package final class Strategy: Sendable {
     /// it has no login types (decision 13).
     var allowsAliases: Bool { onLogout == .create && !login.isEmpty }
 
-    /// The number of people from which a value identifies nobody. Such a value is neither looked up nor linked. The limit
-    /// bounds the cost of one call.
+    /// The number of holders at which a value no longer identifies a person. A search does not look up such a value, and no
+    /// call links it. The limit bounds the cost of one call.
     package static let holdersPerValue = 1000
 }
 
@@ -95,7 +95,7 @@ extension Strategy: Equatable {
     }
 }
 
-/// Values that programs send when they have no real value. They would connect strangers.
+/// Values that programs send when they have no real value. Such values would connect strangers.
 package struct BlockedValues: Equatable, Sendable {
     /// The values in their original form.
     package let values: [String]

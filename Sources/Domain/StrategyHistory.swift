@@ -1,4 +1,4 @@
-/// The versions of a project's strategy. They are few, and the server keeps all of them.
+/// The versions of a project's strategy. The server keeps all versions, because there are few.
 package struct StrategyHistory: Equatable, Sendable {
     package private(set) var current: StrategyVersion
     /// The versions before the current version, the oldest first.
@@ -42,7 +42,7 @@ package struct StrategyVersion: Equatable, Sendable {
     package let strategy: Strategy
     /// The moment of the version; nil for the first version, which begins with the project.
     package let at: Instant?
-    /// The key of the call that set it; nil for the command line.
+    /// The key of the call that set the version; nil for the command line.
     package let key: KeyID?
 
     fileprivate func activating(_ policy: ActivationPolicy) -> StrategyVersion {

@@ -33,12 +33,12 @@ extension Strategy {
         ],
         unique: [.customerID], login: [.customerID])
 
-    /// The default of stores from before `fire_aid` and `amp_id` came to it. A store keeps this list for its projects.
+    /// The default of stores from before the default had `fire_aid` and `amp_id`. A store keeps this list for its projects.
     package static let olderDefault = Strategy(
         .default, hierarchy: Strategy.default.hierarchy.filter { $0 != .fireAID && $0 != .ampID },
         unique: [.customerID], login: [.customerID])
 
-    /// Like `default`, and an e-mail address belongs to one person at a time.
+    /// As `default`, and an e-mail address belongs to one person at a time.
     package static let profileConversion = Strategy(
         .profileConversion, hierarchy: hierarchyOfUsers, unique: [.customerID, .email], login: [.customerID])
 

@@ -2,7 +2,7 @@
 package struct Webhook: Equatable, Sendable {
     package let id: Int64
     package let url: String
-    /// The kinds of changes that it gets; an empty list means all kinds.
+    /// The kinds of changes that the webhook gets; an empty list means all kinds.
     package let kinds: [ChangeEvent.Kind]
     package let madeAt: Instant
 
@@ -72,7 +72,7 @@ package struct ChangeReference: Hashable, Comparable, Sendable {
 /// A change that a webhook has not accepted yet, although the feed has continued.
 package struct Delivery: Equatable, Sendable {
     package let change: ChangeReference
-    /// The people of the change. Later changes of these people wait behind it.
+    /// The people of the change. Later changes of these people wait for this delivery.
     package let people: [PersonID]
     package var attempts = 0
     package var firstAt: Instant?
@@ -294,7 +294,7 @@ package struct NoteDeliveries: Act {
     }
 
     package let webhook: Int64
-    /// The last call of the feed that was read.
+    /// The last call of the feed that the server has read.
     package let readTo: JournalSequence
     /// The results of some deliveries, in the order of the feed.
     package let results: [Result]
@@ -310,8 +310,8 @@ package struct NoteDeliveries: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + 256 * results.count }
 
-    /// Notes the results and the progress. Throws nothing. A call for a webhook that was removed changes nothing, because its
-    /// deliveries are gone too.
+    /// Notes the results and the progress. Throws nothing. A call for a webhook that was removed changes nothing, because
+    /// its deliveries do not exist any more.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {

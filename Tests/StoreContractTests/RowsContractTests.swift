@@ -56,7 +56,7 @@ struct RowsContractTests {
     private func ids(_ ids: some Sequence<Int>) -> [String] { ids.map { #"{"id":\#($0)}"# } }
 
     @Test(
-        "rows that are let go are gone from every answer and count, and those that stay are found",
+        "no answer and no count has expired rows, and reads find all other rows of the same person",
         arguments: StoreKind.allCases)
     func expire(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
@@ -238,7 +238,7 @@ struct RowsContractTests {
         #expect(try read().count == Attributes.namesPerPerson)
     }
 
-    @Test("what is seen at a glance is what is read", arguments: StoreKind.allCases)
+    @Test("a glance sees the same facts as a read", arguments: StoreKind.allCases)
     func glance(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
         let user = Identity(.accessUserID, "a", in: World.project, hash: fixture.store.hash)

@@ -10,7 +10,7 @@ import Testing
 struct StoreContractTests {
     typealias Call = StoreFixture.IdentifyCall
 
-    @Test("what is committed is what later batches and peeks see", arguments: StoreKind.allCases)
+    @Test("later batches and peeks see the committed changes", arguments: StoreKind.allCases)
     func committedIsSeen(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
         let call = Call([.customerID: "1", .email: "a@x"])
@@ -128,7 +128,7 @@ struct StoreContractTests {
         #expect(try fixture.identify(calls[0]).matched == 1)
     }
 
-    @Test("a reading sees what was committed at one moment", arguments: StoreKind.allCases)
+    @Test("a read sees the commits of one moment", arguments: StoreKind.allCases)
     func readingIsOfOneMoment(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
         let email = [IdentityType.email: "a@x"]
@@ -156,7 +156,7 @@ struct StoreContractTests {
         }
     }
 
-    @Test("a reading that has to end does so at its next question", arguments: StoreKind.allCases)
+    @Test("a read that must end ends at its next question", arguments: StoreKind.allCases)
     func readingEnds(_ kind: StoreKind) throws {
         let fixture = try StoreFixture(kind)
         let person = try fixture.identify(Call([.customerID: "1"])).person

@@ -1,7 +1,8 @@
 /// The access that people would have if other restore strategies had been in force from the first call.
 ///
 /// The dry run decides each call about a purchase, a restore, a linked identity or an undone transfer twice: with the old
-/// strategies and with the new strategies. Old journals do not have all the data for that. The dry run counts such calls.
+/// strategies and with the new strategies. Old journals do not have all data for these decisions. The dry run counts calls
+/// without enough data.
 struct AccessDryRun {
     /// The purchases under one set of restore strategies.
     fileprivate struct World {
@@ -56,7 +57,8 @@ struct AccessDryRun {
             purchases.formUnion(receipts.compactMap { $0?.purchase })
             difference.restores += 1
             guard case .restored(let restored) = answer else { return }
-            // If the journal has no transfer for the call, the transfer here gets a number that no real transfer has.
+            // If the journal has no transfer for the call, the transfer of the dry run gets a number that no real transfer
+            // has.
             lastTransfer -= 1
             let id = restored.transfer?.rawValue ?? lastTransfer
             let stamp = Stamp(at: call.at, person: PersonID(rawValue: id))

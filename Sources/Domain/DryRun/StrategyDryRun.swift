@@ -2,7 +2,7 @@
 /// of the journal again in its own index, and compares the results.
 ///
 /// A call may name a person by an id from an earlier answer. Here, that id means the person that the earlier call found in
-/// the dry run, because an app sends the ids that it received. The dry run takes over facts that the rules do not decide:
+/// the dry run, because an app sends the ids that it received. The dry run copies facts that the rules do not decide:
 /// claims, merges by administrators, and links of installs. Activation and access use the people of the journal, because the
 /// rules for finding people do not decide them.
 ///
@@ -38,7 +38,7 @@ package final class StrategyDryRun {
     private var counterparts: [PersonID: Counterpart] = [:]
     /// The holders here of user ids of other dialects. Calls of these dialects name the user id instead of a person.
     private var named: [PersonID: PersonID] = [:]
-    /// The pairs in which a person of the journal was another person here than its first one.
+    /// The pairs in which a person of the journal was another person of this index than in its first pair.
     private var others: Set<Pair> = []
     /// The call that made a person of this index.
     private var madeBy: [PersonID: JournalSequence] = [:]
@@ -46,7 +46,7 @@ package final class StrategyDryRun {
     private var documents: [[UInt8]] = []
     private var lastPerson = PersonID(rawValue: 0)
     private var sequence = JournalSequence.zero
-    /// The order in which the calls see people here.
+    /// The order in which the calls of the dry run see people.
     private let order = SightingOrder(after: nil)
 
     package private(set) var calls = 0
@@ -223,7 +223,7 @@ package final class StrategyDryRun {
         var changes: [Change] = []
         var stamp = stamp(at: call.at)
         var linked: [Identity] = []
-        /// The person of this index for a person of the journal. It is made if no call has found it.
+        /// The person of this index for a person of the journal. The dry run makes this person if no call has found it.
         func place(_ person: PersonID) -> PersonID {
             let byName = call.kind == .merge ? nil : named[person]
             if let here = byName ?? counterparts[person]?.current, !index.isErased(here) { return here }
@@ -296,7 +296,8 @@ package final class StrategyDryRun {
         }
     }
 
-    /// Whether a claim or a link of two people that are not one is refused, as the calls themselves are.
+    /// Whether the dry run refuses a claim or a link of two people that are not one. The rules are those of the calls
+    /// themselves.
     private func mayNotJoin(_ from: PersonID, _ into: PersonID, _ rule: Merge.Rule) -> Bool {
         let view = index.pending
         if rule == .claim { return view.totals(of: view.group(of: from)).identities[.claimUserID, default: 0] > 0 }

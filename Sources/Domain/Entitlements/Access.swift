@@ -2,7 +2,7 @@
 package struct AccessSession: Sendable {
     /// The data of a call about the install and the signed-in identity.
     package enum Form: Sendable {
-        /// Only the user (the uid-switch view of plain clients).
+        /// Only the user. Vendor's clients name no more.
         case plain
         /// The install's own user, and the signed-in identity if there is one.
         case exact(install: Identity?, identity: Identity?)
@@ -78,7 +78,7 @@ package struct AccessPrincipals: Equatable, Sendable {
         }
     }
 
-    /// The install whose store account pays now; nil if it is unknown.
+    /// The install whose store account pays now; nil if the install is unknown.
     var payer: AccessUser? { isExact ? install : nil }
 
     /// Whether a store account belongs to the install.
@@ -90,7 +90,7 @@ package struct AccessPrincipals: Equatable, Sendable {
         }
     }
 
-    /// The rule by which the principals see a purchase; nil if they do not see it (rule 4).
+    /// The rule by which the principals see a purchase; nil for a purchase that they do not see (rule 4).
     package func rule(for purchase: Purchase) -> AccessRule? {
         if let identity, purchase.owners.contains(identity.person) { return .owner }
         guard pays(purchase.account) else { return nil }

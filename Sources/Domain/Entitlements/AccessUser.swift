@@ -20,7 +20,7 @@ package struct AccessUser: Equatable, Sendable {
     package let madeAt: Instant
     /// Whether the install is a sandbox install.
     package let isForTrying: Bool
-    /// The app's name for the signed-in user of this document. It is set once and never changes.
+    /// The app's name for the signed-in user of this document. A call sets the name once, and the name never changes.
     package internal(set) var identity: String?
     /// The named store accounts with which the user paid.
     package internal(set) var accounts: [Hash128] = []
@@ -102,7 +102,7 @@ struct NamedAccount: Equatable, Sendable {
 
     static func key(_ hash: Hash128) -> DocumentKey { DocumentKey(.storeAccount, hash: hash) }
 
-    /// The document belongs to no person. It is removed with the last purchase.
+    /// The document belongs to no person. The store removes it with the last purchase.
     var put: Change { .documentPut(NamedAccount.key(hash), PersonID(rawValue: 0), paid.isEmpty ? [] : packed) }
 
     var packed: [UInt8] {

@@ -62,7 +62,7 @@ package struct NamedStrategy: Equatable, Sendable {
 
 extension RestoreStrategy {
     /// Whether this strategy gives no access and removes no access that the other strategy would not give or remove. A copy
-    /// removes nothing, and a transfer leaves one owner. So neither of them gives less than the other.
+    /// removes nothing, and a transfer leaves one owner. So neither a copy nor a transfer gives less than the other.
     fileprivate func givesNoMore(than other: RestoreStrategy) -> Bool {
         switch (self, other) {
         case (.keepOriginal, _), (.transferIfInactive, .transfer): true

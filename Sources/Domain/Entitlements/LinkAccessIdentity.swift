@@ -2,10 +2,10 @@
 /// 2).
 package struct LinkAccessIdentity: Act {
     package let identity: Identity
-    /// Nil to make a new user with the id of ``newUser``.
+    /// Nil for a call that makes a new user with the id of ``newUser``.
     package let user: Identity?
     package let newUser: Identity
-    /// The install of the call; nil if the install is the user's.
+    /// The install of the call; nil for the user's own install.
     package let install: Identity?
     /// Whether the call answers the owner of an identity that another user has. Otherwise the call is refused.
     package let findsOwner: Bool
@@ -26,7 +26,7 @@ package struct LinkAccessIdentity: Act {
 
     /// Links the identity to the user, or to a new user. Throws `identityOfNobody` for an unknown user, `identityRepeated`,
     /// `userHasIdentity`, `identityTaken`, and `sessionMismatch` for an unknown install. A link never changes, because
-    /// purchases belong to the identity and must not move with a login.
+    /// purchases belong to the identity, and a login must not move them.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

@@ -47,7 +47,7 @@ package struct Receipt: Equatable, Sendable {
     package var isSubscription: Bool?
     package var renewal = Purchase.Renewal.willRenew
     package var period = Purchase.Period.normal
-    /// The account that the store names; nil if it names none.
+    /// The account that the store names; nil if the store names no account.
     package var account: StoreAccount?
     /// The moment at which the store signed the data; nil if it is unknown.
     package var signedAt: Instant?
@@ -113,7 +113,8 @@ package struct Purchase: Equatable, Sendable {
     package internal(set) var account: StoreAccount?
     /// The identities that own the purchase, as the users of these identities.
     package internal(set) var owners: [PersonID]
-    /// The identities that asked for the purchase in vain under the present owners. The journal notes each of them once.
+    /// The identities that asked for the purchase and did not get it, while the owners were the present owners. The journal
+    /// notes each such identity once.
     private(set) var keptFrom: [PersonID] = []
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
@@ -172,8 +173,8 @@ package struct Purchase: Equatable, Sendable {
         signedAt = receipt.signedAt
     }
 
-    /// Whether a receipt of the same transaction is not older than the last receipt. A refund stays until the store signs
-    /// other data later.
+    /// Whether a receipt of the same transaction is as new as the last receipt, or newer. A refund stays until the store
+    /// signs other data later.
     private func isAsNew(_ receipt: Receipt) -> Bool {
         if let revokedAt, receipt.revokedAt == nil {
             return receipt.signedAt.map { $0 > signedAt ?? revokedAt } ?? false
@@ -206,7 +207,7 @@ package struct Purchase: Equatable, Sendable {
 
     var put: Change { .documentPut(id.key, keeper, packed) }
 
-    /// The person with whose erasure the purchase is removed; nobody if only the name of the payer's account is known.
+    /// The person whose erasure removes the purchase; no person if only the name of the payer's account is known.
     private var keeper: PersonID {
         if let owner = owners.first { return owner }
         if case .install(let person) = account { return person }

@@ -32,7 +32,8 @@ extension DocumentFacts {
 }
 
 extension Purchase {
-    /// Whether nobody has the purchase after the erasure. A purchase of a named account then belongs to its reporter only.
+    /// Whether no person has the purchase after the erasure. For this question, a purchase of a named account belongs only
+    /// to its reporter.
     fileprivate func isNobodys(without people: [PersonID]) -> Bool {
         guard owners.isEmpty else { return false }
         switch account {

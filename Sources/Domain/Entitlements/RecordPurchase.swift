@@ -14,8 +14,8 @@ package struct RecordPurchase: Act {
     package var byteCount: Int { 1024 }
 
     /// Adds the purchase, or updates a known purchase. Throws `noSuchUser`, `sessionMismatch`, `tooManyPurchases`, the
-    /// refusal of the receipt, and `badReceipt` for an expired or replayed receipt. A report gives a known purchase to nobody
-    /// else, because a copied receipt must not give access.
+    /// refusal of the receipt, and `badReceipt` for an expired or replayed receipt. A report of a known purchase changes no
+    /// owner, because a copied receipt must not give access.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -48,14 +48,14 @@ package struct RecordPurchase: Act {
                 changes: ledger.changes + [.rowAdded(principals.user.person, event)]))
     }
 
-    /// Applies a receipt to a known purchase. The receipt gives the purchase to nobody else.
+    /// Applies a receipt to a known purchase. The owners stay.
     private static func update<V: DocumentFacts>(
         _ known: Purchase, _ receipt: Receipt, _ principals: AccessPrincipals, _ circumstances: AccessCircumstances,
         _ stamp: Stamp, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         let isSeen = principals.rule(for: known) != nil
         let isNews = known.isBehind(receipt)
-        // A user without a part in the purchase has copied the receipt of the same transaction.
+        // A user who is neither an owner nor the payer has copied the receipt of the same transaction.
         guard isNews || isSeen || principals.pays(known.account) else { throw .badReceipt(.replayed) }
         var purchase = known
         purchase.update(receipt)

@@ -129,7 +129,7 @@ struct Restoring {
         _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: inout AccessLedger<V>
     ) throws(Refusal) -> Restored.Outcome {
         guard let identity = principals.identity?.person else {
-            // No signed-in user loses anything by this binding.
+            // No signed-in user loses access by this binding.
             try ledger.bind(&purchase, to: receipt.account ?? purchase.namedAccount, of: principals)
             return .yours
         }
@@ -243,7 +243,7 @@ package struct Restored: Equatable, Sendable {
     package let user: String
     package let strategy: RestoreStrategy
     package let isDryRun: Bool
-    /// The transfer with which the moves can be undone; nil if nothing moved.
+    /// The transfer, for an undo of the moves; nil if no purchase moved.
     package let transfer: TransferID?
     package let items: [Item]
 }

@@ -1,4 +1,4 @@
-/// The purchases that a restore moved. It is kept so that an administrator can undo the restore.
+/// The purchases that a restore moved. The store keeps this document so that an administrator can undo the restore.
 package struct Transfer: Equatable, Sendable {
     /// The owners and the payer of a purchase.
     package struct Side: Equatable, Sendable {
@@ -131,14 +131,14 @@ package struct UndoTransfer: Act {
 
     /// Moves the purchases of the transfer back. Throws `noSuchTransfer` if the transfer does not exist or was undone, and
     /// `transferOutdated` if a purchase has moved again or an owner was erased. Throws `tooManyPurchases` at the limit of a
-    /// principal. The undo is all or nothing, because half an undo would be a third state that no call asked for.
+    /// principal. The undo moves all purchases or none, because half an undo would make a state that no call asked for.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
         try undo(stamp, in: project, view)
     }
 
-    /// Moves all purchases of a restore back, or none if one of them has moved again.
+    /// Moves all purchases of a restore back, or no purchase if any of them has moved again.
     func undo<V: DocumentFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {

@@ -55,7 +55,7 @@ package struct FoldedAttributes: GroupFold, Equatable {
     package mutating func change(_ person: PersonID, from before: [UInt8]?, to after: [UInt8]) {
         let known = before.flatMap(Attributes.init(packed:))?.entries ?? [:]
         for (name, entry) in Attributes(packed: after)?.entries ?? [:] where known[name] != entry {
-            // A value that was only said again replaces no value of another member.
+            // A value that a client only repeated replaces no value of another member.
             if known[name]?.call == entry.call, candidates[name]?.origin != person { continue }
             candidates[name] = Candidate(entry: entry, origin: person)
         }

@@ -1,6 +1,6 @@
-/// The responses of the members of a group to a questionnaire. A submitted response is before a draft. If both are from
-/// before the merge, the response of the known side is first; otherwise the newest is first. Other responses are hidden, and
-/// an undo of the merge shows them again.
+/// The responses of the members of a group to a questionnaire. A submitted response is before a draft. If both responses are
+/// from before the merge, the response of the known side is first; otherwise the newest is first. Other responses are
+/// hidden, and an undo of the merge shows them again.
 package struct FoldedResponses: GroupFold, Equatable {
     /// A response and its member. If several members continued a draft, it has all their answers.
     package struct Response: Equatable, Sendable {

@@ -9,9 +9,9 @@
 /// connects the two sides. Then the oldest such merge takes the place in the tree.
 ///
 /// The changes of a batch lie over the committed groups, and only the batch sees them before the commit. The first change to
-/// a group puts a ``Pending`` group over it, which refers to its parts. So a change costs nothing that grows with the group,
-/// and no question walks through the group. An undo lists the members of both sides, and this costs time that grows with the
-/// group. The decision prepares the lists, so that the commit only writes them.
+/// a group puts a ``Pending`` group over it, which refers to its parts. So the cost of a change does not grow with the
+/// group, and no question goes through all members of the group. An undo lists the members of both sides, and this costs
+/// time that grows with the group. The decision prepares the lists, so that the commit only writes them.
 final class GroupIndex: @unchecked Sendable {
     /// A person that has or had merges: 20 bytes, and a share of a table.
     private struct Node: BitwiseCopyable {

@@ -2,7 +2,7 @@
 /// rows are dropped.
 package struct DeleteUser: Act {
     package let person: PersonID
-    /// The install that asks, if an install asks. It must belong to the user.
+    /// The install that calls; nil for a back end. The install must belong to the user.
     package let caller: LinkingCaller?
 
     package init(_ person: PersonID, by caller: LinkingCaller?) {

@@ -15,7 +15,7 @@ package struct Install: Equatable, Sendable {
         case active = 1
         /// The install waits, because another install has its place.
         case blocked = 2
-        /// Another install has replaced it for good.
+        /// Another install has replaced this install for good.
         case deactivated = 3
         /// The install has removed its user for good.
         case reset = 4
@@ -64,7 +64,7 @@ package struct Install: Equatable, Sendable {
     }
 
     package let id: InstallID
-    /// The identity of the install's id. The install's documents are found by it, so that an erasure of the holder removes
+    /// The identity of the install's id. Its hash is the key of the install's documents, so an erasure of the holder removes
     /// them.
     package let name: IdentityKey
     package let app: AppID
@@ -85,7 +85,7 @@ package struct Install: Equatable, Sendable {
     /// The user's epoch in which the install last became active or began to wait.
     package internal(set) var epoch: UInt64 = 0
     package internal(set) var ending: Ending?
-    /// The times in which the install was not active. The last of them may still last.
+    /// The times in which the install was not active. The last time may still continue.
     package private(set) var silences: [Silence] = []
     package internal(set) var tokens: TokenFamily
 
@@ -137,7 +137,7 @@ package struct Install: Equatable, Sendable {
     mutating func fallSilent(at moment: Instant) {
         if isSilent { return }
         silences.append(Silence(since: moment))
-        // No silence is forgotten. Over the limit the first two become one.
+        // Over the limit, the first two silences become one, so that no silence is lost.
         guard silences.count > Install.silencesAtMost else { return }
         let first = silences.removeFirst()
         silences[0] = Silence(since: first.since, until: silences[0].until)
@@ -268,7 +268,7 @@ package struct TokenFamily: Equatable, Sendable {
         case next
         /// The answer with the newest token was probably lost. The install gets it again.
         case again
-        /// An old token was used again, so another device has it.
+        /// A call used an old token again, so another device has the token.
         case reused
         /// The server has not given out this token.
         case unknown

@@ -14,7 +14,7 @@ package struct RefreshTokens: Act {
 
     /// Gives the install its next tokens. Throws `invalidToken`, `installDeleted` and `proofRequired`. An old token revokes
     /// the whole family and answers `tokenReused`: two devices then have the tokens, and the server cannot know the thief
-    /// (RFC 9700). The install gets lost tokens again.
+    /// (RFC 9700). An install with a lost answer gets its tokens again.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -53,7 +53,8 @@ package struct CheckInstall: Act {
     package var byteCount: Int { 512 }
 
     /// Answers the state of the install, and applies the present policy to the user's installs. Throws `invalidToken` and
-    /// `proofRequired`. A deleted user is an answer and no refusal, because the install needs to know it.
+    /// `proofRequired`. If the user was deleted, the call answers this state and is not refused, because the install needs
+    /// the state.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -192,8 +193,8 @@ package struct DisableInstall: Act {
     package var subjects: Subjects { Subjects(mentions: [name.key]) }
     package var byteCount: Int { 512 }
 
-    /// Disables or enables the install, and gives its place to another install or back. Throws `installNotFound` and
-    /// `installDeleted`. A second equal call changes nothing.
+    /// Disables or enables the install. A disabled install gives its place to another install, and an enabled install may
+    /// get a place. Throws `installNotFound` and `installDeleted`. A second equal call changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

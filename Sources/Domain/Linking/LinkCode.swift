@@ -1,5 +1,5 @@
-/// The bytes that hide the user of a code in the store. They are made from the code, and the server keeps only a hash of the
-/// code. So nobody can find the user without the code, also after an erasure of the user.
+/// The bytes that hide the user of a code in the store. The server makes the bytes from the code, and keeps only a hash of
+/// the code. So without the code the user cannot be found, also after an erasure of the user.
 package struct CodeSeal: Equatable, Sendable {
     private let hash: KeyedHash
 
@@ -24,7 +24,7 @@ package struct LinkCode: Equatable, Sendable {
     /// The redemption of the code, which the server keeps for a repeated call.
     package struct Redemption: Equatable, Sendable {
         package let install: InstallID
-        /// The hash that recognizes the install when it asks again.
+        /// The hash that recognizes a repeated call of the install.
         package let installKey: Hash128
         package let isRestored: Bool
         package let at: Instant
@@ -41,7 +41,7 @@ package struct LinkCode: Equatable, Sendable {
     package let expiresAt: Instant
     package internal(set) var redemption: Redemption?
 
-    /// The time for which an install with a lost answer may ask again.
+    /// The time in which an install with a lost answer may repeat its call.
     package static let retryMilliseconds: Int64 = 3_600_000
 
     init(
@@ -82,7 +82,7 @@ package struct LinkCode: Equatable, Sendable {
         DocumentKey(.linkCode, hash: digest.half)
     }
 
-    /// The person of the document: nobody before the redemption.
+    /// The person of the document: no person before the redemption.
     func put(for person: PersonID = .nobody) -> Change {
         .documentPut(LinkCode.documentKey(digest), person, packed)
     }
@@ -98,7 +98,7 @@ package struct LinkCode: Equatable, Sendable {
         packer.add(digest.bytes)
         packer.add(UInt64(bitPattern: app.rawValue))
         packer.add(kept: key?.rawValue)
-        // After the redemption nobody needs the external id of the code.
+        // After the redemption no call needs the external id of the code.
         packer.add(redemption == nil ? sealed : [])
         packer.add(kept: thumbprint)
         packer.add(expiresAt)

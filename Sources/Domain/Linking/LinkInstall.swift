@@ -67,8 +67,8 @@ package struct LinkInstall: Act {
 
     /// Links the install to the user, and merges the install's person into the user if needed. Throws `notConfigured`,
     /// `installNotFound`, `installOfOtherApp`, `installDeleted`, `installDisabled`, `installDeactivated`,
-    /// `linkedToOtherUser`, `installInUse`, and `linkedGroupFull`. A merge and not a move: an undo can then return the rows
-    /// to the install's own person.
+    /// `linkedToOtherUser`, `installInUse`, and `linkedGroupFull`. The call merges and does not move rows, so that an undo
+    /// can return the rows to the install's own person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -104,7 +104,7 @@ package struct LinkInstall: Act {
             let user = view.linkedMember(of: holder ?? own) ?? holder ?? own
             if let holder {
                 // The rows of the install join the user by a merge. The server rewrites nothing, so an undo is possible. If
-                // the two are one for another reason, the link supports that reason.
+                // the two people are one for another reason, the link makes a supporting merge.
                 if !isHolders {
                     if view.reasonToKeepApart(own, holder) != nil { throw .installInUse }
                     let (joining, joined) = (view.group(of: install.person), view.group(of: holder))

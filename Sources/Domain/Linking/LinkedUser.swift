@@ -7,9 +7,9 @@ package struct LinkedUser: Equatable, Sendable {
         package let name: IdentityKey
         package let device: DeviceClass
         package var isActive: Bool
-        /// Whether an operator has disabled it. A disabled install takes no place.
+        /// Whether an administrator has disabled the install. A disabled install takes no place.
         package var isDisabled = false
-        /// The epoch in which it got its present state.
+        /// The epoch in which the install got its present state.
         package var epoch: UInt64
 
         /// Whether the install counts for the limit of active installs.
@@ -21,7 +21,7 @@ package struct LinkedUser: Equatable, Sendable {
     package private(set) var epoch: UInt64 = 0
     package private(set) var live: [Live] = []
 
-    /// The limit of waiting installs. Over the limit the first of them is deactivated.
+    /// The limit of waiting installs. Over the limit the first waiting install is deactivated.
     package static let blockedAtMost = 16
 
     package init(of person: PersonID) { self.person = person }

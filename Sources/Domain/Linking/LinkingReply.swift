@@ -7,7 +7,7 @@ package indirect enum LinkingReply: Equatable, Sendable {
     case refreshed(Session, InstallStatus)
     case status(InstallStatus)
     case submitted(Submitted, InstallStatus)
-    /// The install. Old journals do not have it.
+    /// The install; nil in old journals.
     case reset(InstallID?)
     case deleted
     case settings(LinkingSettings)
@@ -27,7 +27,7 @@ package indirect enum LinkingReply: Equatable, Sendable {
         package internal(set) var dropped = 0
     }
 
-    /// The person that the call found, if it found one.
+    /// The person that the call found; nil if the call found no person.
     package var seen: PersonID? {
         switch self {
         case .installMade(_, let status), .redeemed(_, let status, _), .refreshed(_, let status),

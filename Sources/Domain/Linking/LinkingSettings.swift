@@ -8,7 +8,7 @@ package struct LinkingSettings: Equatable, Sendable {
         package var takesSecret = true
         /// Whether installs must prove a key of their own.
         package var requiresProof = false
-        /// Whether an install of another app is answered like an unknown install.
+        /// Whether a call about an install of another app gets the answer for an unknown install.
         package var hidesForeignInstalls = false
 
         package init() {}
@@ -106,7 +106,7 @@ extension Unpacker {
     }
 }
 
-/// A change of a project's settings. Settings that it does not name stay.
+/// A change of a project's settings. Settings that the change does not name stay.
 package struct EditLinking: Act {
     package var codeSeconds: Int64?
     package var tokenSeconds: Int64?

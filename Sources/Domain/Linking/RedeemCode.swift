@@ -27,7 +27,7 @@ package struct IssueCode: Act {
     package var byteCount: Int { 512 }
 
     /// Stores the code for a limited time. Throws `notConfigured` if the app accepts no linking calls. The user need not
-    /// exist: the redemption makes it, so that an unused code leaves no person.
+    /// exist: the redemption makes the user, so that an unused code leaves no person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {
@@ -85,7 +85,7 @@ package struct RedeemCode: Act {
     package let digest: KeyHash
     package let seal: CodeSeal
     package let app: AppID
-    /// The hash that recognizes the install if it asks again.
+    /// The hash that recognizes a repeated call of the install.
     package let installKey: Hash128
     package let device: Install.Device
     package let thumbprint: String?
@@ -214,8 +214,8 @@ package struct LinkLate: Act {
     package var byteCount: Int { 512 }
 
     /// Gives the external id of the code to the install's user. Throws `notConfigured`, `installDisabled`, `alreadyLinked`,
-    /// `invalidCode`, and `externalIDTaken` if another person holds the external id: two existing users must not become one
-    /// by a code. The code then stays valid.
+    /// `invalidCode`, and `externalIDTaken` if another person holds the external id: a code must not merge two existing
+    /// users. The code then stays valid.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<LinkingReply> {

@@ -1,4 +1,4 @@
-/// A store with readable tables. Nobody writes to it meanwhile.
+/// A store with readable tables. During the move no server writes to this store.
 package protocol TableSource {
     /// The key of the store's hash. The target needs the same key to find identities.
     var hashKey: Hash128 { get }

@@ -3,7 +3,7 @@ package enum IdentityTokenFault: String, CaseIterable, Sendable {
     /// The call has no token.
     case missing
     case malformed
-    /// The project has no valid key with the token's key id, or the token names no key and there are several.
+    /// The project has no valid key with the token's key id, or the token names no key and the project has several keys.
     case unknownKey = "unknown_key"
     /// The token names another algorithm than its key.
     case wrongAlgorithm = "wrong_algorithm"
@@ -58,7 +58,7 @@ extension Strategy {
         }
     }
 
-    /// Whether an identity needs a token. A blocked value belongs to nobody and needs none.
+    /// Whether an identity needs a token. A blocked value belongs to no person, so it needs no token.
     package func isKnown(_ identity: Identity, in dialect: Dialect) -> Bool {
         knownTypes(in: dialect).contains(identity.type)
             && !(identity.type.dialect == .idsync && blockedValues.contains(identity.value))
@@ -66,14 +66,14 @@ extension Strategy {
 }
 
 extension AccessSession {
-    /// The signed-in user of the session. A session that does not say counts as signed in.
+    /// The signed-in user of the session. A session that does not name its principals counts as signed in.
     package var userSignedIn: Identity? {
         if case .exact(_, nil) = form { nil } else { user }
     }
 }
 
 extension DecisionFacts {
-    /// One holder of an identity, always the same one.
+    /// One holder of an identity, the same holder at each call.
     fileprivate func firstHolder(of identity: Identity) -> PersonID? {
         var first: PersonID?
         forEachHolder(of: identity.key) { first = min(first ?? id(of: $0), id(of: $0)) }
@@ -149,7 +149,7 @@ extension IdentityProof {
 }
 
 extension Snapshot {
-    /// Whether a dialect knows users of a group, and the caller may speak for none of these users.
+    /// Whether a dialect has known users in a group, and the caller may not speak for any of these users.
     package func isUnproven(
         _ group: Group, in project: ProjectID, _ strategy: Strategy, _ proof: IdentityProof
     ) throws(StoreFault) -> Bool {

@@ -136,8 +136,8 @@ package struct RetireSigningKey: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Retires the key. Throws `noSuch` if the project has no such key. A retired key keeps its moment, so a repeated call
-    /// changes nothing.
+    /// Retires the key. Throws `noSuch` if the project has no such key. A retired key keeps the moment of its retirement, so
+    /// a repeated call changes nothing.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<SigningKey> {
