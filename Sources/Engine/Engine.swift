@@ -15,8 +15,8 @@ package protocol EngineObserver: AnyObject, Sendable {
     func metFull(_ full: Full, calls: Int)
 }
 
-/// The writer's thread and its queue. While a batch goes to the disk, the next calls gather. So the size of a batch follows
-/// the load, and no call waits for a timer.
+/// The writer's thread and its queue. While the store writes a batch to the disk, the next calls gather. So the size of a
+/// batch follows the load, and no call waits for a timer.
 package final class Engine: Sendable {
     /// The limits of the queue and of batches, and the pauses of periodic work.
     package struct Limits: Equatable, Sendable {
@@ -150,7 +150,7 @@ package final class Engine: Sendable {
             case .done: (status.isRunning, status.doneAt) = (false, now)
             }
         }
-        // Each step waits a little for the reader, and calls wait too. So the steps have a longer pause.
+        // Each step waits a little for the reader, and calls wait for the step. So the pauses between such steps are longer.
         return step == .held ? Engine.heldPauseMilliseconds : Int64(Engine.foldPauseMilliseconds)
     }
 
@@ -172,7 +172,7 @@ package final class Engine: Sendable {
         return peek
     }
 
-    /// Puts jobs into the queue: all of them, or none if the queue is full or the engine stops.
+    /// Puts all jobs into the queue, or no job if the queue is full or the engine stops.
     package func submit(_ jobs: [Job], lane: Int) -> Bool {
         let bytes = jobs.reduce(0) { $0 + $1.act.byteCount }
         return queue.change { queue in
@@ -274,7 +274,7 @@ package final class Engine: Sendable {
         var bytes = 0
         while end < queue.jobs.count {
             let more = queue.jobs[end].job.act.byteCount
-            // A group is in one batch, also over the limits: a request bounds it.
+            // A group is in one batch, even over the limits: the limits of a request bound the group.
             let continues = end > 0 && queue.jobs[end].job.isWith(queue.jobs[end - 1].job)
             if !continues, end >= limits.batchCalls || (bytes + more > limits.batchBytes && end > 0) { break }
             bytes += more
@@ -285,7 +285,7 @@ package final class Engine: Sendable {
             defer { queue.jobs = [] }
             return queue.jobs
         }
-        // The jobs are removed from the array itself, so that a busy queue keeps no old jobs in memory.
+        // This removes the jobs from the array itself, so that a busy queue keeps no old jobs in memory.
         defer { queue.jobs.removeFirst(end) }
         return Array(queue.jobs[..<end])
     }

@@ -4,7 +4,7 @@ package import Domain
 package final class Job: Sendable {
     package let call: Call
     package let act: any Act
-    /// The jobs of one request that are done together or not at all; nil for a job that stands alone.
+    /// The group of the job: jobs of one request that the writer does together or not at all. Nil for a single job.
     package let group: JobGroup?
     /// Gets the answer, on the thread of the job's loop.
     package let done: @Sendable (Writer.Answer) -> Void
@@ -23,7 +23,8 @@ package final class Job: Sendable {
     func isWith(_ other: Job) -> Bool { group != nil && group === other.group }
 }
 
-/// Marks the jobs that are done together or not at all. They follow each other in the queue, and are in one commit.
+/// Marks the jobs of a group, which the writer does together or not at all. The jobs of a group follow each other in the
+/// queue, and are in one commit.
 package final class JobGroup: Sendable {
     package init() {}
 }

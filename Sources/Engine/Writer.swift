@@ -55,7 +55,7 @@ package final class Writer {
             switch attempt(jobs, chances, at: moment, isLast: left == 1, refused: groups) {
             case .answers(let answers): return answers
             case .keptNothing: left -= 1
-            // Each group is refused once, so this ends.
+            // A group can be refused only once, so the loop ends.
             case .refused(let group, let answers): groups[ObjectIdentifier(group)] = answers
             }
         }
@@ -66,7 +66,8 @@ package final class Writer {
         case answers([Answer])
         /// The store kept nothing, and the batch may be tried again at once.
         case keptNothing
-        /// A job of the group was refused after others of the group were decided. Nothing of the batch is kept.
+        /// A job of the group was refused after other jobs of the group were decided. The store keeps no change of the
+        /// batch.
         case refused(JobGroup, [Answer])
     }
 
@@ -164,8 +165,8 @@ package final class Writer {
         return end
     }
 
-    /// The first job of a group that would be refused; nil if no job would be. Each job is decided as if it stood alone, and
-    /// nothing is kept.
+    /// The first job of a group with a refusal; nil if no job has a refusal. The writer decides each job as a single job,
+    /// and keeps no change.
     private func refusedJob(of jobs: ArraySlice<Job>, at moment: Instant, _ workspace: any BatchFacts) -> Int? {
         let stamp = stamp(at: moment, 0)
         return jobs.indices.first { index in
@@ -291,7 +292,7 @@ package final class Writer {
 
     /// The user ids among some identities that other dialects may also have; nil if there are none.
     private func joining(_ identities: [Identity], _ call: Call, _ strategy: Strategy) -> SameUserID? {
-        // A caller without a proof for a user must not be merged with the user through another dialect.
+        // A merge through another dialect must not connect a caller with a user for whom the caller has no proof.
         let proof = strategy.guards.requiresProof ? call.proof : nil
         let userIDs = identities.filter { identity in
             SameUserID.types.contains(identity.type) && proof?.proves(identity.key) ?? true
@@ -406,7 +407,7 @@ private struct DailyCalls {
 
     private var noted: Set<Call> = []
     private var day: Int64 = 0
-    /// The number of accepted calls. Not each of them is in the journal.
+    /// The number of accepted calls. The journal does not have all of them.
     private var taken: [Dialect: Int] = [:]
     private var full: [Full: Int] = [:]
 
@@ -439,7 +440,7 @@ private struct DailyCalls {
 
 /// The reason why a call has no reply.
 package enum CallFailure: Error, Equatable, Sendable {
-    /// A refusal. The caller can act on it.
+    /// The call was refused. The caller can act on the refusal.
     case refused(Refusal)
     /// The store failed. The effect of the call is unknown, and the client may send the call again.
     case fault(StoreFault)
