@@ -2,20 +2,21 @@ package import Domain
 package import Telemetry
 import Threads
 
-/// Counts calls with which clients reach nothing, since the server started. The clients themselves do not notice them.
+/// Counts accepted calls without the effect that the client expects, since the server started. The clients do not notice
+/// these calls.
 package final class ClientWarnings: Sendable {
     private let refusedUploads = Counters(count: 1)
 
-    /// The calls without a type of the hierarchy, by project and by each of their types. There are few types, and the
-    /// projects are those of the directory.
+    /// The calls without a type of the hierarchy, by project and type. The table is small: there are few types, and the
+    /// directory has all projects.
     private let unmatched = Monitor<[ProjectID: [IdentityType: Int]]>([:])
 
     package init() {}
 
-    /// Counts an upload that was refused, and whose client got the answer of a kept upload.
+    /// Counts an invalid upload whose client got the answer of a kept upload.
     package func refusedUpload() { refusedUploads.add(at: 0) }
 
-    /// Counts a call that names only identities of types outside its project's hierarchy, so that it finds nobody.
+    /// Counts a call whose identities all have types outside the project's hierarchy, so that the call finds no person.
     package func unmatchedCall(_ types: [IdentityType], in project: ProjectID) {
         unmatched.withLock { counts in
             for type in types { counts[project, default: [:]][type, default: 0] += 1 }

@@ -55,7 +55,7 @@ package final class Gateway: Sendable {
     }
 
     /// - Parameters:
-    ///   - outbound: asks other servers; nil if no dialect asks any.
+    ///   - outbound: asks other servers; nil if no dialect asks other servers.
     ///   - contents: keeps bodies as files; nil if no dialect keeps files.
     ///   - identityTokens: reads the tokens that say for which people a client may speak; nil if no dialect has clients.
     ///   - lanes: the engine's queues of the loops, in the order of the loops.
@@ -246,7 +246,7 @@ package final class Gateway: Sendable {
             caller.note = { [engine, call, lane = context.lane] fault, person in
                 guard !isNoted.exchange(true, ordering: .relaxed) else { return }
                 let note = NoteUnproven(fault, about: person, by: proof.dialect)
-                // With a full queue the note is lost: of all jobs, it is the least important.
+                // If the queue is full, the note is lost. It is the least important job.
                 _ = engine.submit([Job(call: call, act: note)], lane: lane)
             }
         }

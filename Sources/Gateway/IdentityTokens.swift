@@ -65,7 +65,7 @@ package struct IdentityTokens: Sendable {
         return String(text.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
     }
 
-    /// Reads a token, or finds the statement of an earlier reading; both mean a valid signature.
+    /// Reads a token, or finds the statement of an earlier read. In both cases the signature is valid.
     private func statement(
         _ text: String, _ project: ProjectID, _ tools: LoopTools
     ) throws(IdentityTokenFault) -> Statement {
@@ -192,8 +192,8 @@ package struct IdentityTokens: Sendable {
             guard let type = IdentityType(named: name), type.dialect == dialect else { throw .otherIdentity }
             types = [type]
         } else {
-            // The customer's own user id, under the dialect's type for it. Only an explicit e-mail claim counts as an e-mail
-            // address.
+            // The customer's own user id, under the dialect's type for user ids. Only a token with the type `email` proves
+            // an e-mail address.
             types =
                 SameUserID.types.filter { $0.dialect == dialect } + (dialect == .entitlements ? [.sandboxIdentity] : [])
         }
@@ -223,7 +223,7 @@ extension LoopTools {
 }
 
 extension Caller {
-    /// The refusal of a call that names an identity; nil if the call is allowed, or if the project only watches.
+    /// The refusal of a call that names an identity; nil if the call is allowed, or if the project only logs missing proofs.
     package func refusal(naming identity: Identity) -> Refusal? {
         guard let proof, proof.mode == .require, let strategy, strategy.isKnown(identity, in: proof.dialect),
             !proof.proves(identity.key)
@@ -231,8 +231,8 @@ extension Caller {
         return .unproven(proof.fault, about: nil)
     }
 
-    /// The refusal of a question that names an identity; nil if the question is allowed. If the project only watches, the
-    /// server writes a note instead.
+    /// The refusal of a read that names an identity; nil if the read is allowed. If the project only logs missing proofs,
+    /// the server writes a note instead.
     package func refusal(asking identity: Identity, _ snapshot: any Snapshot) -> Refusal? {
         guard let proof, proof.mode != .off, let strategy, strategy.isKnown(identity, in: proof.dialect),
             !proof.proves(identity.key)
@@ -240,7 +240,7 @@ extension Caller {
         return refusal(proof, about: snapshot.holders(of: identity.key).min())
     }
 
-    /// The refusal of a question about a group; nil if the question is allowed. If the project only watches, the server
+    /// The refusal of a read about a group; nil if the read is allowed. If the project only logs missing proofs, the server
     /// writes a note instead.
     package func refusal(asking group: Group, _ snapshot: any Snapshot) throws(StoreFault) -> Refusal? {
         guard let proof, proof.mode != .off, let strategy,

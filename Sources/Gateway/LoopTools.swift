@@ -39,7 +39,7 @@ package final class LoopTools {
     package var now: Instant { thisRound.now }
     package var directory: Directory { thisRound.directory }
 
-    /// The loop reads the clock and the store at most once in a round: a round takes far less than a millisecond.
+    /// The loop reads the clock and the store at most once in a round, because a round takes far less than a millisecond.
     private var thisRound: Round {
         if let round { return round }
         let round = look()

@@ -177,7 +177,7 @@ package enum OpenAPI {
         }
     }
 
-    /// How every call with a body may be refused, each dialect in its own form.
+    /// The refusals of every call with a body, each dialect in its own form.
     private static let bodyAnswers: [(Status, String)] = [
         (.lengthRequired, "The body has no length."), (.contentTooLarge, "The body is too long."),
         (.unsupportedMediaType, "The call does not take this content type or coding."),

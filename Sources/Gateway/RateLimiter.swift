@@ -14,7 +14,7 @@ package final class RateLimiter: Sendable {
     package final class KeyBucket: Sendable {
         fileprivate let slot = Atomic<UInt64>(0)
         fileprivate let claimSlot = Atomic<UInt64>(0)
-        /// The last use of the key, and the last use to be kept in the store, in milliseconds since 1970.
+        /// The last use of the key, and the last use that the store keeps, in milliseconds since 1970.
         private let usedAt = Atomic<Int64>(0)
         private let notedAt = Atomic<Int64>(0)
 
@@ -106,8 +106,8 @@ package final class RateLimiter: Sendable {
     }
 }
 
-/// Buckets for more things than the table has room for. The bucket with the smallest debt makes room for another thing, and
-/// most debts are zero a moment after the call. No thread waits for another thread.
+/// Buckets for more things than the table has room for. A new thing replaces the bucket with the smallest debt, and most
+/// debts are zero a moment after the call. No thread waits for another thread.
 ///
 /// A set of slots is one cache line. The lowest bits of a hash choose the set, and the highest bits recognize the hash in the
 /// set. Two hashes are confused with a chance of 1 in 2^29, and then share a limit. Threads that find a new hash together may

@@ -42,7 +42,7 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
     ///   - surfaces: the dialects in the server's order, so that routes are counted under their names.
     ///   - loops: the number of loops.
     ///   - logger: writes the faults.
-    ///   - warnings: the counts of calls with which clients reach nothing.
+    ///   - warnings: the counts of calls without the effect that the client expects.
     ///   - monotonic: a clock for the pauses of the log.
     package init(
         surfaces: [WireDialect], loops: Int, logger: Logger, warnings: ClientWarnings,

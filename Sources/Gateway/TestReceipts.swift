@@ -3,8 +3,8 @@ import Crypto
 package import Domain
 package import JSON
 
-/// Receipts for test purchases. `onym receipt` makes them with the server's master key, so that nobody else can make
-/// receipts.
+/// Receipts for test purchases. `onym receipt` makes them with the server's master key, so that only a holder of this key
+/// can make receipts.
 ///
 /// `onym_receipt_` | the payload, a JSON object, in Base64 | `.` | HMAC-SHA256 of the payload's text, in Base64
 package final class TestReceipts: Sendable {

@@ -85,7 +85,7 @@ package struct Endpoint: Sendable {
         case call(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCall)
-        /// Reads several acts; the writer decides all of them or none, and one answer covers all.
+        /// Reads several acts. The writer does all acts or no act, and the request has one answer.
         case calls(
             body: BufferedBody,
             decode: @Sendable (borrowing Request, Caller, LoopTools) throws(Rejection) -> PreparedCalls)
@@ -209,8 +209,8 @@ package struct PreparedCall: Sendable {
     }
 }
 
-/// Several acts of one request, with the function that writes their common answer. All of them are done, or none: then the
-/// acts that were not refused themselves have the refusal `otherActRefused`.
+/// Several acts of one request, with the function that writes their common answer. The writer does all acts or no act. In
+/// the second case, an act without a refusal of its own has the refusal `otherActRefused`.
 package struct PreparedCalls: Sendable {
     package let acts: [(act: any Act, replayKey: ReplayKey?)]
     /// Writes the answer from the result of each act.
@@ -241,7 +241,7 @@ package struct Caller: Sendable {
     package internal(set) var proof: IdentityProof?
     /// The project's strategy, if the call needs it.
     var strategy: Strategy?
-    /// Writes a note about a fault that the project only watches.
+    /// Writes a note about a missing proof, where the project only logs missing proofs.
     var note: (@Sendable (IdentityTokenFault, PersonID?) -> Void)?
 
     package init(key: AccessKey, at now: Instant, in world: AccessWorld = .production) {
