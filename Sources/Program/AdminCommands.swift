@@ -142,7 +142,7 @@ enum KeysCreateCommand: ProgramCommand {
             in: kind == "operator" ? try firstProject(context) : nil)
     }
 
-    /// A key of the operator belongs to no project, so the call may name any.
+    /// A key of the operator belongs to no project, so the call may name any project.
     private static func firstProject(_ context: CommandContext) throws(CommandFault) -> String? {
         var first: String?
         try context.control("GET", "/onym/v1/projects").read { root throws(JSONFault) in

@@ -1,7 +1,7 @@
 import Glibc
 import Invocation
 
-/// `onym client-config show`: shows what a project adds to the configuration of clients.
+/// `onym client-config show`: shows the members that a project adds to the configuration of clients.
 enum ClientConfigShowCommand: ProgramCommand {
     static let name = "client-config show"
     static let summary = "Shows what a project adds to the configuration of its IDSync clients."
@@ -14,7 +14,7 @@ enum ClientConfigShowCommand: ProgramCommand {
     }
 }
 
-/// `onym client-config set`: replaces what a project adds to the configuration of clients.
+/// `onym client-config set`: replaces the members that a project adds to the configuration of clients.
 enum ClientConfigSetCommand: ProgramCommand {
     static let name = "client-config set"
     static let summary = "Replaces what a project adds to the configuration of its IDSync clients."

@@ -17,10 +17,10 @@ struct DataFolder: Equatable, Sendable {
     var attachments: String { "\(path)/attachments" }
     var settingsPath: String { "\(path)/onym.toml" }
 
-    /// The keys of the first project, until somebody removes the file.
+    /// The keys of the first project, until an operator removes the file.
     var firstKeysPath: String { "\(path)/first-keys.json" }
 
-    /// Whether the program may make a store here without being asked: the folder has no other files.
+    /// Whether the program may make a store here by itself: the folder has no other files.
     var isVacant: Bool {
         guard let names = try? Files.names(in: path) else { return true }
         // Files that can exist before a store: settings, and the files of an earlier attempt.
@@ -90,7 +90,7 @@ struct MasterKey: Equatable, Sendable {
 
     var text: String { Hexadecimal.encode(bytes) }
 
-    /// A mark by which the servers of one store check that they have the same key. The mark says nothing about the key.
+    /// A mark by which the servers of one store check that they have the same key. The mark does not reveal the key.
     var mark: [UInt8] { HMAC(key: bytes).authenticate(Array("onym master key".utf8)).bytes }
     static let markName = "master_key_mark"
 }

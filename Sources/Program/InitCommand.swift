@@ -18,7 +18,7 @@ enum InitCommand: ProgramCommand {
         let name = context.arguments["project"] ?? "Demo"
         let credentials: ProjectPlan.Credentials
         let keysFile = context.arguments["keys-file"]
-        // The keys cannot be shown again, so a file that cannot be written fails before anything is made.
+        // The program cannot show the keys again. So the command fails before it makes a store if it cannot write the file.
         if let keysFile {
             try context.dataFolder.make()
             try Files.writeNew("", to: keysFile)
@@ -47,7 +47,7 @@ enum InitCommand: ProgramCommand {
         return 0
     }
 
-    /// Makes the whole store or nothing: the store gets its name when it is complete.
+    /// Makes the whole store, or no store: the store gets its name when it is complete.
     static func make(
         in folder: DataFolder, project name: String, masterKey: String?
     ) throws(CommandFault) -> ProjectPlan.Credentials {

@@ -1,7 +1,7 @@
 import Invocation
 
 /// `onym pages`: prints a page of the manual, the completions of a shell, or the settings file, made from the tables of
-/// commands and settings. The making of packages uses it.
+/// commands and settings. `make package` uses this command.
 enum PagesCommand: ProgramCommand {
     static let name = "pages"
     static let summary = "Prints a page of the manual, the completions of a shell, or the settings file."
@@ -40,7 +40,7 @@ enum PagesCommand: ProgramCommand {
         "\"\(escaped(text).replacing("\"", with: "\"\""))\""
     }
 
-    /// A sentence for each line, as the manual's form wants it.
+    /// The text with a line for each sentence, as the manual's form requires.
     private static func sentences(_ text: String) -> String {
         text.replacing(". ", with: ".\n").split(separator: "\n").map { escaped(String($0)) }.joined(separator: "\n")
     }

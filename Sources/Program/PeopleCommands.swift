@@ -38,7 +38,7 @@ enum ExportCommand: ProgramCommand {
                 let answer = try session.done("POST", path + CallText.query([("cursor", cursor)]))
                 var lines = answer.text.split(separator: "\n")
                 cursor = nil
-                // The last line of a part says how to continue.
+                // The last line of a part has the cursor of the next part.
                 if let last = lines.last, last.hasPrefix(#"{"kind":"next""#) {
                     let next = ControlClient.Answer(status: answer.status, body: Array(last.utf8))
                     cursor = try next.text(of: "cursor")

@@ -52,7 +52,7 @@ package enum Program {
 
     private static let commands = groups.flatMap(\.commands)
 
-    /// Commands that help does not list: only the making of packages uses them.
+    /// Commands that the help does not list: only `make package` uses them.
     private static let commandsOfPackages: [any ProgramCommand.Type] = [PagesCommand.self]
 
     /// Runs a command line without the program's own name. Answers the exit code.

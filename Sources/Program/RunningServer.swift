@@ -234,7 +234,7 @@ package final class RunningServer: Sendable {
         inspection.end()
     }
 
-    /// Serves the command line. If that fails, the server runs without it.
+    /// Serves the command line. If this fails, the server runs without the command line.
     private static func serveControl(
         _ configuration: Configuration, _ inspection: Inspection, _ engine: Engine, _ readers: Readers,
         _ store: any Store, lane: Int

@@ -27,7 +27,7 @@ enum ServeCommand: ProgramCommand {
         OpenFiles.raiseLimit()
         Memory.keep()
 
-        // A wrong setting fails before the program makes anything.
+        // The program finds a wrong setting before it makes any file.
         let tls = try TLSFiles(settings["tls_cert"], settings["tls_key"])
         let folder = context.dataFolder
         var configuration = try configuration(settings, folder, logger, tls)
@@ -109,7 +109,8 @@ enum ServeCommand: ProgramCommand {
 
     private static func isForTrying(_ settings: Settings) -> Bool { settings["mode"] == "development" }
 
-    /// Writes the keys of a new project to a file, because the store has only their hashes. In production no log gets them.
+    /// Writes the keys of a new project to a file, because the store has only their hashes. In production the program writes
+    /// no key to the log.
     private static func show(
         _ credentials: ProjectPlan.Credentials, _ folder: DataFolder, _ settings: Settings, _ terminal: Terminal
     ) throws(CommandFault) {

@@ -3,11 +3,11 @@ import Glibc
 import HTTPServer
 import Threads
 
-/// The service manager that started the server (systemd, sd_notify(3)). The server reports when it serves, stops and reloads,
-/// and that it still answers.
+/// The service manager that started the server (systemd, sd_notify(3)). The server reports that it serves, reloads and
+/// stops, and that it still answers.
 final class ServiceManager: Sendable {
     private let socket: String
-    /// The milliseconds within which the service manager expects a sign of life; nil if it expects none.
+    /// The milliseconds within which the service manager expects a sign of life; nil if it expects no signs.
     private let watchdogMilliseconds: Int?
     private let isEnding = Monitor(false)
     private let watch = Monitor<WorkerThread?>(nil)

@@ -24,7 +24,7 @@ struct SettingsPlace {
         }
     }
 
-    /// The text of the file; nil if the file does not exist and nobody named it.
+    /// The text of the file; nil if the file does not exist and the caller did not name it.
     func text() throws(CommandFault) -> String? {
         guard isNamed || Files.exists(path) else { return nil }
         return try Files.read(path, orElse: "The settings \(path) cannot be read")
