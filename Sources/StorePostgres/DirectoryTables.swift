@@ -1,7 +1,7 @@
 import Domain
 import Postgres
 
-/// Projects, apps, keys and strategies. They are few: they are written one at a time and read all at once.
+/// Projects, apps, keys and strategies. There are few of them, so they are written one at a time and read all at once.
 enum DirectoryTables {
     private typealias Statement = Connection.Statement
 

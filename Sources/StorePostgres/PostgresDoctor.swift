@@ -67,7 +67,7 @@ package final class PostgresDoctor {
                 """)
         }
 
-        /// Each row of a table has a person; 0 means nobody.
+        /// Each row of a table has a person; 0 means no person.
         static func person(_ code: String, of what: String, in table: String, _ column: String = "person") -> Check {
             Check(
                 code, "\(what) #0 belongs to person #1, who is not there.",

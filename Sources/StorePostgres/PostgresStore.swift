@@ -45,9 +45,9 @@ package final class PostgresStore: Store, @unchecked Sendable {
 
     /// The moment at which a commit fails, for tests.
     package enum FaultPoint: Sendable {
-        /// Before the database keeps anything of it.
+        /// Before the database keeps a change of the batch.
         case before
-        /// After the database keeps all of it, and only the answer is lost.
+        /// After the database keeps all changes of the batch, and only the answer is lost.
         case after
     }
 
@@ -293,7 +293,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
     package func recover() throws(StoreFault) {
         (session, open, inDoubtStood) = (nil, nil, false)
         let session = try Session(settings)
-        // With this turn, all earlier commits have succeeded or failed.
+        // When this process has the turn, all earlier commits have succeeded or failed.
         let state = try session.begin()
         if let batch = inDoubt {
             let found = try attempt { () throws(PostgresFault) in

@@ -4,8 +4,8 @@ import Postgres
 /// The partitions of the table `rows`: ranges of row numbers, which follow the time of arrival. Each range has a partition
 /// for each frequent kind and one for all other kinds. See decision 17.
 ///
-/// The last range has no end, so that each row has a place. The server sets the end before rows reach it. If no server did
-/// this in time, the end is set after the present rows, unless they are too many.
+/// The last range has no end, so that each row has a place. The server sets the end before rows reach it. If no server does
+/// this in time, a server later sets the end after the present rows, unless there are too many rows.
 enum RowPartitions {
     private typealias Statement = Connection.Statement
 
@@ -57,7 +57,7 @@ enum RowPartitions {
         return try attempt { () throws(PostgresFault) in
             let connection = session.connection
             let last = try readLast(connection)
-            // Another process may have done it.
+            // Another process may have set the end.
             guard isDue(last: last, row: state.row, rows: rows), state.row - last < heldAtMost else {
                 try connection.run(Session.rollback)
                 return last

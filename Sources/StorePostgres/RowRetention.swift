@@ -21,8 +21,8 @@ struct RowRetention {
     private static let begun = Statement(
         "SELECT part FROM row_drops WHERE kind = $1::bigint::smallint AND NOT is_counted ORDER BY ends_before LIMIT 1")
 
-    /// The position of the oldest row. The last row of all stays, as in other stores. Partitions that will be dropped are
-    /// skipped.
+    /// The position of the oldest row. The last row of the store stays, as in other stores. Partitions that will be dropped
+    /// are skipped.
     private static let oldest = Statement(
         """
         SELECT tableoid::regclass::text FROM rows

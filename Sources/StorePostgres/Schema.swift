@@ -218,7 +218,7 @@ enum Schema {
 
         INSERT INTO leases VALUES ('leading', NULL, '-infinity');
         """,
-        // What there is and what comes next is the first stretch, and has all kinds in it.
+        // The existing rows and the next rows are the first range, which has rows of all kinds.
         """
         ALTER TABLE rows RENAME TO rows_before;
         ALTER TABLE rows_before DROP CONSTRAINT rows_key;

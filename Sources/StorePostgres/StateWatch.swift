@@ -109,7 +109,7 @@ final class StateWatch: Sendable {
         return answers[2].count == 0 ? nil : answers[2].text(0, 0)
     }
 
-    /// Makes the next partition, and drops an old one. If a long read prevents it, the next attempt comes later.
+    /// Makes the next partition, and drops an old one. If a long read prevents this, the next attempt comes later.
     private func keepHouse(_ session: Session, dropping part: String?) {
         let row = shared.withLock { $0.state.row }
         let (last, triesAgainAt) = status.withLock { ($0.lastStretch, $0.triesAgainAt) }

@@ -41,7 +41,7 @@ enum Sweep {
                 reply = ''
             WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
             """),
-        // An attachment may have belonged to nobody before. The answers of calls also describe it.
+        // An attachment may have had no owner before. The answers of calls also describe it.
         Statement(
             """
             WITH keys AS (

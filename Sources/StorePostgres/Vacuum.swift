@@ -37,7 +37,7 @@ final class Vacuum: Sendable {
 
     init(_ settings: PostgresSettings) { self.settings = settings }
 
-    /// Begins a run or returns the state of the present run. It returns at once.
+    /// Begins a run or returns the state of the present run, without waiting.
     func step() -> Compaction {
         let begins: Bool = status.withLock { status in
             if status.isRunning || status.ended != nil { return false }

@@ -111,8 +111,8 @@ final class JournalReader {
         return calls
     }
 
-    /// The call of a person before another call of the person; nil if there is none, or if the other call is not in the
-    /// chain.
+    /// The call of a person before another call of the person; nil if no such call exists, or if the other call is not in
+    /// the chain.
     private func own(before sequence: Int64, of person: PersonID) throws(SQLiteFault) -> Int64? {
         previous.bind(1, sequence)
         previous.bind(2, person.rawValue)

@@ -129,14 +129,15 @@ final class RowWriter {
         strategies = try RowInserter(connection, into: "strategies", ["made_by", "project", "version", "document"])
     }
 
-    /// Runs a body in one transaction. After a fault nothing of it is stored. A fault of the commit itself is the exception.
+    /// Runs a body in one transaction. After a fault the store has no change of the transaction, except perhaps after a
+    /// fault of the commit itself.
     func transaction(_ body: () throws(SQLiteFault) -> Void) throws(SQLiteFault) {
         try begin.run()
         do throws(SQLiteFault) {
             try body()
             try commit.run()
         } catch {
-            // SQLite may have rolled back already. Then this call fails without harm.
+            // SQLite may have rolled back already. Then this statement fails without harm.
             try? rollback.run()
             throw error
         }
@@ -258,7 +259,7 @@ final class RowWriter {
         }
     }
 
-    /// A committed call. A person of the batch has none.
+    /// A committed call. A person of the batch has no committed call.
     private static func call(_ last: JournalSequence?) -> Int64? {
         last.flatMap { $0 == .zero ? nil : $0.rawValue }
     }
@@ -431,7 +432,7 @@ final class RowWriter {
     static let letGo: Int64 = 0
 
     /// Removes the oldest rows of a kind from before a moment, and returns the number of removed rows of each person. The
-    /// last row of all stays, so that no number is used twice.
+    /// last row of the store stays, so that no number is used twice.
     func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
         oldRows.bind(1, Int64(kind.rawValue))
         oldRows.bind(2, moment.milliseconds)

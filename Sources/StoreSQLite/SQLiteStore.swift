@@ -128,7 +128,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         guard session != nil else { return }
         checkpointer.stop()
         readers.close()
-        // A log that cannot be copied now stays. The next open reads it.
+        // If the copy fails, the log stays, and the next open reads it.
         _ = try? session?.connection.checkpoint(.truncate)
         session = nil
         lock = nil
@@ -309,7 +309,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 // A store from an older version keeps its free pages. All of them are overwritten, and later facts use them.
                 if left < free { return .step(pages: Int(free - left)) }
             }
-            // A reader is soon done, and calls must not wait long meanwhile.
+            // A reader ends soon, and calls must not wait long for it.
             session.connection.setBusyTimeout(milliseconds: SQLiteStore.truncateMilliseconds)
             defer { session.connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds) }
             do throws(SQLiteFault) {

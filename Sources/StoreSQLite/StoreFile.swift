@@ -84,7 +84,7 @@ package struct StoreFile: Equatable, Sendable {
         return connection
     }
 
-    /// Removes an incomplete store. Only the owner of the lock may call it.
+    /// Removes an incomplete store. Only the owner of the lock may call this function.
     func removeUnfinished() {
         for path in [path, path + "-wal", path + "-shm"] { unsafe unlink(path) }
     }

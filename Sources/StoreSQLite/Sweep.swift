@@ -4,7 +4,7 @@ import SQLite
 /// Removes the rows and documents of erased people from all tables, in small steps.
 ///
 /// The rows with the values of identities are removed last, so that a sweep can begin again after a crash. SQLite overwrites
-/// deleted bytes, so the file contains none of them. The log loses its bytes when it is next cut.
+/// deleted bytes, so the file does not contain these bytes. The log loses its bytes when it is next cut.
 struct Sweep {
     private enum Phase { case heads, values, journal, keys, documents, rows, links, done }
 
@@ -108,13 +108,13 @@ struct Sweep {
         if after == start { run(step: .keys) }
     }
 
-    /// Inputs without the erased values; nil if there are none of them.
+    /// Inputs without the erased values; nil if the inputs have no erased values.
     private func without(_ inputs: [UInt8]) -> [UInt8]? {
         let values = values
         return JournalCoding.dropping(inputs) { type, value in values.contains(Value(type: type, value: value)) }
     }
 
-    /// An attachment may have belonged to nobody before it belonged to an erased person.
+    /// An attachment may have had no owner before it belonged to an erased person.
     private mutating func collectKeys(_ connection: Connection) throws(SQLiteFault) {
         let row = try connection.prepare(
             "SELECT id, person, kind, hash FROM documents WHERE id > ? ORDER BY id LIMIT \(Sweep.lookedAt * 10)")
@@ -174,7 +174,7 @@ struct Sweep {
         var heads = chain.heads
         let find = try connection.prepare("SELECT previous FROM rows WHERE id = ? AND person = ?")
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
-        // The last row of all stays as a number, so that no number is used twice.
+        // The number of the last row of the store stays, so that no number is used twice.
         let empty = try connection.prepare(
             "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
         let delete = try connection.prepare("DELETE FROM rows WHERE id = ?")
