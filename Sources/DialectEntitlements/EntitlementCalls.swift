@@ -89,11 +89,11 @@ enum EntitlementCalls {
             return Entitlements.response(to: .refused(refusal))
         }
         let catalog = try catalogs.catalog(of: caller.project, snapshot)
-        // The server's clock decides at this moment: an expired entitlement is never shown as active.
+        // The server's clock decides at this moment, so that an answer never shows an expired entitlement as active.
         let reasons = try Access.reasons(for: principals, catalog, at: caller.now) { key throws(StoreFault) in
             try snapshot.document(key)
         }
-        // An app must not see the other owners of a purchase: everybody can read a project key in an app.
+        // An app must not see the other owners of a purchase, because the project key in an app is public.
         var owners: [PersonID: String]? = caller.key?.kind == .entitlementsSecret ? [:] : nil
         if explains, var known = owners {
             for owner in reasons.flatMap({ $0.purchase?.owners ?? [] }) where known[owner] == nil {
@@ -194,7 +194,7 @@ enum EntitlementCalls {
             preconditionFailure("Access was granted, and something else was answered.")
         }
         return Entitlements.object { json in
-            // The answer says that the entitlement is active, also if the grant was made long ago.
+            // The answer says that the entitlement is active, even for an old grant.
             write(grant.entitlement, true, grant.startedAt, grant.expiresAt, "manual", &json)
         }
     }

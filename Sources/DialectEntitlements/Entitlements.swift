@@ -144,7 +144,7 @@ package enum Entitlements {
     private static let unauthorized = error(
         .unauthorized, "request", "control_unauthorized", "Authorization error: project not found")
 
-    /// The refusal of reading a user whose identity the caller may not speak for; nil if the caller may.
+    /// The refusal of a read of a user whose identity the caller may not speak for; nil if the read is allowed.
     static func refusal(
         reading user: AccessUser, by caller: Caller, _ snapshot: any Snapshot
     ) -> Refusal? {
@@ -153,7 +153,7 @@ package enum Entitlements {
         return caller.refusal(asking: identity, snapshot)
     }
 
-    /// Refuses a call for its content, unless its user does not exist: that refusal comes first.
+    /// Refuses a call for its content. If the user does not exist, the refusal for the user comes first.
     static func refuse(_ rejection: Rejection, to user: Identity) -> Step {
         .read { snapshot throws(StoreFault) in
             let isThere = try snapshot.accessUser(user) != nil

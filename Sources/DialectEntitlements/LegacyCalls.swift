@@ -112,8 +112,8 @@ enum LegacyCalls {
             }
             guard let claim = body.claims.first, claim.receipt != nil else { return report(user, caller, tools) }
             return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
-                // A receipt that an app sends at each start transfers nothing, and a failed check does not stop the start. An
-                // invalid receipt is still refused by an act, so that the journal has it.
+                // A receipt that an app sends at each start moves no purchase, and a failed check does not stop the start.
+                // An invalid receipt is still refused by an act, so that the journal has it.
                 if case .failure(.unavailable) = receipt { return report(user, caller) }
                 let record = RecordPurchase(AccessSession(user), receipt.mapError(\.refusal))
                 return .decide(record) { _, _ in

@@ -115,7 +115,7 @@ enum RestoreCall {
         }
         json.key("outcome")
         json.string("\(item.outcome.name)")
-        // An app must not see the other owners of a purchase: everybody can read a project key in an app.
+        // An app must not see the other owners of a purchase, because the project key in an app is public.
         guard tellsOwners, item.outcome == .moved || item.outcome == .kept else { return }
         json.key(item.outcome == .moved ? "from" : "by")
         json.array { json in

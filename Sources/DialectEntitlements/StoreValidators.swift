@@ -60,7 +60,7 @@ enum StoreProblem: Error, Equatable {
     }
 }
 
-/// All stores that confirm purchases. A purchase without such a store does not count.
+/// All stores that confirm purchases. No other store can confirm a purchase.
 package struct StoreValidators: StoreValidator {
     /// The receipts of `onym receipt`.
     package var tests: TestReceipts

@@ -45,7 +45,7 @@ package struct Stripe: StoreValidator {
         switch answer.status {
         case 200..<300: break
         case 404, 400: return .failure(.bad(.forged))
-        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
+        // If the key of this server is invalid, the store counts as unavailable, because the buyer has made no mistake.
         default: return .failure(.unavailable)
         }
         guard let subscription = try? tools.json.read(answer.body, { root throws(JSONFault) in try Subscription(root) })

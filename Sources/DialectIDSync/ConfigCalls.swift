@@ -156,7 +156,7 @@ private struct StandingDocument {
     private let digest: [UInt8]
     private let body: [UInt8]
 
-    /// Writes the server's members, without those that the operator replaces, and then the operator's.
+    /// Writes the server's members without the members that the operator replaces, and then the operator's members.
     init(_ members: [Member], _ added: [ClientConfig.Member]) {
         var json = JSONWriter()
         json.object { json in

@@ -159,7 +159,7 @@ struct EventBatch: Sendable {
     private mutating func readIdentities(_ value: JSONValue) throws(JSONFault) {
         var found = identities
         try value.forEachMember(at: "\(path)user_identities") { key, value throws(JSONFault) in
-            // An obsolete type, which back ends can still send: it has no meaning, and its number has no meaning either.
+            // An obsolete type, which back ends can still send. Neither the type nor its number has a meaning.
             if case "alias" = key { return }
             guard let type = IdentityType(events: key) else {
                 throw JSONFault(.wrong("is not an identity type"), at: "\(path)user_identities.\(key.shown)")

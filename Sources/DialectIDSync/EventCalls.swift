@@ -105,7 +105,7 @@ enum EventCalls {
         }
     }
 
-    /// The answer to the act that was refused; nil if none was.
+    /// The answer to the refused act; nil if no act was refused.
     ///
     /// - Parameters:
     ///   - results: the results of the acts.
@@ -125,7 +125,7 @@ enum EventCalls {
         return nil
     }
 
-    /// The refusal of an act. An upload of a web client can have the same id, and was refused without saying so.
+    /// The refusal of an act. An upload of a web client can have the same id; its client got the answer of a kept upload.
     private static func reason(_ result: Result<Reply, Refusal>) -> Refusal? {
         switch result {
         case .failure(let refusal): refusal
@@ -137,8 +137,8 @@ enum EventCalls {
 
     /// Reads an upload of a web client.
     ///
-    /// A web client keeps an upload that got a 400, and everything after it, for ever. So an upload that no repetition mends
-    /// gets 202, and the journal has the reason (spec/idsync-clients.md 2).
+    /// A web client keeps an upload that got a 400, and everything after it, for ever. So an upload that is invalid at every
+    /// repetition gets 202, and the journal has the reason (spec/idsync-clients.md 2).
     private static func web(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ warnings: ClientWarnings
     ) -> PreparedCalls {
@@ -203,8 +203,8 @@ enum EventCalls {
     }
 }
 
-/// The answer to an upload of a native client. Android reads the body before anything else: without a body it keeps the
-/// upload and all later ones for ever (spec/idsync-clients.md 1).
+/// The answer to an upload of a native client. Android reads the body first: without a body it keeps the upload and all
+/// later uploads for ever (spec/idsync-clients.md 1).
 private struct NativeReceipt: Sendable {
     private let at: Instant
     private let stamp: String?

@@ -12,7 +12,7 @@ package enum IDSync {
     /// (spec/idsync-clients.md 2).
     static let retryAfterSeconds = 5
 
-    /// How many days back an alias may reach (spec/idsync.md 1.8).
+    /// The number of days before the call that an alias may include (spec/idsync.md 1.8).
     static let aliasWindowDays = 90
 
     /// Makes the dialect.
@@ -20,7 +20,7 @@ package enum IDSync {
     /// - Parameters:
     ///   - secrets: the secrets of keys.
     ///   - dateWindowMinutes: the greatest distance of a signature's date from now; 0 accepts every date.
-    ///   - warnings: counts the calls with which clients reach nothing.
+    ///   - warnings: counts the accepted calls without the effect that the client expects.
     package static func surface(
         secrets: IDSyncSecrets, dateWindowMinutes: Int, warnings: ClientWarnings
     ) -> WireDialect {

@@ -100,8 +100,8 @@ enum IdentityCalls {
         return read
     }
 
-    /// The types of a call in which no identity is of the hierarchy; empty for other calls. Such a call finds nobody, so each
-    /// repetition makes a new person (spec/idsync-clients.md decision 9).
+    /// The types of a call in which no identity is of the hierarchy; empty for other calls. Such a call finds no person, so
+    /// each repetition makes a new person (spec/idsync-clients.md decision 9).
     private static func unmatchedTypes(of request: IdentityRequest, _ strategy: Strategy) -> [IdentityType] {
         let types = request.identities.map(\.type)
         return types.contains(where: strategy.hierarchy.contains) ? [] : types

@@ -130,7 +130,7 @@ enum DeviceCalls {
                 installKey: loop.hash.hash(tag: InstallKey.tag, name),
                 device: body.device, thumbprint: thumbprint, hash: loop.hash)
             let now = caller.now
-            // The code and the install key recognize a repeated call; nothing else does.
+            // Only the code and the install key recognize a repeated call.
             return PreparedCall(command, isRemembered: false) { reply, _ in
                 guard case .redeemed(let session, let status, let isRestored) = reply.plain else {
                     wrongReply()

@@ -7,8 +7,9 @@ import Threads
 
 /// Makes and reads the tokens of installs.
 ///
-/// Access tokens are JWTs that everybody can check with the published keys (RFC 9068). Only this server reads refresh tokens.
-/// The server's master key makes both kinds, and the store keeps neither: a copy of the store is useless for making tokens.
+/// Access tokens are JWTs that any service can check with the published keys (RFC 9068). Only this server reads refresh
+/// tokens. The server makes both kinds from its master key, and the store does not keep them. So a copy of the store is
+/// useless for making tokens.
 ///
 /// The calendar changes the keys. A key is published one turn before its use, and stays published for one turn after it, so
 /// that every reader of a token can have fetched the key.

@@ -195,7 +195,7 @@ extension JSONWriter {
     }
 }
 
-/// An authentication code: 64 bytes that nobody can guess, in hexadecimal digits.
+/// An authentication code: 64 unpredictable bytes, in hexadecimal digits.
 ///
 ///     56 bytes: random | 8 bytes: the app, under a mask that only this server can make from the random bytes
 ///

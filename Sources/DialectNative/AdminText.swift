@@ -54,7 +54,7 @@ enum AdminText {
         Rejection(Native.problem(.badRequest, code: Native.validationError, detail, id))
     }
 
-    /// The id in a path; a text that is not a number is the id of nothing.
+    /// The id in a path; for a text that is not a number, an id that no thing has.
     static func id(_ request: borrowing Request, _ noun: Administer.Noun) throws(Rejection) -> Int64 {
         guard let id = Int64(decimal: request.parameters[0]) else {
             throw Rejection(Native.problem(.refused(.noSuch(noun)), request.id))

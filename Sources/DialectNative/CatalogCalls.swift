@@ -4,8 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that define a project's entitlements and products, and set how the Entitlements dialect answers (spec/native.md,
-/// Administration).
+/// The calls that define a project's entitlements and products, and set the form of answers of the Entitlements dialect
+/// (spec/native.md, Administration).
 enum CatalogCalls {
     static let routes = [
         list("/onym/v1/entitlements", "entitlements", "entitlement_list", "Lists what access there is.", entitlement) {

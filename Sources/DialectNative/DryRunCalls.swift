@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that start, show and stop a dry run: it shows what another strategy would have changed (spec/native.md, Rules).
+/// The calls that start, show and stop a dry run: it shows the results of another strategy (spec/native.md, Rules).
 enum DryRunCalls {
     private static let path = "/onym/v1/strategy/dry-run"
 

@@ -69,7 +69,7 @@ enum EraseCalls {
                 })),
     ]
 
-    /// Shows what an erasure would remove.
+    /// Shows the facts that an erasure would remove.
     private static func preview(_ profile: Profile, _ snapshot: any Snapshot, _ project: ProjectID) -> Response {
         let members = profile.members.map(\.id)
         var kept: [Erased.Kept] = []

@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The form of the journal's calls in answers.
+/// Writes calls of the journal into answers, for the calls that show people and their journal.
 enum JournalText {
     /// A page of the calls that touched a person or another member of its group, the last first.
     static func answer(

@@ -31,7 +31,7 @@ enum MergeCalls {
                             id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
                         if let refusal = try refusal(wanted, in: project, snapshot) {
                             let problem = Native.problem(.refused(refusal), id)
-                            // An earlier try of this same call may have made the merge: the writer decides.
+                            // An earlier try of this call may have made the merge, so the writer decides.
                             guard isRepeatable, !isDry else { return .answer(problem) }
                             let made = snapshot.group(of: wanted.from).merges.first { known in
                                 known.from == merge.from && known.into == merge.into && known.rule == merge.rule
@@ -76,7 +76,7 @@ enum MergeCalls {
                     return .read { snapshot throws(StoreFault) in
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
                             let merge = merge(undo.merge, madeBy: call),
-                            // An earlier try of this same call may have undone the merge: the writer decides.
+                            // An earlier try of this call may have undone the merge, so the writer decides.
                             snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
                         else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
                         let preview = try MergePreview(merge, in: project, snapshot)
@@ -116,7 +116,7 @@ enum MergeCalls {
         }
         let group = snapshot.group(of: wanted.from)
         if group.members.contains(wanted.into) {
-            // A second reason keeps two people one if the first is undone. The same reason is no second reason.
+            // A second reason keeps two people one after an undo of the first reason. The same reason does not count twice.
             let isRepeated = group.merges.contains {
                 $0.rule == .administrator && $0.isBetween(wanted.from, wanted.into)
             }

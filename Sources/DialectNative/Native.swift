@@ -25,7 +25,7 @@ package enum Native {
         /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
         package let counts: @Sendable () -> StoreCounts
-        /// The counts of calls with which clients reach nothing.
+        /// The counts of accepted calls without the effect that the client expects.
         package let warnings: ClientWarnings
 
         package init(
@@ -220,7 +220,7 @@ package enum Native {
             }
             return Caller(operatorOf: project.id, at: now)
         }
-        // Calls about all projects and about the server need no named project; the first project stands for all.
+        // Calls about all projects and about the server need no named project. They use the first project.
         let isMeant = projects.count == 1 || ProjectCalls.concernAllProjects(route.path)
         guard isMeant, let project = projects.first else {
             let names = projects.map { "\($0.id.rawValue) (\($0.name))" }.joined(separator: ", ")

@@ -8,7 +8,7 @@ import JSON
 enum StrategyCalls {
     /// The routes.
     ///
-    /// - Parameter sources: knows the calls that found nobody because of their types.
+    /// - Parameter sources: knows the calls that found no person because of their types.
     static func routes(_ sources: Native.Sources) -> [Endpoint] { [show(sources)] + changes }
 
     private static func show(_ sources: Native.Sources) -> Endpoint {

@@ -91,7 +91,7 @@ enum StrategyDocument {
     /// - Parameters:
     ///   - strategy: the strategy.
     ///   - version: its version; nil for a strategy that never held.
-    ///   - unmatched: the calls that found nobody because their types are not in the hierarchy.
+    ///   - unmatched: the calls that found no person because their types are not in the hierarchy.
     ///   - json: the document.
     static func write(
         _ strategy: Strategy, version: Int?, unmatched: [(type: IdentityType, calls: Int)] = [],
