@@ -12,11 +12,11 @@ enum EntitlementCalls {
             Endpoint(
                 .get, "/v3/users/:id/entitlements", scope: .accessRead,
                 operation: Operation(
-                    id: "list_entitlements", summary: "Lists what a user may use, and might once.",
+                    id: "list_entitlements", summary: "Lists the present and former entitlements of a user.",
                     query: Entitlements.sessionQuery + [
-                        .init("explain", .boolean("Whether to say by which rule and which purchase."))
+                        .init("explain", .boolean("Whether the answer has the rule and the purchase."))
                     ],
-                    responses: [.init(.ok, "Each entitlement once.", schema: listSchema)]
+                    responses: [.init(.ok, "The entitlements, each once.", schema: listSchema)]
                         + Entitlements.answers([.notFound])),
                 action: .glance { request, caller, tools throws(Rejection) in
                     let user = try Entitlements.user(request, caller, tools)
@@ -29,12 +29,13 @@ enum EntitlementCalls {
             Endpoint(
                 .post, "/v3/users/:id/entitlements", scope: .accessWrite,
                 operation: Operation(
-                    id: "grant_entitlement", summary: "Gives a user access by hand. Granting twice keeps the first.",
+                    id: "grant_entitlement",
+                    summary: "Grants an entitlement to a user. A second grant keeps the first grant.",
                     request: .object([
                         .init("id", .string(), required: true),
-                        .init("expires", .integer("In seconds, in the future; for ever where it is not there.")),
+                        .init("expires", .integer("In seconds, in the future; access without an end by default.")),
                     ]),
-                    responses: [.init(.ok, "What was granted.", schema: schema)] + Entitlements.answers([.notFound])),
+                    responses: [.init(.ok, "The grant.", schema: schema)] + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),
                     decode: { request, caller, tools throws(Rejection) in
@@ -51,9 +52,9 @@ enum EntitlementCalls {
             Endpoint(
                 .delete, "/v3/users/:id/entitlements/:entitlement", scope: .accessWrite,
                 operation: Operation(
-                    id: "revoke_entitlement", summary: "Takes back what was given by hand.",
-                    description: "What a purchase gives stays. Where nothing was given nothing changes.",
-                    responses: [.init(.ok, "It is taken back.", schema: .object([]))]
+                    id: "revoke_entitlement", summary: "Ends the grants of an entitlement.",
+                    description: "Access by purchases stays. Without a grant the call changes nothing.",
+                    responses: [.init(.ok, "The grants have ended.", schema: .object([]))]
                         + Entitlements.answers([.notFound])),
                 action: .act(
                     RevokeAccess.self, body: .optional,
@@ -225,7 +226,7 @@ enum EntitlementCalls {
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("active", .boolean(), required: true),
         .init("started", .integer("In seconds."), required: true),
-        .init("expires", .integer("In seconds; not there where it lasts for ever.")),
+        .init("expires", .integer("In seconds; missing for access without an end.")),
         .init(
             "source", .string(oneOf: ["appstore", "playstore", "stripe", "manual", "unknown"]), required: true),
         .init("product", .object([])),

@@ -14,7 +14,7 @@ package enum Entitlements {
     package static func surface(stores: StoreValidators) -> WireDialect {
         WireDialect(
             name: name,
-            description: "Who may use what, and whose purchases are. Compatible with Qonversion's HTTP API.",
+            description: "Users, their purchases and their access. Compatible with Qonversion's HTTP API.",
             cors: CORSPolicy(
                 allowedFields: """
                     Authorization, Content-Type, Accept, Platform, Platform-Version, User-Id, User-locale, Source, \
@@ -25,7 +25,7 @@ package enum Entitlements {
             securitySchemes: [
                 SecurityScheme(
                     "entitlements", .bearer,
-                    "A project key, or a secret key (sk_…); with test_ before it, in the sandbox.")
+                    "A project key, or a secret key (sk_…); a key with test_ before it is for the sandbox.")
             ],
             routes: UserCalls.routes + IdentityCalls.routes + EntitlementCalls.routes + PropertyCalls.routes
                 + PurchaseCalls.routes(stores) + [RestoreCall.route(stores)],
@@ -111,8 +111,8 @@ package enum Entitlements {
 
     /// The query's parameters that describe the view of the call.
     static let sessionQuery: [Schema.Property] = [
-        .init("device_user_id", .string("The install's own user, as Onym-Device-User says it.")),
-        .init("identity_id", .string("Who is signed in, or nothing, as Onym-Identity says it.")),
+        .init("device_user_id", .string("The install's own user, as in Onym-Device-User.")),
+        .init("identity_id", .string("The signed-in identity, or nothing, as in Onym-Identity.")),
     ]
 
     // MARK: - Answers

@@ -12,10 +12,11 @@ enum IdentityCalls {
             .post, "/v3/identities/:id", scope: .usersWrite,
             operation: Operation(
                 id: "create_identity",
-                summary: "Says that a user stands for somebody whom the app knows by a name. Once, for ever.",
-                description: "Without user_id a user is made.",
+                summary: "Links an identity to a user, once and for ever.",
+                description: "Without user_id the call makes a user.",
                 request: .object([.init("user_id", .string())]),
-                responses: [.init(.created, "They are one.", schema: schema)] + Entitlements.answers()),
+                responses: [.init(.created, "The identity is linked to the user.", schema: schema)]
+                    + Entitlements.answers()),
             action: .act(
                 LinkAccessIdentity.self, body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
@@ -30,7 +31,7 @@ enum IdentityCalls {
         Endpoint(
             .get, "/v3/identities/:id", scope: .accessRead,
             operation: Operation(
-                id: "get_identity", summary: "Shows which user an identity is linked to.",
+                id: "get_identity", summary: "Shows the user of an identity.",
                 responses: [.init(.ok, "The user.", schema: schema)] + Entitlements.answers([.notFound])),
             action: .glance { request, caller, tools throws(Rejection) in
                 let identity = try named(request, caller, tools)

@@ -11,9 +11,9 @@ extension Entitlements {
     package static func legacySurface(stores: StoreValidators) -> WireDialect {
         WireDialect(
             name: "entitlements_legacy",
-            description: "What shipped mobile SDKs of Qonversion call: starting, identifying, buying and restoring.",
+            description: "The calls of shipped mobile SDKs of Qonversion: starting, identifying, buying and restoring.",
             securitySchemes: [
-                SecurityScheme("entitlements_legacy", .bearer, "A project key; or as access_token in the body.")
+                SecurityScheme("entitlements_legacy", .bearer, "A project key; the body can have it as access_token.")
             ],
             routes: LegacyCalls.routes(stores),
             authenticate: { request, _, directory, now, tools throws(Rejection) in
@@ -32,11 +32,11 @@ enum LegacyCalls {
             Endpoint(
                 .post, "/v2/identities", scope: .usersWrite,
                 operation: Operation(
-                    id: "legacy_identify", summary: "Links an identity, or finds whose it is.",
+                    id: "legacy_identify", summary: "Links an identity, or finds the user of an identity.",
                     request: .object([
                         .init("anon_id", .string(), required: true), .init("identity_id", .string(), required: true),
                     ]),
-                    responses: [.init(.ok, "The user to go on as.", schema: envelope)] + answers),
+                    responses: [.init(.ok, "The user with which the app continues.", schema: envelope)] + answers),
                 action: .act(
                     LinkAccessIdentity.self, body: BufferedBody(), decode: identify,
                     encode: { reply, _, _ in
@@ -48,11 +48,13 @@ enum LegacyCalls {
                             json.string(user)
                         }
                     })),
-            call("/v1/user/init", "legacy_init", "Starts: makes the user where it is new, and tells what it may use.") {
+            call(
+                "/v1/user/init", "legacy_init", "Starts an app: makes a new user, and answers the user's entitlements."
+            ) {
                 body, caller, tools throws(Rejection) in
                 try start(body, caller, tools, stores)
             },
-            call("/v1/user/purchase", "legacy_purchase", "Tells of a purchase.") {
+            call("/v1/user/purchase", "legacy_purchase", "Reports a purchase.") {
                 body, caller, tools throws(Rejection) in
                 try purchase(body, caller, tools, stores)
             },
@@ -72,11 +74,11 @@ enum LegacyCalls {
             operation: Operation(
                 id: id, summary: summary,
                 request: .object([
-                    .init("q_uid", .string("The user; client_uid is taken as well."), required: true),
-                    .init("access_token", .string("The project key, where no field has it.")),
+                    .init("q_uid", .string("The user; client_uid is another name of this member."), required: true),
+                    .init("access_token", .string("The project key, for calls without the header field.")),
                     .init("receipt", .string()), .init("purchase", .object([])), .init("history", .array(.object([]))),
                 ]),
-                responses: [.init(.ok, "What the user may use, and what is sold.", schema: envelope)] + answers),
+                responses: [.init(.ok, "The user's entitlements, and the products.", schema: envelope)] + answers),
             action: .steps(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in

@@ -11,11 +11,11 @@ enum PropertyCalls {
         Endpoint(
             .post, "/v3/users/:id/properties", scope: .usersWrite,
             operation: Operation(
-                id: "set_properties_of_user", summary: "Sets properties of a user; those that are none are named.",
+                id: "set_properties_of_user", summary: "Sets properties of a user, and lists the invalid properties.",
                 request: .array(property),
                 responses: [
                     .init(
-                        .ok, "What was kept, and what was not.",
+                        .ok, "The saved properties and the invalid properties.",
                         schema: .object([
                             .init("savedProperties", .array(property), required: true),
                             .init(

@@ -11,10 +11,11 @@ enum PurchaseCalls {
             Endpoint(
                 .post, "/v3/users/:id/purchases", scope: .usersWrite,
                 operation: Operation(
-                    id: "create_purchase", summary: "Tells of a purchase, which its store has to vouch for.",
+                    id: "create_purchase", summary: "Reports a purchase, which its store must confirm.",
                     description: """
-                        With exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data. \
-                        Nothing is ever transferred by it: user_id is who the purchase is seen by.
+                        The body has exactly one of stripe_store_data, app_store_data, play_store_data and \
+                        paddle_store_data. The call never transfers a purchase: user_id is the user that sees the \
+                        purchase.
                         """,
                     query: Entitlements.sessionQuery,
                     request: .object([
@@ -24,8 +25,8 @@ enum PurchaseCalls {
                         .init("play_store_data", .object([])), .init("paddle_store_data", .object([])),
                     ]),
                     responses: [
-                        .init(.created, "It is known now.", schema: schema),
-                        .init(.ok, "It was known already.", schema: schema),
+                        .init(.created, "The server has recorded the purchase.", schema: schema),
+                        .init(.ok, "The purchase was recorded before.", schema: schema),
                     ] + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),

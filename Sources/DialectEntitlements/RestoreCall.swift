@@ -10,20 +10,22 @@ enum RestoreCall {
         Endpoint(
             .post, "/v3/users/:id/restore", scope: .usersWrite,
             operation: Operation(
-                id: "restore_purchases", summary: "Restores purchases: the one call that may transfer them.",
+                id: "restore_purchases", summary: "Restores purchases. No other call can transfer a purchase.",
                 description: """
-                    Each of transactions is a signed receipt, or an object with one of stripe_store_data, app_store_data, \
-                    play_store_data and paddle_store_data. The strategy is the project's where none is given; a project key may \
-                    name one only if that gives away no more. Whose a purchase is or was (from, by) is told to secret keys.
+                    Each member of transactions is a signed receipt, or an object with one of stripe_store_data, \
+                    app_store_data, play_store_data and paddle_store_data. The default is the project's strategy; a \
+                    call with a project key may name only a strategy that gives away no more. Only an answer to a \
+                    secret key has the owners of a purchase (from, by).
                     """,
                 query: Entitlements.sessionQuery + [
-                    .init("dry_run", .boolean("Whether to say only what would be."))
+                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))
                 ],
                 request: .object([
                     .init("transactions", .array(.anyOf([.string(), .object([])])), required: true),
                     .init("strategy", .string(oneOf: RestoreStrategy.allCases.map { "\($0.name)" })),
                 ]),
-                responses: [.init(.ok, "What became of each.", schema: schema)] + Entitlements.answers([.notFound])),
+                responses: [.init(.ok, "The result of each transaction.", schema: schema)]
+                    + Entitlements.answers([.notFound])),
             action: .steps(
                 body: BufferedBody(),
                 decode: { request, caller, tools throws(Rejection) in
@@ -126,7 +128,7 @@ enum RestoreCall {
     private static let schema = Schema.object([
         .init("user_id", .string(), required: true), .init("strategy", .string(), required: true),
         .init("dry_run", .boolean(), required: true),
-        .init("transfer_id", .string("By which an administrator undoes what has moved.")),
+        .init("transfer_id", .string("The id with which an administrator can undo the transfer.")),
         .init(
             "transactions",
             .array(

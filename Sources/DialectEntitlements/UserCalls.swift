@@ -84,7 +84,7 @@ enum UserCalls {
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("created", .integer("In seconds."), required: true),
         .init("environment", .string(oneOf: ["prod", "sandbox"]), required: true),
-        .init("identity_id", .string("Who it stands for; not there before it was told.")),
+        .init("identity_id", .string("The identity of the user; missing before the first link.")),
     ])
 }
 

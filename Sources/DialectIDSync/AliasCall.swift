@@ -126,13 +126,14 @@ enum AliasCall {
     }
 
     private static let operation = Operation(
-        id: "alias", summary: "Gives what happened to one person in some time to another as well.",
+        id: "alias",
+        summary: "Makes an alias: the rows of one person within a span of time also belong to another person.",
         description: """
-            It holds at once, also for events that arrive later. The X-Onym-Alias field of the answer has the alias's id, or \
-            says why the call was taken and nothing done.
+            The alias holds at once, also for events that arrive later. The X-Onym-Alias field of the answer has the \
+            alias's id, or the reason why the server made no alias.
             """,
         request: .object([
-            .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),
+            .init("request_id", .anyOf([.string("Recognizes a repeated call."), .null])),
             .init("request_type", .string(oneOf: ["alias"])),
             .init("environment", .string(oneOf: ["production", "development"])),
             .init(
@@ -148,9 +149,9 @@ enum AliasCall {
                 required: true),
         ]),
         responses: [
-            .init(.accepted, "It was taken. There is no body."),
+            .init(.accepted, "The server accepted the call. There is no body."),
             .init(
-                .badRequest, "It is not an alias, or one that cannot be.",
+                .badRequest, "The alias is invalid.",
                 schema: .object([
                     .init("code", .string(), required: true), .init("message", .string(), required: true),
                 ])),

@@ -13,7 +13,7 @@ enum ConfigCalls {
         [
             document(
                 "/v4/:api_key/config", "/config/v4/:api_key/config", id: "config",
-                summary: "Configures apps.", what: "The configuration.",
+                summary: "Answers the configuration of apps.", what: "The configuration.",
                 schema: [
                     .init("dt", .string(oneOf: ["ac"]), required: true),
                     .init("id", .string("A UUID that changes with the content."), required: true),
@@ -25,14 +25,14 @@ enum ConfigCalls {
                 ], ConfigCalls.native),
             document(
                 "/JS/v2/:api_key/config", "/tags/JS/v2/:api_key/config", ignoresCase: true,
-                id: "webConfig", summary: "Configures web pages.", what: "The configuration.",
+                id: "webConfig", summary: "Answers the configuration of web pages.", what: "The configuration.",
                 schema: [
                     .init("aliasMaxWindow", .integer(aliasWindow)), .init("flags", .object([])),
                     .init("kitConfigs", .array(.object([]))), .init("pixelConfigs", .array(.object([]))),
                 ], ConfigCalls.web),
             document(
                 "/v1/:api_key/audience", "/nativeevents/v1/:api_key/audience", id: "audiences",
-                summary: "Lists the audiences that a person is in: none.", what: "The audiences.",
+                summary: "Answers an empty list of audiences.", what: "The audiences.",
                 schema: [
                     .init("dt", .string(oneOf: ["ar"]), required: true),
                     .init("m", .array(.object([])), required: true),
@@ -51,7 +51,7 @@ enum ConfigCalls {
         Endpoint(
             call.0, call.1, scope: nil,
             operation: Operation(
-                id: "missing_\(place)", summary: "Is not there: says so.",
+                id: "missing_\(place)", summary: "Answers that Onym has no such call.",
                 responses: [.init(.notFound, "This server has no Profile API.", schema: IDSyncFault.schema)]),
             action: .answer { request, _, _ in
                 IDSyncFault(.notFound, "This server has no Profile API. See /onym/v1.", status: .notFound)
@@ -59,7 +59,7 @@ enum ConfigCalls {
             })
     }
 
-    private static let aliasWindow = "How many days back an alias may reach."
+    private static let aliasWindow = "The number of days before the call that an alias may include."
 
     /// The seconds for which clients may keep an answer.
     static let maxAgeSeconds = 3600
@@ -122,9 +122,9 @@ enum ConfigCalls {
                 id: id, summary: summary,
                 responses: [
                     .init(.ok, what, schema: .object(schema)),
-                    .init(.notModified, "If-None-Match names what there is."),
-                    .init(.unauthorized, "The key in the path is none. There is no body."),
-                    .init(.forbidden, "The key may not do this. There is no body."),
+                    .init(.notModified, "If-None-Match names the present content."),
+                    .init(.unauthorized, "The key in the path is invalid. There is no body."),
+                    .init(.forbidden, "The key may not make this call. There is no body."),
                     IDSyncFault.tooMany,
                     .init(.serviceUnavailable, "Try again after Retry-After.", schema: IDSyncFault.schema),
                 ]),

@@ -15,7 +15,7 @@ enum EventCalls {
             route(
                 "uploadEvents", "/v2/:api_key/events", ["/nativeevents/v2/:api_key/events"],
                 "Takes an upload of a native client.",
-                .init(.accepted, "All of it is kept.", schema: NativeReceipt.schema)
+                .init(.accepted, "The server keeps the whole upload.", schema: NativeReceipt.schema)
             ) { request, caller, tools throws(Rejection) in
                 let batch = try checked(request) { () throws(JSONFault) in
                     try read(request, caller, tools, .native)
@@ -31,15 +31,15 @@ enum EventCalls {
                 .init(
                     .accepted,
                     """
-                    All of it is kept, or it can never be kept, also not when it is sent again: then the journal has the \
-                    reason. There is no body.
+                    The server keeps the whole upload, or the upload is invalid and the journal has the reason. \
+                    There is no body.
                     """)
             ) { request, caller, tools throws(Rejection) in
                 web(request, caller, tools, warnings)
             },
             route(
                 "sendEvents", "/v2/events", [], "Takes the events of one person from a back end.",
-                .init(.accepted, "All of it is kept. There is no body.")
+                .init(.accepted, "The server keeps all events. There is no body.")
             ) { request, caller, tools throws(Rejection) in
                 let batch = try checked(request) { () throws(JSONFault) in
                     try read(request, caller, tools, .backEnd)
@@ -50,7 +50,7 @@ enum EventCalls {
             },
             route(
                 "sendBulkEvents", "/v2/bulkevents", [], "Takes the events of several people from a back end.",
-                .init(.accepted, "All of it is kept. There is no body.")
+                .init(.accepted, "The server keeps all events. There is no body.")
             ) { request, caller, tools throws(Rejection) in
                 let batches = try checked(request) { () throws(JSONFault) in
                     try readSeveral(request, caller, tools)
@@ -194,8 +194,8 @@ enum EventCalls {
             operation: Operation(
                 id: id, summary: summary,
                 description: """
-                    Events are kept under the person of their mpid, or of the identities that come with them. What was sent \
-                    before, by the upload's id or the event's, is not kept again.
+                    Events belong to the person of the upload's mpid, or of its identities. The server keeps a \
+                    repeated upload or event, with the same id, only once.
                     """,
                 request: id == "sendBulkEvents" ? .array(.object([])) : .object([]),
                 responses: [kept] + IDSyncFault.answers + [IDSyncFault.mismatch]),
@@ -266,7 +266,7 @@ private struct NativeReceipt: Sendable {
         .init(
             "ci",
             .object([
-                .init("mpid", .integer("The person under whom the upload is kept.")),
+                .init("mpid", .integer("The person of the upload.")),
                 .init("ck", .object([], others: false), required: true),
                 .init("das", .string("The upload's device application stamp.")),
             ]),

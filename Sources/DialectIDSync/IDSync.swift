@@ -27,7 +27,7 @@ package enum IDSync {
         let authentication = IDSyncAuthentication(secrets: secrets, dateWindowMinutes: dateWindowMinutes)
         return WireDialect(
             name: "idsync",
-            description: "Who is this? Compatible with mParticle's IDSync HTTP API.",
+            description: "Finds the person of some identities. Compatible with mParticle's IDSync HTTP API.",
             cors: CORSPolicy(
                 allowedFields: """
                     Accept, Authorization, Content-Type, Date, Idempotency-Key, If-None-Match, Onym-Identity-Token, \
@@ -44,9 +44,9 @@ package enum IDSync {
                 SecurityScheme(
                     "key", .header("x-mp-key"),
                     """
-                    The API key. A web key needs nothing else; any other comes with x-mp-signature, the lower-case hex of \
-                    HMAC-SHA256 by the secret over the method, the Date field, and the path with the body, each of the \
-                    first two followed by a line feed.
+                    The API key. A web key needs no signature. Any other key needs x-mp-signature: the lower-case \
+                    hex of HMAC-SHA256 by the secret over the method, a line feed, the Date field, a line feed, and \
+                    the path with the body.
                     """),
             ],
             routes: IdentityCalls.routes(warnings) + [ModifyCall.route, AliasCall.route]

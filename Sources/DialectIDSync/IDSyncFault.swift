@@ -125,10 +125,11 @@ extension IDSyncFault {
 
     /// The possible refusals of each call.
     static let answers: [Operation.Answer] = [
-        .init(.badRequest, "The body is not what it has to be, or against the strategy.", schema: schema),
-        .init(.unauthorized, "No key, or a wrong secret or signature. There is no body."),
+        .init(.badRequest, "The body is invalid, or against the strategy.", schema: schema),
+        .init(.unauthorized, "The key is missing, or its secret or signature is invalid. There is no body."),
         .init(
-            .forbidden, "The key may not do this: there is no body. Or a known user is named without a token.",
+            .forbidden,
+            "The key may not make this call: there is no body. Or the call names a known user without a token.",
             schema: schema),
         tooMany,
         .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),

@@ -15,29 +15,29 @@ enum IdentityCalls {
     private static let calls: [@Sendable (ClientWarnings) -> Endpoint] = [
         route(
             "identify",
-            "Finds the person that some identities mean, or makes one.",
+            "Finds the person of some identities, or makes a person.",
             """
-            The identities are looked up by the project's strategy; those that the person lacks are added. Answers the \
-            person's MPID. Sending the same request_id and body again answers the same.
+            The server finds the person by the project's strategy, and adds identities that the person lacks. It \
+            answers the person's MPID. A repeated call with the same request_id and body gets the same answer.
             """
         ) { Identify(.start, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "login",
-            "Finds the person that a user becomes who logs in, or makes one.",
-            "Like identify. Under a strategy that makes a person of each new user, the identities have to name one."
+            "Finds the person of a user who logs in, or makes a person.",
+            "As identify. If the strategy makes a person for each new user, the call must name a login identity."
         ) { Identify(.login, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "logout",
-            "Finds or makes the person that is left when a user logs out.",
+            "Finds or makes the person of a device after a logout.",
             """
-            The identities are those of whoever is left: mostly the device's. By the project's strategy this is somebody \
-            new, or the anonymous person that the device was before.
+            The call names the identities that remain, mostly the device. By the project's strategy, the answer is a \
+            new person, or the earlier anonymous person of the device.
             """
         ) { Identify(.logout, identities: $0.identities, previous: $0.previous, inspection: $1) },
         route(
             "search",
-            "Finds the person that some identities mean, and changes nothing.",
-            "Nobody is made: 404 says that nobody is there."
+            "Finds the person of some identities, and changes nothing.",
+            "The call makes no person. If it finds no person, the answer is 404."
         ) { Search(identities: $0.identities, inspection: $1) },
     ]
 
@@ -227,7 +227,7 @@ extension IdentityCalls {
                 IdentityType.idsync.map { .init("\($0.name)", .anyOf([.string(), .null])) }, others: false),
             required: true),
         .init("previous_mpid", .anyOf([.string("A 64-bit integer."), .integer(), .null])),
-        .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),
+        .init("request_id", .anyOf([.string("Recognizes a repeated call."), .null])),
         .init("request_timestamp_ms", .anyOf([.integer(), .null])),
         .init("context", .anyOf([.string(), .null])),
         .init("client_sdk", .anyOf([.object([]), .null])),
@@ -246,7 +246,7 @@ extension IdentityCalls {
                 ]))
         ] + IDSyncFault.answers
 
-    private static let nobody = Operation.Answer(.notFound, "Nobody is there.", schema: IDSyncFault.schema)
+    private static let nobody = Operation.Answer(.notFound, "The call finds no person.", schema: IDSyncFault.schema)
 }
 
 extension Inspection {

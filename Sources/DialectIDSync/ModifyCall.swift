@@ -106,10 +106,11 @@ enum ModifyCall {
     }
 
     private static let operation = Operation(
-        id: "modify", summary: "Changes what a person is called.",
+        id: "modify", summary: "Changes the identities of a person.",
         description: """
-            Each change takes the old value from the person, if it is there, and gives the new one. A value of a unique type \
-            moves here from whoever holds it. Nobody is made. Answers each type that changed, and of whom.
+            Each change removes the old value, if the person holds it, and adds the new value. A value of a unique \
+            type moves to the person from its holder. The call makes no person. The answer has each changed type \
+            with its person.
             """,
         request: .object([
             .init("environment", .string(oneOf: ["production", "development"]), required: true),
@@ -121,11 +122,11 @@ enum ModifyCall {
                         .init("old_value", .anyOf([.string(), .null])), .init("new_value", .anyOf([.string(), .null])),
                     ])),
                 required: true),
-            .init("request_id", .anyOf([.string("Recognizes the call when it is made again."), .null])),
+            .init("request_id", .anyOf([.string("Recognizes a repeated call."), .null])),
         ]),
         responses: [
             .init(
-                .ok, "What changed.",
+                .ok, "The changes.",
                 schema: .object([
                     .init(
                         "change_results",

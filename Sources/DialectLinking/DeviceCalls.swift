@@ -68,7 +68,7 @@ enum DeviceCalls {
         .init(
             "device",
             .object([
-                .init("class", .string("phone, where it is not said.", oneOf: DeviceClass.allCases.map(\.name))),
+                .init("class", .string("The default is phone.", oneOf: DeviceClass.allCases.map(\.name))),
                 .init("os", .string()), .init("os_version", .string()), .init("model", .string()),
                 .init("locale", .string()),
             ])),
@@ -104,19 +104,20 @@ enum DeviceCalls {
 
     private static func createUser(_ tools: Linking.Tools) -> Endpoint {
         call(
-            "/sdk/users", scope: nil, "linking_create_user", "Makes an install of the user that a code stands for.",
+            "/sdk/users", scope: nil, "linking_create_user", "Makes an install of the user of a code.",
             description:
-                "The same code by the same install_key, or the same key of its own, gives the same install: an "
-                + "answer that was lost can be asked for again.",
+                "A repeated call with the same code, and the same install_key or the same proven key, gets the "
+                + "same install. So an install can repeat a call with a lost answer.",
             request: [
                 .init("authentication_code", .string(), required: true),
                 .init(
-                    "install_key", .string("A UUID that the client made for this install. A DPoP proof stands for it.")),
+                    "install_key",
+                    .string("A UUID that the client made for this install; not needed with a DPoP proof.")),
             ] + installRequest,
             .created,
-            [.init("restored", .boolean("Whether the user was there before; then the status is 200."), required: true)]
+            [.init("restored", .boolean("Whether the user existed before; then the status is 200."), required: true)]
                 + InstallAnswer.session + [.init("config", .object(InstallAnswer.status), required: true)],
-            others: [.init(.ok, "The user was there before.")]
+            others: [.init(.ok, "The user existed before.")]
         ) { request, caller, loop throws(LinkingError) in
             let body = try LinkingBody(request, loop, ["authentication_code", "install_key"])
             let code = try code(body)
@@ -150,8 +151,9 @@ enum DeviceCalls {
         call(
             "/sdk/token", scope: nil, "linking_refresh", "Gives an install its next tokens.",
             description:
-                "Each refresh token is good once. The one before the last is taken until the last is used, for an "
-                + "answer that was lost; an older one revokes them all.",
+                "Each refresh token is valid once. Because an answer may get lost, the last but one token is "
+                + "valid until the install uses the last token. A call with an older token revokes all tokens of "
+                + "the install.",
             request: [
                 .init("grant_type", .string(oneOf: ["refresh_token"]), required: true),
                 .init("refresh_token", .string(), required: true),
@@ -189,7 +191,7 @@ enum DeviceCalls {
     // MARK: - Installs
 
     private static let person = status(
-        "/sdk/person", "linking_person", "Says who an install's user is.",
+        "/sdk/person", "linking_person", "Answers the user of an install.",
         [
             .init("person_id", .string(), required: true),
             .init("third_party_linked", .boolean("Whether the user has an external id."), required: true),
@@ -207,8 +209,8 @@ enum DeviceCalls {
     }
 
     private static let config = status(
-        "/sdk/config", "linking_config", "Says how an install stands, and why.",
-        description: "One that waited becomes active by this call, if there is room."
+        "/sdk/config", "linking_config", "Answers the state of an install, and the reason.",
+        description: "A waiting install becomes active with this call if there is room."
     ) { status, _ in Envelope.json { InstallAnswer.write(status, &$0) } }
 
     private static func status(
@@ -219,10 +221,10 @@ enum DeviceCalls {
             .get, path, scope: .install,
             operation: Operation(
                 id: id, summary: summary, description: description,
-                responses: [.init(.ok, "How it stands.", schema: .object(more + InstallAnswer.status))]
+                responses: [.init(.ok, "The state of the install.", schema: .object(more + InstallAnswer.status))]
                     + Envelope.errors([
-                        (.forbidden, "The install is gone, or this is no install's token."),
-                        (.notFound, "It has no user yet."),
+                        (.forbidden, "The install was deleted, or the token is not a token of an install."),
+                        (.notFound, "The install has no user."),
                     ])),
             action: .call(
                 body: .optional,
@@ -247,8 +249,9 @@ enum DeviceCalls {
 
     private static let linkLate = call(
         "/sdk/users/link", scope: .install, "linking_late_link",
-        "Gives an install's user the external id that a code stands for.",
-        description: "For an external id that has no user yet. One that has one is restored by a reset and a new user.",
+        "Gives an install's user the external id of a code.",
+        description:
+            "The external id must not have a user. For an external id with a user, reset the install and redeem the code.",
         request: [.init("authentication_code", .string(), required: true)], .ok, userAnswer
     ) { request, caller, loop throws(LinkingError) in
         // A linked install gets the same refusal for every code, so the code is checked later.
@@ -259,7 +262,7 @@ enum DeviceCalls {
     }
 
     private static let reset = call(
-        "/sdk/reset", scope: .install, "linking_reset", "Ends an install: its device has forgotten the user.",
+        "/sdk/reset", scope: .install, "linking_reset", "Ends an install, after its device has removed the user.",
         request: [], body: .optional, .noContent, []
     ) { _, caller, _ throws(LinkingError) in
         PreparedCall(ResetInstall(try install(caller))) { _, _ in Response(.noContent) }
@@ -302,7 +305,7 @@ enum DeviceCalls {
                 request: request.isEmpty ? nil : .object(request),
                 responses: [.init(status, "Done.", schema: answer.isEmpty ? nil : .object(answer))] + others
                     + Envelope.errors([
-                        (.forbidden, "It is not allowed, or the install is gone."),
+                        (.forbidden, "The call is not allowed, or the install was deleted."),
                         (.conflict, "The user or the external id is linked already."),
                     ])),
             action: .call(

@@ -8,9 +8,9 @@ enum InstallAnswer {
     static let session: [Schema.Property] = [
         .init("install_id", .string("24 hexadecimal digits."), required: true),
         .init("user_id", .anyOf([.string(), .null]), required: true),
-        .init("token", .string("A JWT; Bearer, or DPoP where the install has a key."), required: true),
+        .init("token", .string("A JWT; Bearer, or DPoP for an install with a key."), required: true),
         .init("token_type", .string(oneOf: ["Bearer", "DPoP"]), required: true),
-        .init("expires_at", .string("Until when the token is good."), required: true),
+        .init("expires_at", .string("The end of the token's validity."), required: true),
         .init("refresh_token", .string(), required: true),
     ]
 
@@ -32,16 +32,16 @@ enum InstallAnswer {
     }
 
     static let status: [Schema.Property] = [
-        .init("is_active", .boolean("Whether what it gathers is taken."), required: true),
+        .init("is_active", .boolean("Whether the server accepts new events of the install."), required: true),
         .init(
             "state", .string(oneOf: ["unlinked", "active", "blocked", "deactivated", "reset", "disabled", "deleted"]),
             required: true),
         .init("killswitch_action", .string(oneOf: ["enable_sdk", "disable_sdk"]), required: true),
         .init("reason", .anyOf([.string("superseded, blocked, disabled, deleted or reset"), .null]), required: true),
-        .init("by_device_class", .anyOf([.string("What is active instead."), .null]), required: true),
-        .init("since", .anyOf([.string("Since when it is not active."), .null]), required: true),
-        .init("activation_epoch", .integer("When this install last became what it is."), required: true),
-        .init("current_epoch", .integer("Where its user stands now."), required: true),
+        .init("by_device_class", .anyOf([.string("The device class of the active install."), .null]), required: true),
+        .init("since", .anyOf([.string("The moment from which the install is not active."), .null]), required: true),
+        .init("activation_epoch", .integer("The epoch in which the install got its state."), required: true),
+        .init("current_epoch", .integer("The present epoch of the user."), required: true),
         .init(
             "policy",
             .object([

@@ -23,11 +23,13 @@ package enum Linking {
     package static func surface(_ tools: Tools) -> WireDialect {
         WireDialect(
             name: "linking",
-            description: "Installs, the users they belong to, and which of them is active. "
-                + "Compatible with Sentiance's user linking, server to server.",
+            description:
+                "Installs, their users, and the active installs. Compatible with Sentiance's user linking, server "
+                + "to server.",
             securitySchemes: [
                 SecurityScheme("api_key", .bearer, "An API key of the app: server to server."),
-                SecurityScheme("install", .bearer, "An install's access token; with a DPoP proof where it has a key."),
+                SecurityScheme(
+                    "install", .bearer, "An install's access token; with a DPoP proof for an install with a key."),
             ],
             routes: ServerCalls.routes(tools) + DeviceCalls.routes(tools) + [keys(tools.tokens)],
             authenticate: { request, route, directory, now, loop throws(Rejection) in
@@ -94,10 +96,10 @@ package enum Linking {
         Endpoint(
             .get, "/.well-known/jwks.json", scope: nil,
             operation: Operation(
-                id: "linking_keys", summary: "The keys that access tokens are signed with (RFC 7517).",
+                id: "linking_keys", summary: "The keys that sign access tokens (RFC 7517).",
                 responses: [
                     .init(
-                        .ok, "The last key, the one in use, and the next.",
+                        .ok, "The last, the present and the next key.",
                         schema: .object([.init("keys", .array(.object([])), required: true)]))
                 ]),
             action: .answer { _, _, loop in

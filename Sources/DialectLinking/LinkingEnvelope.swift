@@ -119,7 +119,7 @@ enum Envelope {
 
     static func errors(_ statuses: [(Status, String)]) -> [Operation.Answer] {
         let common: [(Status, String)] = [
-            (.badRequest, "What is wrong with the call."), (.unauthorized, "No valid key or token."),
+            (.badRequest, "The call is invalid."), (.unauthorized, "The key or the token is missing or invalid."),
             (.unprocessableContent, "The Idempotency-Key was used with another call."),
             (.tooManyRequests, "Try again after Retry-After."),
             (.serviceUnavailable, "Try again after Retry-After."),

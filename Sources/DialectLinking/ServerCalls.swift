@@ -18,12 +18,13 @@ enum ServerCalls {
         Endpoint(
             .post, "/users/auth-code", scope: .userLink,
             operation: Operation(
-                id: "linking_auth_code", summary: "Makes a code by which an install becomes one of a user's.",
+                id: "linking_auth_code",
+                summary: "Makes a code that an install redeems to become an install of a user.",
                 description:
-                    "With preview=true, in the query or the body, it also says what redeeming it would come to.",
+                    "With preview=true, in the query or the body, the answer also has the result of a redemption.",
                 query: [.init("preview", .string(oneOf: ["true", "false"]))],
                 request: .object([
-                    .init("external_id", .string("What the back end calls its user."), required: true),
+                    .init("external_id", .string("The back end's id of its user."), required: true),
                     .init(
                         "dpop_jkt", .string("The thumbprint of the only key that may redeem the code (RFC 9449 10).")),
                     .init("preview", .boolean()),
@@ -31,7 +32,7 @@ enum ServerCalls {
                 ]),
                 responses: [
                     .init(
-                        .ok, "The code, and until when it is good.",
+                        .ok, "The code, and the end of its validity.",
                         schema: .object([
                             .init("authentication_code", .string("128 hexadecimal digits."), required: true),
                             .init("expires_at", .string("ISO 8601."), required: true), .init("preview", .object([])),
@@ -120,8 +121,8 @@ enum ServerCalls {
         .post, "/v2/users/:install_id/link", scope: .userLink,
         operation: Operation(
             id: "linking_link", summary: "Links an install to the user that has an external id.",
-            description: "The same link again changes nothing.",
-            request: .object([.init("external_id", .string("What the back end calls its user."), required: true)]),
+            description: "A repeated link changes nothing.",
+            request: .object([.init("external_id", .string("The back end's id of its user."), required: true)]),
             responses: [
                 .init(
                     .ok, "The user.",
@@ -131,7 +132,7 @@ enum ServerCalls {
                     ]))
             ]
                 + Envelope.errors([
-                    (.forbidden, "The key may not link, or the install cannot be linked like this."),
+                    (.forbidden, "The key may not link, or the install cannot be linked to this user."),
                     (.notFound, "There is no such install."), (.conflict, "More than one install is active."),
                 ])),
         action: .call(
@@ -164,11 +165,11 @@ enum ServerCalls {
     private static let delete = Endpoint(
         .delete, "/users/:user_id", scope: .userDelete,
         operation: Operation(
-            id: "linking_delete_user", summary: "Deletes a user, and all that belongs to it.",
-            description: "By an API key, or by the token of one of the user's own installs.",
-            responses: [.init(.ok, "It is gone; there is no body.")]
+            id: "linking_delete_user", summary: "Deletes a user with all data of its group.",
+            description: "The caller has an API key, or the token of one of the user's own installs.",
+            responses: [.init(.ok, "The user is deleted. There is no body.")]
                 + Envelope.errors([
-                    (.forbidden, "The key may not delete users, or the user is another's."),
+                    (.forbidden, "The key may not delete users, or the install belongs to another user."),
                     (.notFound, "There is no such user."),
                 ])),
         action: .call(

@@ -14,23 +14,25 @@ enum SubmitCall {
     static let nameBytes = 128
 
     static let route = DeviceCalls.call(
-        "/sdk/events", scope: .install, "linking_events", "Brings what an install has gathered.",
+        "/sdk/events", scope: .install, "linking_events", "Uploads the events of an install.",
         description:
-            "What it gathered before another took its place is taken for a time; what it gathered after that is "
-            + "dropped, and counted. An event with an id that was sent before is not kept again.",
+            "After another install took its place, the install may still send earlier events for a time. The "
+            + "server drops later events and counts them. It keeps a repeated event, with the same id, only once.",
         request: [
             .init(
                 "events",
                 .array(
                     .object([
-                        .init("id", .string("By which it is known when it is sent again."), required: true),
+                        .init("id", .string("The id that recognizes a repeated event."), required: true),
                         .init("type", .string(), required: true),
                         .init("captured_at", .string("ISO 8601."), required: true), .init("data", .object([])),
                     ])), required: true)
         ], .ok,
         [
             .init("accepted", .integer(), required: true), .init("repeated", .integer(), required: true),
-            .init("dropped", .integer("Gathered while the install was not active."), required: true),
+            .init(
+                "dropped", .integer("The number of events from times in which the install was not active."),
+                required: true),
         ] + InstallAnswer.status
     ) { request, caller, loop throws(LinkingError) in
         let install = try DeviceCalls.install(caller)

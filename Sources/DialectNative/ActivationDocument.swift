@@ -61,7 +61,8 @@ struct ActivationDocument {
     private static let names = ["last_wins", "first_wins", "n_active"]
 
     static let fields: [(String, Schema)] = [
-        ("activation", .string(oneOf: names)), ("active_limit", .integer("With n_active: how many.")),
+        ("activation", .string(oneOf: names)),
+        ("active_limit", .integer("With n_active: the number of active installs.")),
         ("device_order", .array(.string(oneOf: DeviceClass.allCases.map(\.name)))),
     ]
 }

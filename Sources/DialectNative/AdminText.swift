@@ -99,7 +99,7 @@ enum AdminText {
                 method, path, scope: .admin,
                 operation: Operation(
                     id: "\(noun.rawValue)_revoke\(suffix)", summary: summary,
-                    responses: [.init(.ok, "What is not taken any more from now on.", schema: revoked)]
+                    responses: [.init(.ok, "The revoked apps and keys.", schema: revoked)]
                         + Native.problems([.notFound, .unprocessableContent])),
                 action: .act(
                     Administer.self, body: .optional,

@@ -25,9 +25,9 @@ enum AliasCalls {
         Endpoint(
             .post, "/onym/v1/aliases/:id/undo", scope: .admin,
             operation: Operation(
-                id: "alias_undo", summary: "Takes an alias back: the source's rows are the destination's no more.",
+                id: "alias_undo", summary: "Undoes an alias: the source's rows no longer belong to the destination.",
                 responses: [
-                    .init(.ok, "It is out of force.", schema: .object([.init("undone", .string(), required: true)]))
+                    .init(.ok, "The alias has ended.", schema: .object([.init("undone", .string(), required: true)]))
                 ]
                     + Native.problems([.notFound, .unprocessableContent])),
             action: .act(

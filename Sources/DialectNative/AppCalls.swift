@@ -13,14 +13,14 @@ enum AppCalls {
     static func routes(_ mint: Mint) -> [Endpoint] {
         [list, make(mint)]
             + AdminText.revocations(
-                "/onym/v1/apps", .app, "Has no key of an app be taken any more, nor its secret. What was stored stays."
+                "/onym/v1/apps", .app, "Revokes an app with its keys and its secret. Stored facts stay."
             ) { id, _, _ in .revokeApp(AppID(rawValue: id)) }
     }
 
     private static let list = Endpoint(
         .get, "/onym/v1/apps", scope: .admin,
         operation: Operation(
-            id: "apps_list", summary: "Lists the apps of the project, those that were revoked among them.",
+            id: "apps_list", summary: "Lists the apps of the project, including revoked apps.",
             query: ListQuery.parameters,
             responses: [.init(.ok, "Apps.", schema: AdminText.list("apps", of: schema))]
                 + Native.problems([.badRequest])),
@@ -38,17 +38,17 @@ enum AppCalls {
         Endpoint(
             .post, "/onym/v1/apps", scope: .admin,
             operation: Operation(
-                id: "app_make", summary: "Makes an app. The secret of an app that links is shown this once.",
+                id: "app_make", summary: "Makes an app. Only this answer shows the secret of a Linking app.",
                 description: """
-                    web_origins are the origins that a browser may call from with the app's keys, as in \
-                    https://shop.example.com; without any, all may.
+                    web_origins are the origins from which a browser may use the app's keys, such as \
+                    https://shop.example.com. An empty list allows all origins.
                     """,
                 request: .object(
                     [
                         .init("name", .string(), required: true),
                         .init("dialect", .string(oneOf: Dialect.allCases.map(\.rawValue)), required: true),
-                        .init("platform", .string("any unless said.", oneOf: App.Platform.allCases.map(\.rawValue))),
-                        .init("bundle_id", .string("What the app's own store calls it.")),
+                        .init("platform", .string("The default is any.", oneOf: App.Platform.allCases.map(\.rawValue))),
+                        .init("bundle_id", .string("The app's id in its app store.")),
                         .init("web_origins", .array(.string())),
                     ], others: false),
                 responses: [.init(.created, "The app.", schema: schema)]
@@ -143,6 +143,7 @@ enum AppCalls {
         .init("bundle_id", AdminText.optionalText, required: true),
         .init("public_id", AdminText.optionalText, required: true),
         .init("web_origins", .array(.string()), required: true), .init("made_at", .string(), required: true),
-        .init("revoked_at", AdminText.optionalText, required: true), .init("app_secret", .string("Shown once.")),
+        .init("revoked_at", AdminText.optionalText, required: true),
+        .init("app_secret", .string("Only in the answer that makes the app.")),
     ])
 }

@@ -8,7 +8,7 @@ import JSON
 /// (spec/native.md, Administration).
 enum CatalogCalls {
     static let routes = [
-        list("/onym/v1/entitlements", "entitlements", "entitlement_list", "Lists what access there is.", entitlement) {
+        list("/onym/v1/entitlements", "entitlements", "entitlement_list", "Lists the entitlements.", entitlement) {
             catalog, json in
             for entitlement in catalog.entitlements { write(entitlement, &json) }
         },
@@ -16,8 +16,8 @@ enum CatalogCalls {
             .put, "/onym/v1/entitlements/:id", scope: .admin,
             operation: Operation(
                 id: "entitlement_put", summary: "Defines an entitlement.",
-                request: .object([.init("name", .string("What people call it."))], others: false),
-                responses: [.init(.ok, "It is defined.", schema: entitlement)]
+                request: .object([.init("name", .string("The name for people."))], others: false),
+                responses: [.init(.ok, "The definition is in force.", schema: entitlement)]
                     + Native.problems([.badRequest, .unprocessableContent])),
             action: edit(
                 { request, tools throws(Rejection) in .putEntitlement(try readEntitlement(request, tools)) },
@@ -25,17 +25,17 @@ enum CatalogCalls {
         remove("/onym/v1/entitlements/:id", "entitlement_remove", "Removes an entitlement that no product gives.") {
             .removeEntitlement($0)
         },
-        list("/onym/v1/products", "products", "product_list", "Lists what is sold, and what it gives.", product) {
+        list("/onym/v1/products", "products", "product_list", "Lists the products with their entitlements.", product) {
             catalog, json in
             for product in catalog.products { write(product, &json) }
         },
         Endpoint(
             .put, "/onym/v1/products/:id", scope: .admin,
             operation: Operation(
-                id: "product_put", summary: "Says which entitlements a product gives, and for how long.",
+                id: "product_put", summary: "Defines the entitlements of a product, and the time of access.",
                 request: .object(
                     productFields.map { .init($0.0, $0.1) }, others: false),
-                responses: [.init(.ok, "It is defined.", schema: product)]
+                responses: [.init(.ok, "The definition is in force.", schema: product)]
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
             action: edit(
                 { request, tools throws(Rejection) in .putProduct(try readProduct(request, tools)) },
@@ -43,16 +43,16 @@ enum CatalogCalls {
                     catalog.products.first { $0.id.hasSameBytes(as: id) }.map { product in { write(product, &$0) } }
                 })),
         remove(
-            "/onym/v1/products/:id", "product_remove", "Removes a product; what was bought no longer gives anything."
+            "/onym/v1/products/:id", "product_remove", "Removes a product. Its purchases no longer give access."
         ) {
             .removeProduct($0)
         },
         Endpoint(
             .put, "/onym/v1/access", scope: .admin,
             operation: Operation(
-                id: "access_set", summary: "Changes how the Entitlements dialect answers.",
+                id: "access_set", summary: "Changes the form of answers in the Entitlements dialect.",
                 request: settings,
-                responses: [.init(.ok, "How it answers.", schema: settings)]
+                responses: [.init(.ok, "The form of answers.", schema: settings)]
                     + Native.problems([.badRequest, .unprocessableContent])),
             action: edit(
                 { request, tools throws(Rejection) in .tellMilliseconds(try readSettings(request, tools)) },
@@ -60,8 +60,8 @@ enum CatalogCalls {
         Endpoint(
             .get, "/onym/v1/access", scope: .admin,
             operation: Operation(
-                id: "access_get", summary: "Shows how the Entitlements dialect answers.",
-                responses: [.init(.ok, "How it answers.", schema: settings)] + Native.problems([])),
+                id: "access_get", summary: "Shows the form of answers in the Entitlements dialect.",
+                responses: [.init(.ok, "The form of answers.", schema: settings)] + Native.problems([])),
             action: query { catalog, json in write(settings: catalog, &json) }),
     ]
 
@@ -303,10 +303,10 @@ enum CatalogCalls {
     ])
 
     private static let productFields: [(String, Schema)] = [
-        ("type", .string(oneOf: kinds)), ("store_id", .anyOf([.string("What stores call it."), .null])),
+        ("type", .string(oneOf: kinds)), ("store_id", .anyOf([.string("The product's id in stores."), .null])),
         (
             "duration_seconds",
-            .anyOf([.integer("For how long it gives access where the store names no end."), .null])
+            .anyOf([.integer("The time of access if the store names no end."), .null])
         ),
         ("entitlements", .array(.string())),
     ]

@@ -25,16 +25,16 @@ package enum ChangeCalls {
             .get, "/onym/v1/changes", scope: .admin,
             operation: Operation(
                 id: "changes_follow",
-                summary: "Tells what happened after a place in the journal, in order; waits for more if asked to.",
+                summary: "Lists the changes after a call of the journal, in order, and can wait for a change.",
                 description: """
-                    after is the next_after of the answer before, or 0 for all that ever was; limit is 1 to 200, and \
-                    what one call changed is never torn apart; wait is how many seconds to wait where there is nothing yet, \
-                    up to 60; kinds names those wanted, with commas between. Whoever goes on from next_after misses \
-                    nothing and is told nothing twice.
+                    after is the next_after of the answer before, or 0 for all changes. limit is 1 to 200, and a \
+                    page never splits the changes of one call. wait is the number of seconds to wait for a change, \
+                    up to 60. kinds lists the wanted kinds, with commas between them. A reader that continues from \
+                    next_after gets each change exactly once.
                     """,
                 responses: [
                     .init(
-                        .ok, "What happened.",
+                        .ok, "The changes.",
                         schema: .object([
                             .init("changes", .array(schema), required: true),
                             .init("next_after", .integer(), required: true),
@@ -146,7 +146,9 @@ package enum ChangeCalls {
     }
 
     private static let schema = Schema.object([
-        .init("seq", .integer("Its place in the journal; what one call changed has one."), required: true),
+        .init(
+            "seq", .integer("The number of the call in the journal; all changes of one call have the same number."),
+            required: true),
         .init("at", .string(), required: true),
         .init("kind", .string(oneOf: ChangeEvent.Kind.allCases.map(\.rawValue)), required: true),
         .init("person", .anyOf([.string(), .null]), required: true),

@@ -11,7 +11,7 @@ enum ClientConfigCalls {
             .get, "/onym/v1/client-config", scope: .admin,
             operation: Operation(
                 id: "client_config_get",
-                summary: "Shows what the project adds to the configuration of IDSync's clients.",
+                summary: "Shows the members that the project adds to the configuration of IDSync's clients.",
                 responses: [document] + Native.problems([])),
             action: .glance { _, caller, _ in
                 { snapshot throws(StoreFault) in
@@ -21,10 +21,11 @@ enum ClientConfigCalls {
         Endpoint(
             .put, "/onym/v1/client-config", scope: .admin,
             operation: Operation(
-                id: "client_config_set", summary: "Replaces what the project adds to the configuration.",
+                id: "client_config_set", summary: "Replaces the members that the project adds to the configuration.",
                 description: """
-                    native goes to apps, web to pages; what is missing is empty. A member replaces the server's own of that \
-                    name, but for dt, eks, rp and dur, which are refused. What changes nothing makes no version.
+                    native is for apps, web is for pages; a missing part becomes empty. A member replaces the \
+                    server's member of the same name. The server refuses dt, eks, rp and dur. Equal members make no \
+                    version.
                     """,
                 request: .object([.init("native", .object([])), .init("web", .object([]))]),
                 responses: [document] + Native.problems([.badRequest, .contentTooLarge, .unprocessableContent])),
@@ -105,7 +106,7 @@ enum ClientConfigCalls {
     private static let document = Operation.Answer(
         .ok, "The members in force.",
         schema: .object([
-            .init("version", .integer("0 before the first change."), required: true),
+            .init("version", .integer("The version; 0 before the first change."), required: true),
             .init("at", .anyOf([.string(), .null]), required: true),
             .init("native", .object([]), required: true), .init("web", .object([]), required: true),
         ]))

@@ -29,10 +29,10 @@ package enum CompactCalls {
                 .post, "/onym/v1/compact", scope: .admin,
                 operation: Operation(
                     id: "compact",
-                    summary: "Gives back the room that nothing needs, so that no file has a byte of what was erased.",
+                    summary: "Starts a compaction, which removes the bytes of erased data from all files.",
                     description: """
-                        It is done a little at a time beside all other calls; GET tells how far it has come. It is done by \
-                        itself after each erasure, and once a day.
+                        A compaction runs in small steps beside all other calls, and GET answers its progress. The \
+                        server starts a compaction after each erasure, and once a day.
                         """,
                     responses: [.init(.accepted, "It has begun.", schema: schema)] + Native.problems([])),
                 action: .answer { _, _, _ in
@@ -42,8 +42,8 @@ package enum CompactCalls {
             Endpoint(
                 .get, "/onym/v1/compact", scope: .admin,
                 operation: Operation(
-                    id: "compaction_get", summary: "Tells how far giving room back has come.",
-                    responses: [.init(.ok, "How far.", schema: schema)] + Native.problems([])),
+                    id: "compaction_get", summary: "Answers the progress of a compaction.",
+                    responses: [.init(.ok, "The progress.", schema: schema)] + Native.problems([])),
                 action: .answer { _, _, _ in answer(.ok, sources.compaction()) }),
         ]
     }

@@ -10,25 +10,26 @@ enum DefinitionCalls {
         list("/onym/v1/funnels", "funnels_list", "Lists the funnels.", "funnels", .funnel, funnel),
         change(
             "/onym/v1/funnels/:slug", "funnel_set",
-            "Defines a funnel: the steps that users shall go, one after the other.", .funnel,
+            "Defines a funnel: steps that users take one after the other.", .funnel,
             request: .object(
                 [
-                    .init("name", .string("The slug unless said.")), .init("steps", .array(step), required: true),
+                    .init("name", .string("The name; the slug by default.")),
+                    .init("steps", .array(step), required: true),
                 ], others: false)
         ) { slug, root throws(JSONFault) in
             try readFunnel(slug, root)
         },
         removal(
-            "/onym/v1/funnels/:slug", "funnel_remove", "Takes a funnel away. Its steps are still kept.", .funnel),
-        list("/onym/v1/metrics", "metrics_list", "Lists the metrics that have names.", "metrics", .metric, metric),
+            "/onym/v1/funnels/:slug", "funnel_remove", "Removes a funnel. The rows of its steps stay.", .funnel),
+        list("/onym/v1/metrics", "metrics_list", "Lists the metrics with names.", "metrics", .metric, metric),
         change(
             "/onym/v1/metrics/:slug", "metric_set",
-            "Names a metric. What events measure is counted with a name or without.", .metric,
+            "Names a metric. The server counts measurements with or without a name.", .metric,
             request: .object([.init("name", .string(), required: true)], others: false)
         ) { _, root throws(JSONFault) in
             Definition.Content(name: try readMetric(root))
         },
-        removal("/onym/v1/metrics/:slug", "metric_remove", "Takes a metric's name away.", .metric),
+        removal("/onym/v1/metrics/:slug", "metric_remove", "Removes a metric's name.", .metric),
     ]
 
     // MARK: - Calls
@@ -81,7 +82,7 @@ enum DefinitionCalls {
             method, path, scope: .admin,
             operation: Operation(
                 id: id, summary: summary, request: request,
-                responses: [.init(.ok, "What it is now.", schema: .object([]))]
+                responses: [.init(.ok, "The definition.", schema: .object([]))]
                     + Native.problems([.badRequest, .unprocessableContent])),
             action: .act(
                 Define.self, body: body,
@@ -203,8 +204,8 @@ enum DefinitionCalls {
 
     private static let step = Schema.object(
         [
-            .init("name", .string("What it is called; as events call it unless said.")),
-            .init("step", .string("What events call it: they say step:<this>.")),
+            .init("name", .string("The name; the name in events by default.")),
+            .init("step", .string("The name in events: they have step:<name>.")),
             .init("screen_name", .string("The screen of the events. A step needs step, screen_name, or both.")),
         ], others: false)
     private static let metric = Schema.object([

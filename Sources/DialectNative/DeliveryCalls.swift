@@ -13,10 +13,10 @@ enum DeliveryCalls {
         .get, "/onym/v1/deliveries", scope: .admin,
         operation: Operation(
             id: "deliveries_list",
-            summary: "Lists what waits to be delivered again, behind something that does, or is parked.",
+            summary: "Lists the waiting and parked deliveries.",
             query: [
-                .init("state", .string("Only these.", oneOf: ["waiting", "parked"])),
-                .init("webhook", .string("Only those of one webhook.")),
+                .init("state", .string("Only deliveries in this state.", oneOf: ["waiting", "parked"])),
+                .init("webhook", .string("Only deliveries of one webhook.")),
             ] + ListQuery.parameters,
             responses: [.init(.ok, "Deliveries.", schema: AdminText.list("deliveries", of: schema))]
                 + Native.problems([.badRequest])),
@@ -55,9 +55,9 @@ enum DeliveryCalls {
     private static let replay = Endpoint(
         .post, "/onym/v1/deliveries/:id/replay", scope: .admin,
         operation: Operation(
-            id: "delivery_replay", summary: "Has something that was parked tried again, for another 24 hours.",
+            id: "delivery_replay", summary: "Tries a parked delivery again, for another 24 hours.",
             responses: [
-                .init(.ok, "It waits again.", schema: .object([.init("replayed", .string(), required: true)]))
+                .init(.ok, "The delivery waits again.", schema: .object([.init("replayed", .string(), required: true)]))
             ] + Native.problems([.notFound, .unprocessableContent])),
         action: .call(
             body: .optional,

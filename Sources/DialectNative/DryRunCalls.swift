@@ -15,10 +15,10 @@ enum DryRunCalls {
                 operation: Operation(
                     id: "strategy_dry_run",
                     summary:
-                        "Makes the journal's calls once more under other rules, and tells what would be otherwise.",
+                        "Starts a dry run: it makes the journal's calls again under other rules, and compares the results.",
                     description: """
-                        Nothing that is stored changes, and no call waits for it. GET tells how far it has come, and in \
-                        the end what came of it. One runs at a time.
+                        A dry run changes no stored fact, and no call waits for it. GET answers the progress and the \
+                        result. One dry run runs at a time.
                         """,
                     request: .object(
                         [.init("strategy", StrategyDocument.schema(isWhole: false), required: true)], others: false),
@@ -40,16 +40,17 @@ enum DryRunCalls {
             Endpoint(
                 .get, path + "/:id", scope: .admin,
                 operation: Operation(
-                    id: "strategy_dry_run_get", summary: "Tells how far a dry run has come, and what came of it.",
-                    responses: [.init(.ok, "How far, and what.", schema: schema)] + Native.problems([.notFound])),
+                    id: "strategy_dry_run_get", summary: "Answers the progress and the result of a dry run.",
+                    responses: [.init(.ok, "The progress, and the result.", schema: schema)]
+                        + Native.problems([.notFound])),
                 action: .answer { request, caller, _ in
                     find(request, caller, rehearsals()).map { answer(.ok, $0) } ?? missing(request.id)
                 }),
             Endpoint(
                 .delete, path + "/:id", scope: .admin,
                 operation: Operation(
-                    id: "strategy_dry_run_stop", summary: "Stops a dry run that is under way.",
-                    responses: [.init(.ok, "How far it came.", schema: schema)] + Native.problems([.notFound])),
+                    id: "strategy_dry_run_stop", summary: "Stops a running dry run.",
+                    responses: [.init(.ok, "The progress at the end.", schema: schema)] + Native.problems([.notFound])),
                 action: .answer { request, caller, _ in
                     guard let caller, let known = find(request, caller, rehearsals()) else {
                         return missing(request.id)
@@ -319,7 +320,7 @@ enum DryRunCalls {
     private static let schema = Schema.object([
         .init("id", .string(), required: true),
         .init("state", .string(oneOf: ["running", "done", "stopped", "failed"]), required: true),
-        .init("reason", .string("Why it failed.")),
+        .init("reason", .string("The reason of a failure.")),
         .init("begun_at", .string(), required: true), .init("ended_at", .anyOf([.string(), .null]), required: true),
         .init(
             "journal", .object([.init("read", count, required: true), .init("of", count, required: true)]),

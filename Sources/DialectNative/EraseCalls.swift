@@ -12,12 +12,13 @@ enum EraseCalls {
             .delete, "/onym/v1/people/:id", scope: .admin,
             operation: Operation(
                 id: "person_erase",
-                summary: "Erases a person and all who are one with it. It cannot be undone; ?dry_run=true only counts.",
+                summary: "Erases a person with its group. No call can undo an erasure; ?dry_run=true only counts.",
                 description: """
-                    From the answer on nothing leads to them. What was stored under them is taken out a little at a time, \
-                    and is gone from all files after the next compaction, which follows by itself. What was captured \
-                    before, and comes in late by one of their identities, is dropped and counted at its tombstone. A \
-                    value that somebody else holds as well stays with them, and is named.
+                    From the answer on, no id leads to these people. The server removes their data in small steps, \
+                    and a compaction follows by itself and removes the bytes from all files. The server drops rows \
+                    that were captured before the erasure and arrive later, and counts them at the tombstone of \
+                    their identity. An identity that another person also holds stays with that person, and the \
+                    answer names it.
                     """,
                 responses: [.init(.ok, "The receipt.", schema: receipt)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
@@ -47,7 +48,7 @@ enum EraseCalls {
             .delete, "/onym/v1/tombstones/:id", scope: .admin,
             operation: Operation(
                 id: "tombstone_release",
-                summary: "Takes a tombstone away: what was captured before the erasure is taken in again.",
+                summary: "Removes a tombstone: the server then accepts rows from before the erasure again.",
                 responses: [
                     .init(
                         .ok, "It is gone.", schema: .object([.init("released", .string(), required: true)]))
@@ -130,7 +131,7 @@ enum EraseCalls {
                 .object([
                     .init("type", .string(), required: true), .init("held_by", .array(.string()), required: true),
                 ])), required: true),
-        .init("identities", .integer("How many there are; of a dry run.")),
+        .init("identities", .integer("The number of identities; only for a dry run.")),
     ])
 }
 

@@ -14,11 +14,11 @@ enum ExplainCalls {
                 id: "explain",
                 summary: "Explains why two identifiers are one person, or are not: ?a=customerid:42&b=ios_idfv:….",
                 description: """
-                    Each is an identity (type:value) or the id of a person. Where they are connected, the chain of facts \
-                    between them is answered; where they are apart, the reason, with the calls that kept them apart as \
-                    far as the last calls of both tell.
+                    a and b are identities (type:value) or ids of people. If they belong to one person, the answer \
+                    has the chain of facts between them. Otherwise it has the reason, and the calls that kept them \
+                    apart, as far as the last calls of both show this.
                     """,
-                responses: [.init(.ok, "Why.", schema: .anyOf([connectedSchema, apartSchema]))]
+                responses: [.init(.ok, "The chain, or the reason.", schema: .anyOf([connectedSchema, apartSchema]))]
                     + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
                 guard let first = request.query?["a"], let second = request.query?["b"], !first.isEmpty,
@@ -48,7 +48,7 @@ enum ExplainCalls {
         Endpoint(
             .get, "/onym/v1/people/:id/graph", scope: .admin,
             operation: Operation(
-                id: "person_graph", summary: "Shows all that a person is made of as nodes and edges, enough to draw.",
+                id: "person_graph", summary: "Shows a person's group as nodes and edges, for a drawing.",
                 responses: [
                     .init(
                         .ok, "The graph.",

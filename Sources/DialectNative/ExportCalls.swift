@@ -12,10 +12,11 @@ enum ExportCalls {
             .post, "/onym/v1/people/:id/export", scope: .admin,
             operation: Operation(
                 id: "person_export",
-                summary: "Exports all that is held of a person, a line of JSON for each thing.",
+                summary: "Exports all data of a person, with a line of JSON for each thing.",
                 description: """
-                    The lines say what they are: person, identity, property, install, purchase, grant, row, call. An answer has up to \
-                    8 MB; where there is more, its last line is {"kind":"next","cursor":…}, to be sent as ?cursor=….
+                    Each line has its kind: person, identity, property, install, purchase, grant, row, call. An \
+                    answer has up to 8 MB. If more lines follow, the last line is {"kind":"next","cursor":…}: send \
+                    this cursor as ?cursor=….
                     """,
                 responses: [
                     .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())

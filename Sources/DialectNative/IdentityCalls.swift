@@ -14,9 +14,9 @@ enum IdentityCalls {
                 id: "identity_attach", summary: "Gives a person an identity.",
                 request: .object([
                     .init("type", .string("An identity type."), required: true),
-                    .init("value", .string(), required: true), .init("reason", .string("Why, for the journal.")),
+                    .init("value", .string(), required: true), .init("reason", .string("The reason, for the journal.")),
                 ]),
-                responses: [.init(.ok, "The person holds it.", schema: schema)]
+                responses: [.init(.ok, "The person holds the identity.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
                 body: BufferedBody(),
@@ -31,9 +31,9 @@ enum IdentityCalls {
         Endpoint(
             .delete, "/onym/v1/people/:id/identities/:type/:value", scope: .admin,
             operation: Operation(
-                id: "identity_detach", summary: "Takes an identity from a person; nobody else gets it by that.",
-                request: .object([.init("reason", .string("Why, for the journal."))]),
-                responses: [.init(.ok, "The person no longer holds it.", schema: schema)]
+                id: "identity_detach", summary: "Removes an identity from a person. No other person gets the identity.",
+                request: .object([.init("reason", .string("The reason, for the journal."))]),
+                responses: [.init(.ok, "The person no longer holds the identity.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
                 body: .optional,
@@ -50,8 +50,8 @@ enum IdentityCalls {
             .post, "/onym/v1/devices/:type/:value/release", scope: .admin,
             operation: Operation(
                 id: "device_release",
-                summary: "Has a device that many people have used be anybody's again: none of them holds it any more.",
-                request: .object([.init("reason", .string("Why, for the journal."))]),
+                summary: "Releases a device that many people have used: no person holds the device after the call.",
+                request: .object([.init("reason", .string("The reason, for the journal."))]),
                 responses: [
                     .init(.ok, "It is.", schema: .object([.init("released_from", .integer(), required: true)]))
                 ] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
@@ -79,16 +79,16 @@ enum IdentityCalls {
             .post, "/onym/v1/same-user-ids", scope: .admin,
             operation: Operation(
                 id: "same_user_ids_join",
-                summary: "Joins people who had equal user ids in several dialects before same_user_id was set.",
+                summary: "Merges people with equal user ids in several dialects from before same_user_id was set.",
                 description: """
-                    Each call looks at a part, and answers the cursor of the next: ?cursor=…, null at the end. To begin \
-                    again does no harm. Who was parted by an undo stays apart.
+                    Each call merges a part of the people, and answers the cursor of the next part: ?cursor=…, null \
+                    at the end. A second run does no harm. People that an undo has separated stay separate.
                     """,
                 responses: [
                     .init(
                         .ok, "A part is done.",
                         schema: .object([
-                            .init("joined", .integer("How many merges there are more."), required: true),
+                            .init("joined", .integer("The number of new merges."), required: true),
                             .init("next_cursor", .anyOf([.string(), .null]), required: true),
                         ]))
                 ] + Native.problems([.badRequest, .conflict, .unprocessableContent])),

@@ -116,7 +116,8 @@ enum JournalText {
     }
 
     static let schema = Schema.object([
-        .init("seq", .integer("Its place in the journal."), required: true), .init("at", .string(), required: true),
+        .init("seq", .integer("The number of the call in the journal."), required: true),
+        .init("at", .string(), required: true),
         .init("kind", .string(), required: true), .init("person", .anyOf([.string(), .null]), required: true),
         .init("key", .anyOf([.string(), .null]), required: true), .init("request_id", .string(), required: true),
         .init("refused", .anyOf([.string(), .null]), required: true),

@@ -8,7 +8,7 @@ import JSON
 enum KeyCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [list(sources), make(sources.mint)]
-            + AdminText.revocations("/onym/v1/keys", .key, "Has a key be taken no more, from its next call on.") {
+            + AdminText.revocations("/onym/v1/keys", .key, "Revokes a key, from its next call on.") {
                 id, caller, directory in
                 let id = KeyID(rawValue: id)
                 return caller.isOperator && directory.keys[id]?.kind == .operator
@@ -20,10 +20,10 @@ enum KeyCalls {
         Endpoint(
             .get, "/onym/v1/keys", scope: .admin,
             operation: Operation(
-                id: "keys_list", summary: "Lists the keys of the project, those that were revoked among them.",
+                id: "keys_list", summary: "Lists the keys of the project, including revoked keys.",
                 description: """
-                    The keys themselves are not kept, so they are not shown. last_used is exact while the server runs; \
-                    what is from before it started may be an hour behind.
+                    The server keeps only hashes, so the list does not show the keys themselves. last_used is exact \
+                    while the server runs; a time from before its start may be up to an hour too early.
                     """,
                 query: ListQuery.parameters,
                 responses: [.init(.ok, "Keys.", schema: AdminText.list("keys", of: schema))]
@@ -50,17 +50,16 @@ enum KeyCalls {
         Endpoint(
             .post, "/onym/v1/keys", scope: .admin,
             operation: Operation(
-                id: "key_make", summary: "Makes a key, which is shown this once.",
+                id: "key_make", summary: "Makes a key. Only this answer shows the key.",
                 description: """
-                    scopes are those that a key of its kind has unless fewer are named; it can never have more. A key \
-                    that links lasts a year unless expires_at says otherwise, others for ever. Repeated, the answer has \
-                    no key.
+                    A key has all scopes of its kind, or fewer if scopes names fewer. A Linking key expires after a \
+                    year by default, other keys never expire by default. The answer to a repeated call has no key.
                     """,
                 request: .object(
                     [
                         .init("kind", .string(oneOf: AccessKey.Kind.allCases.map(\.rawValue)), required: true),
-                        .init("name", .string("Its kind unless said.")),
-                        .init("app", .string("The id of the app that it belongs to, but for admin and claim_agent.")),
+                        .init("name", .string("The name; the kind by default.")),
+                        .init("app", .string("The id of the key's app; not for admin and claim_agent.")),
                         .init("scopes", .array(.string())), .init("expires_at", .string()),
                     ], others: false),
                 responses: [.init(.created, "The key.", schema: schema)]
@@ -187,7 +186,8 @@ enum KeyCalls {
         .init("app", AdminText.optionalText, required: true), .init("scopes", .array(.string()), required: true),
         .init("made_at", .string(), required: true), .init("expires_at", AdminText.optionalText, required: true),
         .init("revoked_at", AdminText.optionalText, required: true),
-        .init("last_used", AdminText.optionalText, required: true), .init("key", .string("Shown once.")),
-        .init("secret", .string("Shown once; of a key that signs its calls.")),
+        .init("last_used", AdminText.optionalText, required: true),
+        .init("key", .string("Only in the answer that makes the key.")),
+        .init("secret", .string("Only for a key that signs its calls, in the answer that makes the key.")),
     ])
 }

@@ -12,7 +12,7 @@ enum LinkingCalls {
         Endpoint(
             .get, "/onym/v1/linking", scope: .admin,
             operation: Operation(
-                id: "linking_get", summary: "Shows how the project links.",
+                id: "linking_get", summary: "Shows the project's settings of linking.",
                 responses: [.init(.ok, "The settings.", schema: settingsSchema)] + Native.problems([])),
             action: .query { _, caller, tools in
                 let apps = tools.directory.linkingApps(of: caller.project)
@@ -24,9 +24,9 @@ enum LinkingCalls {
         Endpoint(
             .put, "/onym/v1/linking", scope: .admin,
             operation: Operation(
-                id: "linking_set", summary: "Changes how the project links; what is not named stays.",
+                id: "linking_set", summary: "Changes the project's settings of linking. Other settings stay.",
                 request: settingsSchema,
-                responses: [.init(.ok, "What holds now.", schema: settingsSchema)]
+                responses: [.init(.ok, "The settings in force.", schema: settingsSchema)]
                     + Native.problems([.badRequest, .unprocessableContent])),
             action: .call(
                 body: BufferedBody(),
@@ -62,11 +62,11 @@ enum LinkingCalls {
         Endpoint(
             .put, "/onym/v1/installs/:id", scope: .admin,
             operation: Operation(
-                id: "install_set", summary: "Turns an install off, or on again.",
+                id: "install_set", summary: "Disables or enables an install.",
                 request: .object([.init("disabled", .boolean(), required: true)]),
                 responses: [
                     .init(
-                        .ok, "How it is now.",
+                        .ok, "The state of the install.",
                         schema: .object([
                             .init("install_id", .string(), required: true),
                             .init("disabled", .boolean(), required: true),

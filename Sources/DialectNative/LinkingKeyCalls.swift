@@ -12,7 +12,7 @@ enum LinkingKeyCalls {
         Endpoint(
             .post, "/onym/v1/linking/apps", scope: .admin,
             operation: Operation(
-                id: "linking_app_make", summary: "Makes one more app that links. Its secret is shown once.",
+                id: "linking_app_make", summary: "Makes a Linking app. Only this answer shows its secret.",
                 request: .object([.init("name", .string(), required: true)]),
                 responses: [
                     .init(
@@ -58,7 +58,7 @@ enum LinkingKeyCalls {
                 id: "linking_key_list", summary: "Lists the keys of back ends, without their secrets.",
                 responses: [
                     .init(
-                        .ok, "All of them, the first one first.",
+                        .ok, "All keys, the oldest first.",
                         schema: .object([.init("keys", .array(.object([])), required: true)]))
                 ] + Native.problems([])),
             action: .answer { _, caller, tools in
@@ -75,9 +75,9 @@ enum LinkingKeyCalls {
         Endpoint(
             .post, "/onym/v1/linking/keys", scope: .admin,
             operation: Operation(
-                id: "linking_key_make", summary: "Makes a key for an app's back end. It is shown once.",
+                id: "linking_key_make", summary: "Makes a key for an app's back end. Only this answer shows the key.",
                 description:
-                    "It lasts a year, or the days that are asked for. An app has at most ten that may be used.",
+                    "The key expires after a year, or after the given days. An app has at most ten valid keys.",
                 request: .object([
                     .init("app_id", .string("The app's own id."), required: true),
                     .init("name", .string(), required: true),
@@ -120,9 +120,10 @@ enum LinkingKeyCalls {
         Endpoint(
             .post, "/onym/v1/linking/keys/:id/revoke", scope: .admin,
             operation: Operation(
-                id: "linking_key_revoke", summary: "Revokes a key at once, and the codes that it asked for.",
+                id: "linking_key_revoke",
+                summary: "Revokes a key at once, with the codes that calls with the key made.",
                 responses: [
-                    .init(.ok, "It is revoked.", schema: .object([.init("revoked", .string(), required: true)]))
+                    .init(.ok, "The key is revoked.", schema: .object([.init("revoked", .string(), required: true)]))
                 ] + Native.problems([.notFound, .unprocessableContent])),
             action: .act(
                 RevokeLinkingKey.self, body: .optional,

@@ -30,7 +30,7 @@ struct ListQuery {
     }
 
     static let parameters: [Schema.Property] = [
-        .init("limit", .integer("How many at most: 1 to 200; 50 unless said.")),
-        .init("cursor", .string("The next_cursor of the part before.")),
+        .init("limit", .integer("The greatest number of entries: 1 to 200; the default is 50.")),
+        .init("cursor", .string("The next_cursor of the page before.")),
     ]
 }

@@ -11,14 +11,14 @@ enum MergeCalls {
             .post, "/onym/v1/merges", scope: .admin,
             operation: Operation(
                 id: "merge_make",
-                summary: "Says that one person is another: they are read as one. Nothing is rewritten.",
-                description: "With ?dry_run=true it says what would come together, and changes nothing.",
+                summary: "Merges two people: reads show them as one. No row is rewritten.",
+                description: "With ?dry_run=true the call answers the result of the merge, and changes nothing.",
                 request: .object([
                     .init("from", .string("A person's id."), required: true),
-                    .init("into", .string("The id of whoever that is."), required: true),
-                    .init("reason", .string("Why, for the journal.")),
+                    .init("into", .string("The id of the other person."), required: true),
+                    .init("reason", .string("The reason, for the journal.")),
                 ]),
-                responses: [.init(.ok, "What came together.", schema: schema)]
+                responses: [.init(.ok, "The merge, and the facts that it brings together.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .steps(
                 body: BufferedBody(),
@@ -55,13 +55,13 @@ enum MergeCalls {
             .post, "/onym/v1/merges/:id/undo", scope: .admin,
             operation: Operation(
                 id: "merge_undo",
-                summary: "Takes a merge back: each side has again what came by its own identifiers.",
+                summary: "Undoes a merge: each side has the rows that its own identities brought.",
                 description: """
-                    It says what goes back to the side that had joined, and which calls of the meantime came to what they \
-                    did because of the merge: those stay as they were answered. With ?dry_run=true nothing changes.
+                    The answer has the facts that return to the joining side, and the calls whose results depended \
+                    on the merge. Their answers stay. With ?dry_run=true nothing changes.
                     """,
-                request: .object([.init("reason", .string("Why, for the journal."))]),
-                responses: [.init(.ok, "What went back.", schema: schema)]
+                request: .object([.init("reason", .string("The reason, for the journal."))]),
+                responses: [.init(.ok, "The merge, and the facts that return to the joining side.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .unprocessableContent])),
             action: .steps(
                 body: .optional,
@@ -243,13 +243,13 @@ enum MergeCalls {
     private static let schema = Schema.object([
         .init("id", .anyOf([.string(), .null]), required: true), .init("from", .string(), required: true),
         .init("into", .string(), required: true), .init("rule", .string(), required: true),
-        .init("root", .string("Whom the whole is, or was, read as."), required: true),
+        .init("root", .string("The root of the group with the merge."), required: true),
         .init(
             "sides",
             .object([
                 .init("from", .array(.string()), required: true), .init("into", .array(.string()), required: true),
             ]), required: true),
-        .init("still_one", .array(.string("A rule by which the two are one, also without this merge."))),
+        .init("still_one", .array(.string("A rule of another merge that keeps the two people one."))),
         .init("moved", .object([]), required: true), .init("conflicts", .array(.object([])), required: true),
         .init("depended", .array(JournalText.schema), required: true), .init("undone", .boolean()),
     ])

@@ -90,7 +90,7 @@ package enum Native {
             Endpoint(
                 .get, "/healthz", scope: nil,
                 operation: Operation(
-                    id: "health", summary: "Tells that the process is alive.",
+                    id: "health", summary: "Answers while the process is alive.",
                     responses: [.init(.ok, "It is.", schema: status)]),
                 action: .answer { _, _, _ in
                     json(.ok) {
@@ -101,10 +101,11 @@ package enum Native {
             Endpoint(
                 .get, "/readyz", scope: nil,
                 operation: Operation(
-                    id: "readiness", summary: "Tells whether calls can be taken: the store is open and can be written.",
+                    id: "readiness",
+                    summary: "Answers whether the server can take calls: the store is open and can be written.",
                     responses: [
-                        .init(.ok, "They can.", schema: status),
-                        .init(.serviceUnavailable, "Not at the moment.", schema: status),
+                        .init(.ok, "The server can take calls.", schema: status),
+                        .init(.serviceUnavailable, "The server cannot take calls now.", schema: status),
                     ]),
                 action: .answer { _, _, _ in
                     readiness(sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds())
@@ -121,9 +122,12 @@ package enum Native {
                     id: "metrics", summary: "Counts and measures, for Prometheus.",
                     responses: [
                         .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
-                        .init(.unauthorized, "No admin key.", contentType: problemType, schema: problemSchema),
                         .init(
-                            .forbidden, "There are other projects.", contentType: problemType, schema: problemSchema),
+                            .unauthorized, "The admin key is missing or invalid.", contentType: problemType,
+                            schema: problemSchema),
+                        .init(
+                            .forbidden, "The server has several projects.", contentType: problemType,
+                            schema: problemSchema),
                         .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
                     ]),
                 action: .answer { request, caller, tools in
@@ -146,7 +150,7 @@ package enum Native {
 
     private static let status = Schema.object([
         .init("status", .string(), required: true),
-        .init("detail", .string("What is odd, and no reason to turn calls away.")),
+        .init("detail", .string("A problem that does not prevent calls.")),
     ])
 
     private static func readiness(_ reason: String?, clockBehindSeconds: Int64) -> Response {

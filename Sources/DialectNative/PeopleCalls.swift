@@ -16,7 +16,7 @@ enum PeopleCalls {
                 summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
                 responses: [
                     .init(
-                        .ok, "Those people.",
+                        .ok, "The people.",
                         schema: .object([.init("people", .array(profileSchema), required: true)]))
                 ] + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
@@ -51,8 +51,9 @@ enum PeopleCalls {
             operation: Operation(
                 id: "person_get", summary: "Shows a person, by an id or by an identity (customerid:42).",
                 description: """
-                    What is known of all members together stands on each page; members, and what each holds, are a page: limit \
-                    (1 to 200, 200 unless said) and the next_cursor of the page before.
+                    Each page has the properties and counts of the whole group, and a page of members with their \
+                    identities and holdings: limit (1 to 200; 200 by default) and the next_cursor of the page \
+                    before.
                     """,
                 responses: [.init(.ok, "The person.", schema: profileSchema)]
                     + Native.problems([.badRequest, .notFound, .conflict])),
@@ -78,10 +79,10 @@ enum PeopleCalls {
             .get, "/onym/v1/people/:id/timeline", scope: .admin,
             operation: Operation(
                 id: "person_timeline",
-                summary: "Shows what happened to a person, the last that came in first.",
+                summary: "Shows the rows of a person, the last row first.",
                 description: """
-                    Takes kinds (event, context), since and until (ISO 8601, by when it happened), limit (1 to 200) and the \
-                    cursor of the page before. A page may be short where few rows of many are wanted.
+                    Takes kinds (event, context), since and until (ISO 8601, for the moment of the row), limit (1 to \
+                    200) and the cursor of the page before. A page may be short if few of many rows match.
                     """,
                 responses: [
                     .init(
@@ -114,7 +115,7 @@ enum PeopleCalls {
     private static let journal = Endpoint(
         .get, "/onym/v1/people/:id/journal", scope: .admin,
         operation: Operation(
-            id: "person_journal", summary: "Shows what was done to a person, call by call, the last first.",
+            id: "person_journal", summary: "Shows the calls that changed a person, the last call first.",
             description: "Takes limit (1 to 200) and the cursor of the page before.",
             responses: [
                 .init(
@@ -288,8 +289,8 @@ enum PeopleCalls {
     private static let profileSchema = Schema.object([
         .init("id", .string("A 64-bit integer, in digits."), required: true),
         .init("root", .string(), required: true), .init("members", .array(.string()), required: true),
-        .init("members_count", .integer("How many people are one."), required: true),
-        .init("identities_count", .integer("How many identities they hold together."), required: true),
+        .init("members_count", .integer("The number of members of the group."), required: true),
+        .init("identities_count", .integer("The number of identities of all members."), required: true),
         .init("next_cursor", .anyOf([.string("The cursor of the next members."), .null]), required: true),
         .init("merges", .array(.object([])), required: true),
         .init("ids", .object([]), required: true),

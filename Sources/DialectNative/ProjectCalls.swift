@@ -21,7 +21,7 @@ enum ProjectCalls {
         [list, make(sources.mint), stats(sources)]
             + AdminText.revocations(
                 "/onym/v1/projects", .project,
-                "Has no key and no app of a project be taken any more. What was stored stays."
+                "Revokes a project with its apps and keys. Stored facts stay."
             ) { id, caller, _ in
                 // A key is valid for its own project only.
                 let project = ProjectID(rawValue: Int32(truncatingIfNeeded: id))
@@ -34,7 +34,7 @@ enum ProjectCalls {
         .get, "/onym/v1/projects", scope: .admin,
         operation: Operation(
             id: "projects_list",
-            summary: "Lists projects: the key's own; on the command line all.",
+            summary: "Lists the project of the key; on the command line, all projects.",
             query: ListQuery.parameters,
             responses: [.init(.ok, "Projects.", schema: AdminText.list("projects", of: schema))]
                 + Native.problems([.badRequest])),
@@ -52,8 +52,10 @@ enum ProjectCalls {
             .post, "/onym/v1/projects", scope: .admin,
             operation: Operation(
                 id: "project_make",
-                summary: "Makes a project, with an app for each dialect and their keys, which are shown this once.",
-                description: "The answer is the document of onym init --json; repeated, it has no keys.",
+                summary:
+                    "Makes a project with an app for each dialect and their keys. Only this answer shows the keys.",
+                description:
+                    "The answer is the document of onym init --json. The answer to a repeated call has no keys.",
                 request: .object([.init("name", .string(), required: true)], others: false),
                 responses: [
                     .init(
@@ -117,14 +119,15 @@ enum ProjectCalls {
         Endpoint(
             .get, "/onym/v1/stats", scope: .admin,
             operation: Operation(
-                id: "stats", summary: "Tells how much the server holds, or how much the project has.",
+                id: "stats", summary: "Counts the facts of the server or of the project.",
                 description: """
-                    Whoever runs the server, by its socket, is told of all projects; so is the administrator of the only one. \
-                    Where there are several, an administrator is told of the project: its apps and keys.
+                    A call over the server's socket gets the counts of all projects, and so does the administrator \
+                    of the only project. With several projects, an administrator gets the number of the project's \
+                    apps and keys.
                     """,
                 responses: [
                     .init(
-                        .ok, "How much.",
+                        .ok, "The counts.",
                         schema: .object(
                             ["projects", "apps", "keys"].map { .init($0, .integer(), required: true) }
                                 + ["people", "identities", "links", "rows", "merges", "last_seq"].map {

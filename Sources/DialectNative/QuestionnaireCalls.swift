@@ -10,7 +10,7 @@ enum QuestionnaireCalls {
         Endpoint(
             .get, "/onym/v1/questionnaires", scope: .admin,
             operation: Operation(
-                id: "questionnaire_list", summary: "Lists the questionnaires, the first one first.",
+                id: "questionnaire_list", summary: "Lists the questionnaires, the oldest first.",
                 responses: [
                     .init(
                         .ok, "All of them.",
@@ -44,10 +44,10 @@ enum QuestionnaireCalls {
         Endpoint(
             .put, "/onym/v1/questionnaires/:slug", scope: .admin,
             operation: Operation(
-                id: "questionnaire_set", summary: "Says what a questionnaire is; there need not be one.",
+                id: "questionnaire_set", summary: "Makes or replaces a questionnaire.",
                 description: """
-                    Answers that no longer fit are left out of drafts. What was submitted stays as it was. What was \
-                    answered can be sent back as it is.
+                    Drafts lose answers that no longer fit. Submitted answers stay. A caller can send the answer of \
+                    a read back unchanged.
                     """,
                 request: schema(isWhole: false),
                 responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
@@ -72,7 +72,7 @@ enum QuestionnaireCalls {
         Endpoint(
             .delete, "/onym/v1/questionnaires/:slug", scope: .admin,
             operation: Operation(
-                id: "questionnaire_deactivate", summary: "Asks nobody any more. What was answered stays.",
+                id: "questionnaire_deactivate", summary: "Deactivates a questionnaire. Existing answers stay.",
                 responses: [document] + Native.problems([.notFound, .unprocessableContent])),
             action: .act(
                 SetQuestionnaire.self, body: .optional,
@@ -117,13 +117,13 @@ enum QuestionnaireCalls {
             .init("id", .string(), required: true),
             .init("type", .string(oneOf: QuestionnaireDocument.kinds.map(\.name)), required: true),
             .init("title", .string(), required: true), .init("subtitle", .string()), .init("required", .boolean()),
-            .init("placeholder", .string("Of a text.")), .init("multiline", .boolean("Of a text.")),
-            .init("options", .array(option)), .init("scale", .integer("Of a rating: 5.")),
+            .init("placeholder", .string("Only for a text.")), .init("multiline", .boolean("Only for a text.")),
+            .init("options", .array(option)), .init("scale", .integer("Only for a rating: 5.")),
         ])
         return .object([
             .init("id", .string(), required: isWhole), .init("slug", .string(), required: isWhole),
             .init("name", .string(), required: true), .init("description", .anyOf([.string(), .null])),
-            .init("active", .boolean("True unless said."), required: isWhole),
+            .init("active", .boolean("The default is true."), required: isWhole),
             .init(
                 "schema",
                 .object([

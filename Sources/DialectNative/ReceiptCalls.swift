@@ -12,15 +12,15 @@ enum ReceiptCalls {
             Endpoint(
                 .post, "/onym/v1/receipts", scope: .admin,
                 operation: Operation(
-                    id: "receipt_make", summary: "Makes a signed receipt for trying purchases in the sandbox.",
+                    id: "receipt_make", summary: "Makes a signed receipt for test purchases.",
                     request: .object(
                         [
                             .init("product", .string(), required: true),
-                            .init("store_account", .string("What the store calls the account that pays.")),
-                            .init("transaction", .string("One of its own where it is not given.")),
-                            .init("original_transaction", .string("That of the purchase which this renews.")),
+                            .init("store_account", .string("The store's name of the paying account.")),
+                            .init("transaction", .string("The transaction; a new transaction by default.")),
+                            .init("original_transaction", .string("The original transaction of a renewal.")),
                             .init("source", .string(oneOf: sources.map(\.0))),
-                            .init("purchased", .integer("In seconds; now where it is not given.")),
+                            .init("purchased", .integer("In seconds; now by default.")),
                             .init("expires", .integer("In seconds.")),
                             .init("renew_state", .string(oneOf: renewals.map(\.0))),
                             .init("period_type", .string(oneOf: periods.map(\.0))),

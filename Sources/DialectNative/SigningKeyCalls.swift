@@ -21,8 +21,8 @@ enum SigningKeyCalls {
         .get, path, scope: .admin,
         operation: Operation(
             id: "signing_keys_list",
-            summary: "Lists the keys that tokens for known users may be signed with, and were.",
-            description: "Of a key that signs by HMAC nothing is shown: its secret was, once.",
+            summary: "Lists the signing keys for tokens of known users, including retired keys.",
+            description: "The list does not show the secret of a key that signs by HMAC.",
             query: ListQuery.parameters,
             responses: [.init(.ok, "Keys.", schema: AdminText.list("signing_keys", of: schema))]
                 + Native.problems([.badRequest])),
@@ -38,17 +38,17 @@ enum SigningKeyCalls {
         Endpoint(
             .post, path, scope: .admin,
             operation: Operation(
-                id: "signing_key_add", summary: "Adds a key that tokens for known users may be signed with.",
+                id: "signing_key_add", summary: "Adds a signing key for tokens of known users.",
                 description: """
-                    With pem or jwk it is the public half of a key of yours, Ed25519 or P-256. Without, it signs by HMAC \
-                    (HS256) with a secret that is shown this once, and again to whoever repeats the call under its \
-                    Idempotency-Key. Tokens name it by kid. Up to \
-                    \(SigningKey.inForceAtMost) are in force at a time, so that a new one can be in use before the last is \
-                    retired.
+                    With pem or jwk, the call adds the public half of your own key, Ed25519 or P-256. Otherwise the \
+                    key signs by HMAC (HS256), and only this answer, and the answer to a repeated call with the same \
+                    Idempotency-Key, shows its secret. Tokens name the key by kid. Up to \(SigningKey.inForceAtMost) \
+                    keys are in force at a time, so that you can use a new key before you retire the last key.
                     """,
                 request: .object(
                     [
-                        .init("name", .string()), .init("kid", .string("Its id where nothing else is said.")),
+                        .init("name", .string()),
+                        .init("kid", .string("The key's id in tokens; the default is the id.")),
                         .init("algorithm", .string(oneOf: SigningKey.Algorithm.allCases.map(\.name))),
                         .init("pem", .string("-----BEGIN PUBLIC KEY-----…")), .init("jwk", .object([])),
                     ], others: false),
@@ -130,7 +130,7 @@ enum SigningKeyCalls {
         Endpoint(
             method, path, scope: .admin,
             operation: Operation(
-                id: "signing_key_retire\(suffix)", summary: "Has no token be taken that a key has signed, from now on.",
+                id: "signing_key_retire\(suffix)", summary: "Retires a key: the server refuses its tokens from now on.",
                 responses: [.init(.ok, "The key.", schema: schema)]
                     + Native.problems([.notFound, .unprocessableContent])),
             action: .act(
@@ -173,7 +173,7 @@ enum SigningKeyCalls {
         .init("algorithm", .string(oneOf: SigningKey.Algorithm.allCases.map(\.name)), required: true),
         .init("jwk", .anyOf([.object([]), .null]), required: true), .init("made_at", .string(), required: true),
         .init("retired_at", AdminText.optionalText, required: true),
-        .init("secret", .string("Shown once; of a key that signs by HMAC.")),
+        .init("secret", .string("Only for a key that signs by HMAC, in the answer that makes the key.")),
     ])
 }
 

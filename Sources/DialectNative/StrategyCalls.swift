@@ -15,7 +15,7 @@ enum StrategyCalls {
         Endpoint(
             .get, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
-                id: "strategy_get", summary: "Shows the rules by which people are found.",
+                id: "strategy_get", summary: "Shows the strategy.",
                 responses: [document] + Native.problems([])),
             action: .glance { _, caller, tools in
                 let history = tools.directory.strategies(of: caller.project)
@@ -31,10 +31,10 @@ enum StrategyCalls {
         Endpoint(
             .put, "/onym/v1/strategy", scope: .admin,
             operation: Operation(
-                id: "strategy_set", summary: "Changes the rules by which people are found, from the next call on.",
+                id: "strategy_set", summary: "Changes the strategy, from the next call on.",
                 description: """
-                    Takes any part of the document. A preset says all that is not said otherwise; without one, what is \
-                    not said stays as it is. What changes nothing makes no version.
+                    Takes any part of the document. With a preset, the preset sets all other members. Without a \
+                    preset, all other members stay. An equal strategy makes no version.
                     """,
                 request: StrategyDocument.schema(isWhole: false),
                 responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
@@ -42,7 +42,7 @@ enum StrategyCalls {
         Endpoint(
             .get, "/onym/v1/strategy/versions", scope: .admin,
             operation: Operation(
-                id: "strategy_versions", summary: "Lists the rules that were, the newest first.",
+                id: "strategy_versions", summary: "Lists the versions of the strategy, the newest first.",
                 query: ListQuery.parameters,
                 responses: [.init(.ok, "The versions.", schema: versionsSchema)] + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
@@ -55,7 +55,7 @@ enum StrategyCalls {
         Endpoint(
             .post, "/onym/v1/strategy/rollback", scope: .admin,
             operation: Operation(
-                id: "strategy_rollback", summary: "Has an earlier version hold again, as a version of its own.",
+                id: "strategy_rollback", summary: "Makes a new version that equals an earlier version.",
                 request: .object([.init("version", .integer(), required: true)], others: false),
                 responses: [document] + Native.problems([.badRequest, .notFound, .unprocessableContent])),
             action: command { root throws(JSONFault) in .rollback(to: try rollbackVersion(root)) }),
@@ -142,7 +142,7 @@ enum StrategyCalls {
             .array(
                 .object([
                     .init("version", .integer(), required: true), .init("at", .string(), required: true),
-                    .init("key", .anyOf([.string("The id of the key that set it."), .null]), required: true),
+                    .init("key", .anyOf([.string("The id of the key that set the version."), .null]), required: true),
                     .init("document", StrategyDocument.schema(isWhole: true), required: true),
                 ])), required: true),
         .init("next_cursor", .anyOf([.string(), .null]), required: true),

@@ -268,23 +268,25 @@ enum StrategyDocument {
         let types = Schema.array(.string(oneOf: IdentityType.idsync.map { "\($0.name)" }))
         let fields: [(String, Schema)] =
             [
-                ("version", .integer("It grows by one with each change.")),
+                ("version", .integer("The version, which grows by one with each change.")),
                 ("preset", .string(oneOf: presets.map(\.0))),
                 ("hierarchy", types), ("login", types), ("unique", types), ("immutable", types),
                 ("on_new_known", .string(oneOf: onNewKnown.map(\.0))), ("on_logout", .string(oneOf: onLogout.map(\.0))),
-                ("lowercase_email", .boolean("Whether e-mail addresses are taken in small letters.")),
+                ("lowercase_email", .boolean("Whether the server changes e-mail addresses to small letters.")),
                 ("blocked_values", .array(.string())),
                 ("limits", .object([])),
-                ("on_limit", .string("What a call does that would exceed a limit.", oneOf: onLimit.map(\.0))),
-                ("shared_device_people", .integer("How many people may hold a device.")),
+                ("on_limit", .string("The treatment of a call that would exceed a limit.", oneOf: onLimit.map(\.0))),
+                ("shared_device_people", .integer("The number of people that may hold a device.")),
                 (
                     "person_limits",
                     .object(
                         [
-                            .init("identities", .integer("How many identities of one dialect a person may hold.")),
+                            .init(
+                                "identities",
+                                .integer("The number of identities of one dialect that a person may hold.")),
                             .init(
                                 "per_device_type",
-                                .integer("How many identities of one type of device a person may hold.")
+                                .integer("The number of identities of one device type that a person may hold.")
                             ),
                         ], others: false)
                 ),
@@ -292,12 +294,13 @@ enum StrategyDocument {
                     "group_limits",
                     .object(
                         [
-                            .init("members", .integer("How many people may be one.")),
+                            .init("members", .integer("The number of members that a group may have.")),
                             .init(
-                                "identities", .anyOf([.integer("How many identities they may hold together."), .null])),
+                                "identities",
+                                .anyOf([.integer("The number of identities that all members may hold."), .null])),
                         ], others: false)
                 ),
-                ("same_user_id", .boolean("Whether equal user ids in several dialects are one human.")),
+                ("same_user_id", .boolean("Whether equal user ids in several dialects belong to one human.")),
                 (
                     "signed_identities",
                     isWhole ? .object([]) : .anyOf([.object([]), .string(oneOf: signings.map(\.0))])
@@ -314,7 +317,9 @@ enum StrategyDocument {
             "unmatched_types",
             .object(
                 IdentityType.idsync.map {
-                    .init("\($0.name)", .integer("Calls since the server's start that named no type of the hierarchy."))
+                    .init(
+                        "\($0.name)",
+                        .integer("The number of calls since the server's start without a type of the hierarchy."))
                 }, others: false))
         return .object(fields.map { .init($0.0, $0.1, required: isWhole) } + [unmatched], others: false)
     }

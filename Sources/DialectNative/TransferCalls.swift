@@ -12,9 +12,9 @@ enum TransferCalls {
         Endpoint(
             .post, "/onym/v1/transfers/:id/undo", scope: .admin,
             operation: Operation(
-                id: "transfer_undo", summary: "Moves back what a restore has moved.",
-                query: [.init("dry_run", .boolean("Whether to say only what would be."))],
-                responses: [.init(.ok, "What is back where.", schema: schema)]
+                id: "transfer_undo", summary: "Undoes the transfer of a restore.",
+                query: [.init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))],
+                responses: [.init(.ok, "The purchases and their owners.", schema: schema)]
                     + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
             action: .act(
                 UndoTransfer.self, body: .optional,

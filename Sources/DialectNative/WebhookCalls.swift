@@ -13,7 +13,7 @@ enum WebhookCalls {
     private static let list = Endpoint(
         .get, "/onym/v1/webhooks", scope: .admin,
         operation: Operation(
-            id: "webhooks_list", summary: "Lists the webhooks, and how far each has been told.",
+            id: "webhooks_list", summary: "Lists the webhooks with their progress.",
             responses: [.init(.ok, "Webhooks.", schema: .object([.init("webhooks", .array(schema), required: true)]))]
                 + Native.problems([])),
         action: .query { _, caller, _ in
@@ -42,19 +42,20 @@ enum WebhookCalls {
         Endpoint(
             .post, "/onym/v1/webhooks", scope: .admin,
             operation: Operation(
-                id: "webhook_make", summary: "Has an address be told what happens from now on.",
+                id: "webhook_make", summary: "Makes a webhook, which sends changes to an address.",
                 description: """
-                    Each change is a POST with {"type","timestamp","data"}, of which data is the change as the feed has \
-                    it, and is signed as standardwebhooks.com says; the secret is shown here only. Changes of one person \
-                    come in order, each at least once: webhook-id tells which was there before. What is not answered \
-                    with 2xx is tried again for 24 hours, less and less often, and then parked. kinds names those \
-                    wanted, all without; after is where in the feed to begin, now unless said.
+                    Each change is a POST with {"type","timestamp","data"}; data is the change in the form of the \
+                    feed. The signature follows standardwebhooks.com, and only this answer shows the secret. Changes \
+                    of one person come in order, each at least once; an equal webhook-id marks a repetition. Without \
+                    an answer of 2xx, the server tries again for 24 hours, with growing pauses, and then parks the \
+                    change. kinds lists the wanted kinds; the default is all kinds. after is the place in the feed \
+                    to begin after; the default is now.
                     """,
                 request: .object(
                     [
                         .init("url", .string("https://… or http://…"), required: true),
                         .init("kinds", .array(.string(oneOf: ChangeEvent.Kind.allCases.map(\.rawValue)))),
-                        .init("after", .integer("The seq of a change; 0 for all that ever was.")),
+                        .init("after", .integer("The seq of a change; 0 for the whole feed.")),
                     ], others: false),
                 responses: [.init(.created, "The webhook, and its secret.", schema: schema)]
                     + Native.problems([.badRequest, .conflict, .unprocessableContent])),
@@ -110,7 +111,7 @@ enum WebhookCalls {
     private static let remove = Endpoint(
         .delete, "/onym/v1/webhooks/:id", scope: .admin,
         operation: Operation(
-            id: "webhook_remove", summary: "Tells an address nothing more; what waits for it is dropped.",
+            id: "webhook_remove", summary: "Removes a webhook and its waiting deliveries.",
             responses: [.init(.ok, "It is gone.", schema: .object([.init("removed", .string(), required: true)]))]
                 + Native.problems([.notFound, .unprocessableContent])),
         action: .act(
@@ -152,8 +153,13 @@ enum WebhookCalls {
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("url", .string(), required: true),
         .init("kinds", .array(.string()), required: true), .init("made_at", .string(), required: true),
-        .init("secret", .string("Shown once: whsec_…")), .init("delivered", .integer()), .init("read_to", .integer()),
+        .init("secret", .string("whsec_…, only in the answer that makes the webhook.")), .init("delivered", .integer()),
+        .init("read_to", .integer()),
         .init("waiting", .integer()), .init("parked", .integer()),
-        .init("paused", .boolean("So many wait, or are parked, that the feed is not read on for it.")),
+        .init(
+            "paused",
+            .boolean(
+                "Whether the server reads no more of the feed, because too many changes wait."
+            )),
     ])
 }

@@ -13,7 +13,8 @@ package enum OpenAPI {
                 json.key("title")
                 json.string("Onym")
                 json.key("description")
-                json.string("Who is this, and what belongs to them? One graph of people, in several dialects.")
+                json.string(
+                    "Answers who a person is and what belongs to the person: one graph of people, in several dialects.")
                 json.key("version")
                 json.string(version)
                 json.key("license")
@@ -30,7 +31,7 @@ package enum OpenAPI {
                     json.key("url")
                     json.string("/")
                     json.key("description")
-                    json.string("The server that this description comes from.")
+                    json.string("The server of this description.")
                 }
             }
             json.key("tags")
