@@ -97,7 +97,7 @@ enum KeysShowCommand: ProgramCommand {
         let path = context.dataFolder.firstKeysPath
         guard Files.exists(path) else {
             throw .failed(
-                "There is no \(path): somebody has removed it, or the store was made without it. "
+                "The file \(path) does not exist: it was removed, or the store was made without it. "
                     + "Make a key with \"onym keys create --kind KIND\".")
         }
         let text = try Files.read(path, orElse: "\(path) cannot be read")
@@ -108,7 +108,7 @@ enum KeysShowCommand: ProgramCommand {
 
 enum KeysListCommand: ProgramCommand {
     static let name = "keys list"
-    static let summary = "Lists the keys of a project, and when each was last used."
+    static let summary = "Lists the keys of a project with the time of their last use."
     static let usage = "onym keys list [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["cursor", "project"]
 
@@ -124,8 +124,9 @@ enum KeysCreateCommand: ProgramCommand {
         onym keys create --kind KIND [--name NAME] [--app ID] [--scopes SCOPE,…] [--expires MOMENT]
                          [--data DIR] [--project ID] [--json]
 
-        KIND is admin, operator (of no project, for the server's figures and projects), idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
-        entitlements_secret or linking. MOMENT is as in 2027-01-31T00:00:00Z.
+        KIND is admin, operator, idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
+        entitlements_secret or linking. An operator's key belongs to no project, and is for the server's figures and
+        projects. MOMENT is a time such as 2027-01-31T00:00:00Z.
         """
     static let valuedFlags = ["kind", "name", "app", "scopes", "expires", "project"]
 

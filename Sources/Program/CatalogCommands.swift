@@ -16,12 +16,13 @@ enum ProductsListCommand: ProgramCommand {
 /// `onym products set`: sets the entitlements that a product grants.
 enum ProductsSetCommand: ProgramCommand {
     static let name = "products set"
-    static let summary = "Sets which entitlements a product gives, and for how long."
+    static let summary = "Sets the entitlements of a product, and the time of access."
     static let usage = """
         onym products set --id ID --type TYPE [--entitlements ID,ID…] [--days N] [--store-id ID] [--data DIR]
             [--project ID] [--json]
 
-        TYPE is subscription, non_consumable or consumable. N days count where the store names no end.
+        TYPE is subscription, non_consumable or consumable. N is the time of access if the
+        store names no end.
         """
     static let valuedFlags = ["id", "type", "entitlements", "days", "store-id", "project"]
 
@@ -60,7 +61,7 @@ enum ProductsSetCommand: ProgramCommand {
 /// `onym products remove`.
 enum ProductsRemoveCommand: ProgramCommand {
     static let name = "products remove"
-    static let summary = "Removes a product. Its purchases give no entitlement any more."
+    static let summary = "Removes a product. Its purchases no longer give entitlements."
     static let usage = "onym products remove --id ID [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["id", "project"]
 
@@ -117,7 +118,7 @@ enum EntitlementsRemoveCommand: ProgramCommand {
 /// `onym receipt`: makes a receipt for a test purchase.
 enum ReceiptCommand: ProgramCommand {
     static let name = "receipt"
-    static let summary = "Makes a signed receipt, to try purchases in the sandbox."
+    static let summary = "Makes a signed receipt for a test purchase."
     static let usage = """
         onym receipt --product P [--store-account S] [--transaction T] [--original-transaction T] [--source SOURCE]
             [--purchased SECONDS] [--expires SECONDS] [--renew-state STATE] [--period-type TYPE] [--data DIR]

@@ -4,7 +4,7 @@ import Invocation
 /// `onym client-config show`: shows the members that a project adds to the configuration of clients.
 enum ClientConfigShowCommand: ProgramCommand {
     static let name = "client-config show"
-    static let summary = "Shows what a project adds to the configuration of its IDSync clients."
+    static let summary = "Shows the members that a project adds to its IDSync clients' configuration."
     static let usage = "onym client-config show [--data DIR] [--project ID] [--json]"
     static let valuedFlags = ["project"]
 
@@ -17,12 +17,12 @@ enum ClientConfigShowCommand: ProgramCommand {
 /// `onym client-config set`: replaces the members that a project adds to the configuration of clients.
 enum ClientConfigSetCommand: ProgramCommand {
     static let name = "client-config set"
-    static let summary = "Replaces what a project adds to the configuration of its IDSync clients."
+    static let summary = "Replaces the members that a project adds to its IDSync clients' configuration."
     static let usage = """
         onym client-config set --file FILE [--data DIR] [--project ID] [--json]
 
-        FILE is a JSON document as "onym client-config show" prints it: {"native":{…},"web":{…}}; - reads it from
-        standard input.
+        FILE is a JSON document in the form of "onym client-config show": {"native":{…},"web":{…}}. With - the command
+        reads the document from standard input.
         """
     static let valuedFlags = ["file", "project"]
 

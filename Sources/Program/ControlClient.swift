@@ -41,7 +41,7 @@ struct ControlClient {
 
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
             guard let descriptor = try client.connect() else {
-                throw .failed("\(client.folder.control.path) is gone: the server has stopped.")
+                throw .failed("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
             return try client.exchange(client.request(method, path, body), descriptor)
         }
@@ -129,7 +129,7 @@ struct ControlClient {
             answer += piece[..<count]
         }
         guard let answer = Answer(answer) else {
-            throw .failed("The server closed the connection without an answer; its log may say more.")
+            throw .failed("The server closed the connection without an answer; its log may have the reason.")
         }
         return answer
     }
@@ -192,7 +192,7 @@ extension ControlClient.Answer {
         do throws(JSONFault) {
             return try JSONParser().read(self.body, body)
         } catch {
-            throw .failed("The server answered something else than was asked: \(error.message)")
+            throw .failed("The answer of the server is invalid: \(error.message)")
         }
     }
 

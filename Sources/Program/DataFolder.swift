@@ -59,10 +59,10 @@ struct DataFolder: Equatable, Sendable {
         let text = try Files.read(masterKeyPath, orElse: "The master key \(masterKeyPath) cannot be read")
         guard Files.isPrivate(masterKeyPath) else {
             throw .failed(
-                "Others than its owner may read \(masterKeyPath). Make it private: chmod 600 \(masterKeyPath)")
+                "Other users may read \(masterKeyPath). Make the file private: chmod 600 \(masterKeyPath)")
         }
         guard let key = MasterKey(text: text) else {
-            throw .failed("\(masterKeyPath) does not hold a master key, which is 64 hexadecimal digits.")
+            throw .failed("\(masterKeyPath) is not a master key. A master key has 64 hexadecimal digits.")
         }
         return key
     }

@@ -6,7 +6,7 @@ import StoreSQLite
 /// `onym doctor`: checks the rules that always hold for a store.
 enum DoctorCommand: ProgramCommand {
     static let name = "doctor"
-    static let summary = "Checks the store, with or without a running server, and explains what is wrong."
+    static let summary = "Checks the store, with or without a running server, and explains each problem."
     static let usage = "onym doctor [--data DIR] [--json]"
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {

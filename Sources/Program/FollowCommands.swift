@@ -21,10 +21,10 @@ enum CompactCommand: ProgramCommand {
                 if !isRunning { return answer }
                 if isHeld, !wasHeld {
                     context.terminal.note(
-                        "Somebody reads who still sees what was taken out: it goes on when they are done.")
+                        "A reader still sees erased data: the compaction continues after this read.")
                 }
                 wasHeld = isHeld
-                if pages != shown { context.terminal.note("Given back: \(pages) pages.") }
+                if pages != shown { context.terminal.note("Returned pages: \(pages).") }
                 shown = pages
                 usleep(pauseMicroseconds)
                 answer = try session.done("GET", path)
@@ -59,7 +59,7 @@ enum ChangesCommand: ProgramCommand {
     static let usage = """
         onym changes [--after SEQ] [--kinds KIND,…] [--follow] [--count N] [--data DIR] [--project ID] [--json]
 
-        --after goes on behind a change that was printed before; --count ends after so many.
+        --after begins after the change with this number. --count ends the command after this number of changes.
         """
     static let valuedFlags = ["after", "kinds", "count", "project"]
     static let switches = ["json", "follow"]
@@ -74,7 +74,7 @@ enum ChangesCommand: ProgramCommand {
         }
         return try context.controlClient().session { session throws(CommandFault) in
             if isFollowing, session.isAlone {
-                throw .failed("Nobody serves this store, so nothing happens that could be followed.")
+                throw .failed("No server serves this store, so no new changes can come.")
             }
             var (after, left) = (arguments["after"] ?? "0", count ?? .max)
             while left > 0 {

@@ -30,7 +30,7 @@ enum InitCommand: ProgramCommand {
             let opened = try OpenedStore(in: database, context.dataFolder, masterKey: context.settings["master_key"])
             defer { opened.close() }
             guard opened.store.directory.projects.isEmpty, let made = try opened.makeProject(name) else {
-                throw .failed("There is a project in that schema of the database already; nothing was changed.")
+                throw .failed("This schema of the database already has a project; nothing was changed.")
             }
             credentials = made
         } else {
@@ -53,7 +53,7 @@ enum InitCommand: ProgramCommand {
     ) throws(CommandFault) -> ProjectPlan.Credentials {
         try check(name)
         guard !folder.store.exists else {
-            throw .failed("There is a store in \(folder.path) already; nothing was changed.")
+            throw .failed("\(folder.path) already has a store; nothing was changed.")
         }
         try folder.make()
         let key = try folder.makeMasterKey(setting: masterKey)

@@ -13,8 +13,8 @@ enum MigrateCommand: ProgramCommand {
     static let usage = """
         onym migrate [--from sqlite:DIR] --to postgres://USER@HOST/DATABASE [--store-schema NAME] [--json]
 
-        Stop the server first. DIR is the data folder, and stays as it is. ONYM_STORE does for --to: an address with a
-        password is better there, because flags can be seen by others.
+        Stop the server first. DIR is the data folder, and does not change. ONYM_STORE can replace --to. Put an address
+        with a password there, because other users can see flags.
         """
     static let valuedFlags = ["from", "to"]
 
@@ -42,23 +42,25 @@ enum MigrateCommand: ProgramCommand {
     private static func source(_ context: CommandContext) throws(CommandFault) -> DataFolder {
         guard let from = context.arguments["from"] else { return context.dataFolder }
         guard from.hasPrefix("sqlite:") else {
-            throw .usage("--from names a data folder, as in sqlite:/var/lib/onym. A store is moved from its file only.")
+            throw .usage(
+                "--from must name a data folder, such as sqlite:/var/lib/onym. Only an embedded store can move.")
         }
         return DataFolder(path: String(from.dropFirst("sqlite:".count)))
     }
 
     private static func target(_ context: CommandContext) throws(CommandFault) -> PostgresSettings {
         guard let address = context.arguments["to"] ?? context.settings["store"] else {
-            throw .usage("Say where to: --to postgres://USER@HOST/DATABASE, or ONYM_STORE.")
+            throw .usage("The target is missing: --to postgres://USER@HOST/DATABASE, or ONYM_STORE.")
         }
         guard address.hasPrefix("postgres://") || address.hasPrefix("postgresql://"),
             let settings = context.database(at: address)
         else {
-            throw .usage("--to is an address as in postgres://USER@HOST/DATABASE. A store is moved to PostgreSQL only.")
+            throw .usage(
+                "--to must be an address such as postgres://USER@HOST/DATABASE. A store can move only to PostgreSQL.")
         }
         guard settings.preparesStatements else {
             throw .usage(
-                "A store is moved to the database itself, not through a pooler: name that, with store_prepared on.")
+                "A store cannot move through a pooler: name the database itself, with store_prepared on.")
         }
         return settings
     }
@@ -77,7 +79,7 @@ enum MigrateCommand: ProgramCommand {
             case .copying where progress.all == 0: break
             case .copying:
                 terminal.note("Moving \(progress.table.rawValue): \(progress.done) of \(progress.all) rows.")
-            case .completing: terminal.note("Counting what came of it.")
+            case .completing: terminal.note("Computing the counts.")
             case .checking: terminal.note("Checking \(progress.table.rawValue): \(progress.done) rows.")
             }
         }

@@ -36,7 +36,7 @@ struct OpenedStore {
     ) throws(CommandFault) {
         if try attempt(agree) == key.mark { return }
         throw .failed(
-            "The store in \(place) was made with another master key. Give all its servers the same: "
+            "The store in \(place) was made with another master key. All its servers need the same key: "
                 + "ONYM_MASTER_KEY, or a copy of master.key in \(folder.path).")
     }
 

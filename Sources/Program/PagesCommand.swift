@@ -98,7 +98,7 @@ enum PagesCommand: ProgramCommand {
             stands for the setting
             .Cm listen .
             .Sh ENVIRONMENT
-            Each setting can stand in the environment: ONYM_LISTEN stands for the setting
+            The environment can have each setting: ONYM_LISTEN has the value of
             .Cm listen .
             .Bl -tag -width Ds
             .It Ev CREDENTIALS_DIRECTORY
@@ -121,11 +121,11 @@ enum PagesCommand: ProgramCommand {
             .Sh EXIT STATUS
             .Bl -tag -width Ds
             .It 0
-            The command is done, and found nothing wrong.
+            The command is done, and found no problem.
             .It 1
             The command was refused or failed, or the doctor found damage.
             .It 2
-            The command line, the environment or the settings file is wrong.
+            The command line, the environment or the settings file is invalid.
             .It 3
             For
             .Cm health :
@@ -152,7 +152,7 @@ enum PagesCommand: ProgramCommand {
             .Nm onym.toml
             .Nd settings of the identity server
             .Sh DESCRIPTION
-            The file has a setting on each line, as in
+            The file has a setting on each line, such as
             .Ql listen = \(quoted("0.0.0.0:8080")) .
             A value is a text in double or single quotes, an integer,
             .Ql true
@@ -160,8 +160,8 @@ enum PagesCommand: ProgramCommand {
             .Ql false .
             A line that begins with # is a comment.
             .Pp
-            A flag of the command comes before the environment, the environment before a credential of the service
-            manager, and a credential before the file.
+            A flag of the command overrides the environment, the environment overrides a credential of the service
+            manager, and a credential overrides the file.
             .Nm onym Cm settings
             prints each value and its source.
             .Pp

@@ -8,7 +8,7 @@ enum PersonCommand: ProgramCommand {
     static let usage = """
         onym person ID [--data DIR] [--project ID] [--json]
 
-        ID is a person's id in any form: an MPID, or an identity as in customerid:42.
+        ID is a person's id in any form: an MPID, or an identity such as customerid:42.
         """
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -25,7 +25,7 @@ enum ExportCommand: ProgramCommand {
     static let usage = """
         onym export ID [--data DIR] [--project ID]
 
-        ID is a person's id in any form: an MPID, or an identity as in customerid:42.
+        ID is a person's id in any form: an MPID, or an identity such as customerid:42.
         """
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -54,7 +54,7 @@ enum ExportCommand: ProgramCommand {
 /// `onym explain`: explains why two identifiers are one person, or are not.
 enum ExplainCommand: ProgramCommand {
     static let name = "explain"
-    static let summary = "Explains by which facts two identities are one person, or why they are not."
+    static let summary = "Shows the facts that make two identities one person, or the reason why not."
     static let usage = "onym explain A B [--data DIR] [--project ID] [--json]"
     static let operands = ["A", "B"]
     static let valuedFlags = ["project"]
@@ -83,7 +83,7 @@ enum JournalCommand: ProgramCommand {
 /// `onym merge`: merges two people.
 enum MergeCommand: ProgramCommand {
     static let name = "merge"
-    static let summary = "Merges two people. Nothing is rewritten, and undo ends the merge."
+    static let summary = "Merges two people. No row is rewritten, and undo ends the merge."
     static let usage = "onym merge FROM INTO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
     static let operands = ["FROM", "INTO"]
     static let valuedFlags = ["reason", "project"]
@@ -101,7 +101,7 @@ enum MergeCommand: ProgramCommand {
 /// `onym undo`: undoes a merge.
 enum UndoCommand: ProgramCommand {
     static let name = "undo"
-    static let summary = "Undoes a merge. Each side has again what came by its own identities."
+    static let summary = "Undoes a merge. Each side has the rows of its own identities again."
     static let usage = "onym undo MERGE [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
     static let operands = ["MERGE"]
     static let valuedFlags = ["reason", "project"]
@@ -118,7 +118,7 @@ enum UndoCommand: ProgramCommand {
 /// `onym erase`: erases a person for good.
 enum EraseCommand: ProgramCommand {
     static let name = "erase"
-    static let summary = "Erases a person with its whole group, and prints the receipt. Nobody can undo it."
+    static let summary = "Erases a person with its whole group, and prints the receipt. It cannot be undone."
     static let usage = "onym erase ID [--dry-run] [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
     static let valuedFlags = ["project"]
@@ -139,6 +139,6 @@ private enum PeopleCommands {
     static func id(_ word: String, _ context: CommandContext) throws(CommandFault) -> String {
         if word.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return word }
         if let id = try context.control("GET", path(word)).text(of: "id") { return id }
-        throw .failed("The server told of \(word) without an id.")
+        throw .failed("The server answered \(word) without an id.")
     }
 }

@@ -117,7 +117,7 @@ package enum Program {
             let proposal = isNear ? nearest.map { " Did you mean \"\($0)\"?" } ?? "" : ""
             terminal.note("onym: there is no command \"\(words[0])\".\(proposal)\n\n\(help)")
         } else if words.count == 1 {
-            terminal.note("onym \(words[0]): name what to do.\n\n\(list(group))")
+            terminal.note("onym \(words[0]): name an action.\n\n\(list(group))")
         } else {
             terminal.note("onym: there is no command \"\(words[0]) \(words[1])\".\n\n\(list(group))")
         }
@@ -232,8 +232,8 @@ package enum Program {
         return """
             \(text)
 
-            Every command takes these flags. A setting may also stand in the environment (ONYM_LISTEN), or in onym.toml in the data
-            folder (listen = "127.0.0.1:8080").
+            Every command takes these flags. The environment (ONYM_LISTEN) and onym.toml in the data folder
+            (listen = "127.0.0.1:8080") can also have settings.
 
             \(settings.joined(separator: "\n"))
             """

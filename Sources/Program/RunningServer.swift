@@ -334,7 +334,7 @@ final class Inspection: Sendable {
     func unreadiness() -> String? {
         guard let parts = parts.withLock({ $0 }) else { return "The server is starting." }
         if let trouble = parts.store.trouble { return trouble.description }
-        return parts.engine.isHealthy ? nil : "The store cannot be written; the log says why."
+        return parts.engine.isHealthy ? nil : "The store cannot be written; the log has the reason."
     }
 
     func metrics() -> [UInt8] {

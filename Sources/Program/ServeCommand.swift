@@ -36,7 +36,7 @@ enum ServeCommand: ProgramCommand {
         if context.database == nil, !folder.store.exists {
             guard folder.isVacant else {
                 throw .failed(
-                    "There is no store in \(folder.path), but other files; make one there with \"onym init\".")
+                    "\(folder.path) has other files, but no store; make a store there with \"onym init\".")
             }
             let made = try InitCommand.make(in: folder, project: "Demo", masterKey: settings["master_key"])
             try show(made, folder, settings, context.terminal)
@@ -145,7 +145,7 @@ enum ServeCommand: ProgramCommand {
             guard let identity, let files else { return }
             do throws(CommandFault) {
                 identity.replace(with: try files.load())
-                logger.log(.info, "The certificate was read anew.")
+                logger.log(.info, "The certificate was read again.")
             } catch {
                 // The old certificate stays in use: an expiring certificate is better than no certificate.
                 logger.log(.error, "The certificate could not be read.", [("reason", .text(error.message))])

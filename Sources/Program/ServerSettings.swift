@@ -17,18 +17,18 @@ enum ServerSettings {
         [
             SettingDefinition(
                 "config",
-                "The settings file. Else: onym.toml in the data folder, or \(SettingsPlace.ofPackage) if there is no data folder.",
+                "The settings file. Otherwise onym.toml in the data folder, or \(SettingsPlace.ofPackage) without a data folder.",
                 isInFile: false),
             SettingDefinition("data", "The folder of the store, its keys and its settings.", standard: "data"),
             SettingDefinition(
                 "store",
-                "A PostgreSQL database for several servers, as in postgres://onym@host/onym; else a file in the data folder.",
+                "A PostgreSQL database for several servers, such as postgres://onym@host/onym; otherwise a file in the data folder.",
                 mayHoldSecret: true,
                 demand: {
                     $0.hasPrefix("postgres://") || $0.hasPrefix("postgresql://") ? nil : "an address as in postgres://…"
                 }),
             SettingDefinition(
-                "store_schema", "The schema of the database that the tables are in.", standard: "onym",
+                "store_schema", "The schema of the tables in the database.", standard: "onym",
                 demand: {
                     PostgresSettings(address: "", schema: $0) == nil
                         ? "a name of lower-case letters, digits and underscores" : nil
@@ -39,98 +39,106 @@ enum ServerSettings {
                 standard: "on", demand: { oneOf(["on", "off"], $0) }),
             SettingDefinition(
                 "store_partition_rows",
-                "How many rows (events and the like) are in one partition of their table: old ones are dropped by partitions.",
+                "The number of rows (events and the like) in one partition; the server drops old rows by partitions.",
                 standard: "50000000", demand: { integer(1_000_000...10_000_000_000, $0) }),
             SettingDefinition(
-                "listen", "Where to serve: an address and a port; port 0 takes a free one.", standard: "127.0.0.1:8080",
+                "listen", "The server's address and port; port 0 takes a free port.", standard: "127.0.0.1:8080",
                 demand: address),
-            SettingDefinition("tls_cert", "A file with the certificate chain, in PEM. With tls_key: serve HTTPS."),
+            SettingDefinition(
+                "tls_cert", "A file with the certificate chain, in PEM. With tls_key the server serves HTTPS."),
             SettingDefinition("tls_key", "A file with the certificate's private key, in PEM."),
             SettingDefinition(
-                "mode", "production, or development: what is only for trying out is refused in production.",
+                "mode", "production, or development, which also accepts test data such as test receipts.",
                 standard: "production", demand: { oneOf(["production", "development"], $0) }),
             SettingDefinition(
-                "metrics_listen", "Where to serve /metrics without a key, for a network that only monitoring reaches.",
+                "metrics_listen", "The address of /metrics without a key, in a network that only monitoring can reach.",
                 demand: address),
             SettingDefinition(
-                "log_level", "The least grave lines to log.", standard: "info",
+                "log_level", "The lowest level of logged lines.", standard: "info",
                 demand: { oneOf(Logger.Level.allCases.map(\.name), $0) }),
             SettingDefinition(
-                "loops", "Threads that serve connections; 0 takes one per core.", standard: "0",
+                "loops", "The number of threads for connections; 0 takes one per core.", standard: "0",
                 demand: { integer(0...256, $0) }),
             SettingDefinition(
-                "max_connections", "Connections in all.", standard: "16384", demand: { integer(1...1_000_000, $0) }),
+                "max_connections", "The limit of all connections.", standard: "16384",
+                demand: { integer(1...1_000_000, $0) }),
             SettingDefinition(
-                "max_connections_per_address", "Connections from one address; raise it behind a proxy.",
+                "max_connections_per_address", "The limit of connections from one address; raise it behind a proxy.",
                 standard: "2048",
                 demand: { integer(1...1_000_000, $0) }),
             SettingDefinition(
-                "rate_limit_key", "Calls a second with one key, over all connections; 0 is no limit.",
+                "rate_limit_key", "The limit of calls a second with one key; 0 means no limit.",
                 standard: String(rates.key.perSecond), demand: { integer(RateLimit.rates, $0) }),
             SettingDefinition(
-                "rate_limit_key_burst", "Calls at once with one key.", standard: String(rates.key.burst),
+                "rate_limit_key_burst", "The limit of calls at once with one key.", standard: String(rates.key.burst),
                 demand: { integer(RateLimit.bursts, $0) }),
             SettingDefinition(
-                "rate_limit_identity", "Calls a second that name one identity; 0 is no limit.",
+                "rate_limit_identity", "The limit of calls a second that name one identity; 0 means no limit.",
                 standard: String(rates.identity.perSecond), demand: { integer(RateLimit.rates, $0) }),
             SettingDefinition(
-                "rate_limit_identity_burst", "Calls at once that name one identity.",
+                "rate_limit_identity_burst", "The limit of calls at once that name one identity.",
                 standard: String(rates.identity.burst), demand: { integer(RateLimit.bursts, $0) }),
             SettingDefinition(
-                "rate_limit_claim", "Calls a second of the Claim dialect with one key; 0 is no limit.",
+                "rate_limit_claim", "The limit of calls a second of the Claim dialect with one key; 0 means no limit.",
                 standard: String(rates.claim.perSecond), demand: { integer(RateLimit.rates, $0) }),
             SettingDefinition(
-                "rate_limit_claim_burst", "Calls at once of the Claim dialect with one key.",
+                "rate_limit_claim_burst", "The limit of calls at once of the Claim dialect with one key.",
                 standard: String(rates.claim.burst), demand: { integer(RateLimit.bursts, $0) }),
             SettingDefinition(
-                "hmac_date_window_minutes", "How far the Date of a signed IDSync call may be from now; 0 takes any.",
+                "hmac_date_window_minutes",
+                "The greatest distance of a signed IDSync call's Date from now; 0 accepts any Date.",
                 standard: "0", demand: { integer(0...527_040, $0) }),
             SettingDefinition(
-                "apple_attribution_url", "Where Apple is asked which ad led to an app.",
+                "apple_attribution_url", "The address of Apple's attribution service.",
                 standard: AdServices.standardURL.description,
                 demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
             SettingDefinition(
-                "apple_attribution_retry_seconds", "When a client should ask again that came before Apple knew.",
+                "apple_attribution_retry_seconds",
+                "The seconds after which a client asks again if Apple has no answer yet.",
                 standard: String(AdServices.standardRetrySeconds), demand: { integer(1...604_800, $0) }),
             SettingDefinition(
                 "linking_signing_key_days",
-                "For how many days a key signs the tokens of installs, before the next does.",
+                "The number of days for which a key signs the tokens of installs.",
                 standard: String(LinkingTokens.rotationDays), demand: { integer(1...3650, $0) }),
             SettingDefinition(
                 "public_url",
-                "Where clients reach the server, for the addresses that it tells them; else the call's host.",
+                "The server's address for clients, in links that it sends; otherwise the call's host.",
                 demand: {
                     OutboundURL($0) == nil || $0.hasSuffix("/") ? "https://… or http://…, without a / at its end" : nil
                 }),
             SettingDefinition(
                 "webhook_private_addresses",
-                "Whether webhooks may be on this machine or in a private network: refuse or allow.", standard: "refuse",
+                "Webhooks to this machine and to private networks: refuse or allow.", standard: "refuse",
                 demand: { oneOf(["refuse", "allow"], $0) }),
             SettingDefinition(
-                "attachment_user_quota_mib", "Mebibytes of attachments that a user may have.",
+                "attachment_user_quota_mib", "The limit of a user's attachments in mebibytes.",
                 standard: String(AttachmentQuotas().userBytes >> 20), demand: { integer(0...1 << 30, $0) }),
             SettingDefinition(
-                "attachment_project_quota_mib", "Mebibytes of attachments that a project may have.",
+                "attachment_project_quota_mib", "The limit of a project's attachments in mebibytes.",
                 standard: String(AttachmentQuotas().projectBytes >> 20), demand: { integer(0...1 << 30, $0) }),
             SettingDefinition(
                 "app_store_root",
-                "A file with the root certificate of App Store receipts, in PEM or DER; none are taken without it."),
-            SettingDefinition("app_store_bundle_id", "The bundle id of apps whose App Store receipts are taken."),
+                "A file with the root certificate of App Store receipts, in PEM or DER; without it the server refuses them."
+            ),
             SettingDefinition(
-                "stripe_url", "Where Stripe is asked about subscriptions.", standard: Stripe.standardURL,
+                "app_store_bundle_id", "The bundle id of the app whose App Store receipts the server accepts."),
+            SettingDefinition(
+                "stripe_url", "The address of Stripe.", standard: Stripe.standardURL,
                 demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
             SettingDefinition(
-                "stripe_secret_key", "The key that Stripe is asked with; it is not asked without.", isSecret: true,
-                demand: { $0.utf8.allSatisfy { (0x21..<0x7F).contains($0) } ? nil : "a key of Stripe's" }),
+                "stripe_secret_key", "The key for questions to Stripe; without it the server does not ask Stripe.",
+                isSecret: true,
+                demand: { $0.utf8.allSatisfy { (0x21..<0x7F).contains($0) } ? nil : "a key of Stripe" }),
         ]
         + retentions.map { setting, _, what in
             SettingDefinition(
-                setting, "Days that \(what) are kept, by when they happened; 0 keeps them.", standard: "0",
+                setting, "The days for which the server keeps \(what), by their own time; 0 keeps them for ever.",
+                standard: "0",
                 demand: { $0 == "0" ? nil : integer(retentionDays, $0).map { "0, or \($0)" } })
         } + [
             SettingDefinition(
                 "master_key",
-                "The key that IDSync secrets are derived from: 64 hexadecimal digits. Else: master.key in the data folder.",
+                "The key that secrets derive from: 64 hexadecimal digits. Otherwise master.key in the data folder.",
                 isSecret: true, isInFile: false,
                 demand: { MasterKey(text: $0) == nil ? "64 hexadecimal digits" : nil })
         ]
@@ -205,7 +213,7 @@ enum ServerSettings {
     }
 
     private static let address: @Sendable (String) -> String? = {
-        ListeningAddress($0) == nil ? "an address and a port, as in 127.0.0.1:8080" : nil
+        ListeningAddress($0) == nil ? "an address and a port, such as 127.0.0.1:8080" : nil
     }
 
     private static func oneOf(_ names: [String], _ value: String) -> String? {

@@ -21,8 +21,8 @@ enum SigningKeysAddCommand: ProgramCommand {
     static let usage = """
         onym signing-keys add [--pem FILE] [--kid KID] [--name NAME] [--data DIR] [--project ID] [--json]
 
-        FILE has a public key of Ed25519 or P-256, as in openssl pkey -pubout. Without it tokens are signed by HMAC
-        (HS256) with the secret that is printed. Tokens name the key by KID, which is its id where none is given.
+        FILE has a public key of Ed25519 or P-256, in the form of openssl pkey -pubout. Without FILE the command prints
+        a secret that signs tokens by HMAC (HS256). Tokens name the key by KID; the default is the key's id.
         """
     static let valuedFlags = ["pem", "kid", "name", "project"]
 

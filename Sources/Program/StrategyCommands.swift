@@ -22,8 +22,8 @@ enum StrategySetCommand: ProgramCommand {
     static let usage = """
         onym strategy set (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
-        NAME is default, profile_conversion, profile_link, profile_isolation or best_match. FILE is a JSON document as
-        "onym strategy show --json" prints it, or any part of one; - reads it from standard input.
+        NAME is default, profile_conversion, profile_link, profile_isolation or best_match. FILE is a JSON document in
+        the form of "onym strategy show --json", or any part of it. With - the command reads standard input.
         """
     static let valuedFlags = ["preset", "file", "project"]
 
@@ -59,12 +59,12 @@ private enum StrategyArgument {
 /// `onym strategy dry-run`: shows what another strategy would have changed.
 enum StrategyDryRunCommand: ProgramCommand {
     static let name = "strategy dry-run"
-    static let summary = "Reports what would be different if other rules had applied from the start."
+    static let summary = "Shows the differences that other rules would have made from the start."
     static let usage = """
         onym strategy dry-run (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
-        NAME and FILE are those of "onym strategy set". The calls that the journal keeps are made once more in memory;
-        nothing that is stored changes, and a server that runs goes on.
+        NAME and FILE are as in "onym strategy set". The server makes the calls of the journal again in memory, under
+        the other rules. No stored fact changes, and the server answers other calls meanwhile.
         """
     static let valuedFlags = ["preset", "file", "project"]
 
@@ -79,7 +79,7 @@ enum StrategyDryRunCommand: ProgramCommand {
             while true {
                 let status = try Status(answer)
                 guard status.state == "running" else { return (answer, status.state == "done") }
-                if status.percent != shown { context.terminal.note("Made again: \(status.percent) % of the journal.") }
+                if status.percent != shown { context.terminal.note("Progress: \(status.percent) % of the journal.") }
                 shown = status.percent
                 usleep(pauseMicroseconds)
                 answer = try session.done("GET", "\(path)/\(status.id)")
@@ -135,7 +135,7 @@ enum StrategyVersionsCommand: ProgramCommand {
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let cursor = context.arguments["cursor"]
         guard cursor.map({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) ?? true else {
-            throw .usage("--cursor must be a number, as it was shown.")
+            throw .usage("--cursor must be a number from an earlier answer.")
         }
         let query = "?limit=\(limit)\(cursor.map { "&cursor=\($0)" } ?? "")"
         let answer = try context.control("GET", "/onym/v1/strategy/versions\(query)")

@@ -194,7 +194,7 @@ struct ServeTests {
         #expect(try subject(server) == "first")
         try makeCertificate("second")
         server.signal(SIGHUP)
-        #expect(server.errors(with: "was read anew").contains("was read anew"))
+        #expect(server.errors(with: "was read again").contains("was read again"))
         #expect(try subject(server) == "second")
         try Data("broken".utf8).write(to: URL(filePath: key))
         server.signal(SIGHUP)
