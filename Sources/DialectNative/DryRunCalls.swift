@@ -32,7 +32,7 @@ enum DryRunCalls {
                             throw Rejection(
                                 Native.problem(
                                     .conflict, code: "conflict",
-                                    "Another dry run is under way. Wait until it is done, or stop it with DELETE.",
+                                    "Another dry run is running. Wait for its end, or stop it with DELETE.",
                                     request.id))
                         }
                         return .answer(answer(.accepted, begun))
@@ -100,7 +100,7 @@ enum DryRunCalls {
     private static func missing(_ id: RequestID) -> Response {
         Native.problem(
             .notFound, code: "not_found",
-            "There is no dry run with that id. The last few are kept until the server is stopped.", id)
+            "There is no dry run with this id. The server keeps the last dry runs until it stops.", id)
     }
 
     // MARK: - Showing

@@ -101,7 +101,8 @@ enum IdentityCalls {
                         throw Rejection(
                             Native.problem(
                                 .conflict, code: "same_user_id_off",
-                                "Set same_user_id in the strategy first: else nobody is joined from here on.", id))
+                                "Set same_user_id in the strategy first: otherwise the server merges no later people.",
+                                id))
                     }
                     return .read { snapshot throws(StoreFault) in
                         let part = try SameUserIDPart(

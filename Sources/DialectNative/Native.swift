@@ -229,7 +229,7 @@ package enum Native {
         guard isMeant, let project = projects.first else {
             let names = projects.map { "\($0.id.rawValue) (\($0.name))" }.joined(separator: ", ")
             throw Rejection(
-                problem(.badRequest, code: "project_required", "Say which project is meant: \(names).", request.id))
+                problem(.badRequest, code: "project_required", "Name the project: \(names).", request.id))
         }
         return Caller(operatorOf: project.id, at: now)
     }

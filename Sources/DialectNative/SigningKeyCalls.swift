@@ -106,7 +106,7 @@ enum SigningKeyCalls {
             }
             return MakeSigningKey(name: name ?? "", keyID: keyID, .hs256, publicKey: [])
         }
-        guard key.isKey else { throw AdminText.wrong("The key is no point of its curve.", request.id) }
+        guard key.isKey else { throw AdminText.wrong("The key is not a point of its curve.", request.id) }
         let (own, bytes): (SigningKey.Algorithm, [UInt8]) =
             switch key {
             case .ed25519(let point): (.eddsa, point)

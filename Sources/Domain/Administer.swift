@@ -306,7 +306,7 @@ extension Refusal {
 
     /// The project is at its limit of such things.
     package static func tooMany(_ noun: Administer.Noun) -> Refusal {
-        Refusal(.conflict, "too_many", "There are as many \(noun.rawValue)s as there may be.")
+        Refusal(.conflict, "too_many", "The limit of \(noun.rawValue)s is reached.")
     }
 
     /// The key names an app that speaks another dialect.

@@ -289,7 +289,7 @@ package struct AliasUndone: Answer {
 extension Refusal {
     package static let noSuchAlias = Refusal(.notFound, "not_found", "There is no alias with this id.")
     package static let aliasesNotAllowed = Refusal(
-        .forbidden, "aliases_not_allowed", "This project's strategy has no use for aliases.", isJournalled: true)
+        .forbidden, "aliases_not_allowed", "This project's strategy does not allow aliases.", isJournalled: true)
     package static let tooManyAliases = Refusal(
         .invalid, "too_many_aliases", "A person can be part of at most \(Alias.aliasesPerPerson) aliases.",
         isJournalled: true)

@@ -142,11 +142,12 @@ extension Refusal {
     package static func identityHeld(by holder: PersonID) -> Refusal {
         Refusal(
             .conflict, "held_elsewhere",
-            "Person \(holder.rawValue) holds this identity, and one alone may. Detach it there first.")
+            "Person \(holder.rawValue) holds this identity, and only one person may hold it. Detach it from that person first."
+        )
     }
 
     package static let blockedIdentity = Refusal(
-        .invalid, "blocked_identity", "This value is blocked: it would make one person of strangers.")
+        .invalid, "blocked_identity", "This value is blocked, because it would connect strangers.")
     package static let tooManyIdentities = Refusal(
         .invalid, "too_many_values", "The person holds as many values of this type as the strategy allows.")
 }

@@ -294,7 +294,7 @@ extension Identified: Answer {
 extension Refusal {
     package static let noLoginIdentity = Refusal(
         .invalid, "no_login_identity",
-        "A login has to name an identity that logs in; this one names none.", isJournalled: true)
+        "A login must name a login identity.", isJournalled: true)
 }
 
 extension ActKind {

@@ -63,7 +63,7 @@ extension Refusal {
         .notFound, "not_found", "There is no person with this id.", isJournalled: true)
     /// The act was not done, because another act of its request was refused.
     package static let otherActRefused = Refusal(
-        .conflict, "other_act_refused", "Another part of the request was refused, so nothing of it was done.")
+        .conflict, "other_act_refused", "Another part of the request was refused, so no part was done.")
     package static let noSuchIdentity = Refusal(.notFound, "not_found", "The person holds no such identity.")
 
     /// The person or the group is at its limit.

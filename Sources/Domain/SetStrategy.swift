@@ -180,7 +180,7 @@ extension Refusal {
     }
 
     package static let noSuchStrategyVersion = Refusal(
-        .notFound, "not_found", "The project has had no strategy of this version.")
+        .notFound, "not_found", "The project's strategy has no version with this number.")
 }
 
 extension StrategyFault {

@@ -33,7 +33,7 @@ package final class ClientWarnings: Sendable {
     package func write(to text: inout MetricsText) {
         text.counter(
             "onym_refused_uploads_total",
-            help: "Uploads of web clients that nobody can keep, and that were answered with 202.", refusedUploads[0])
+            help: "Invalid uploads of web clients, answered with 202.", refusedUploads[0])
         text.begin(
             "onym_unmatched_calls_total", .counter,
             help: "Identity calls without any type of the project's hierarchy, by project and type.")

@@ -133,9 +133,9 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         }
         let opened = connections[Connection.opened.rawValue]
         text.gauge("onym_connections", help: "Open connections.", opened &- connections[Connection.closed.rawValue])
-        text.counter("onym_connections_total", help: "Connections taken.", opened)
+        text.counter("onym_connections_total", help: "Accepted connections.", opened)
         text.counter(
-            "onym_connections_refused_total", help: "Connections turned away because there were too many.",
+            "onym_connections_refused_total", help: "Connections refused because there were too many.",
             connections[Connection.refused.rawValue])
         text.begin("onym_batch_calls", .histogram, help: "Calls decided in one batch.")
         text.histogram("onym_batch_calls", Histogram.sum([batches]), unit: 1)
@@ -143,30 +143,30 @@ package final class RequestMetrics: ServerObserver, EngineObserver {
         text.histogram("onym_batch_duration_seconds", Histogram.sum([commits]), unit: 1e9)
         text.begin(
             "onym_index_hold_seconds", .histogram,
-            help: "How long the writer kept readers out of the index, each time.")
+            help: "Time for which the writer kept readers out of the index, each time.")
         text.histogram("onym_index_hold_seconds", Histogram.sum([holds]), unit: 1e9)
         text.counter("onym_store_faults_total", help: "Times that the store failed.", faults[0])
         text.counter("onym_clock_jumps_total", help: "Times that the clock was set, ahead or back.", clockJumps[0])
         text.gauge(
             "onym_clock_behind_seconds",
-            help: "By how much the clock is behind the journal, whose time never goes back.",
+            help: "Seconds by which the clock is behind the journal, whose time never goes back.",
             clockBehindMilliseconds / 1000)
         text.begin(
             "onym_unproven_calls_total", .counter,
-            help: "Calls that were taken though they showed no token for the known user they named, by dialect.")
+            help: "Accepted calls that named a known user without a token, by dialect.")
         for (place, dialect) in Dialect.allCases.enumerated() where dialect != .native && dialect != .linking {
             text.sample("onym_unproven_calls_total", labels: [("dialect", dialect.rawValue)], unproven[place])
         }
         text.begin(
             "onym_full_calls_total", .counter,
-            help: "Calls that met a person or a group that may not become larger, by what was full.")
+            help: "Calls that met a person or a group at its limit, by the limit.")
         for (place, full) in Full.allCases.enumerated() {
             text.sample("onym_full_calls_total", labels: [("full", full.rawValue)], fulls[place])
         }
         warnings.write(to: &text)
         text.gauge("onym_queue_calls", help: "Calls that wait for the writer.", queueDepth)
         text.gauge("onym_people", help: "People ever made.", store.people)
-        text.gauge("onym_identities", help: "Identities that somebody holds or held.", store.identities)
+        text.gauge("onym_identities", help: "Identities that a person holds or held.", store.identities)
         text.gauge("onym_links", help: "Links between people and identities.", store.links)
         text.gauge(
             "onym_journal_sequence", help: "The last change's place in the journal.", store.lastSequence.rawValue)

@@ -348,8 +348,8 @@ package enum Problem: Equatable, Sendable {
         switch self {
         case .http(let refusal): refusal.message
         case .refused(let refusal): refusal.message
-        case .forbidden(let scope): "This key may not do that; it lacks the scope \(scope.rawValue)."
-        case .foreignOrigin: "This key's app names the web origins that may call with it, and yours is not among them."
+        case .forbidden(let scope): "This key may not make this call; it lacks the scope \(scope.rawValue)."
+        case .foreignOrigin: "The web origins of this key's app do not include your origin."
         case .badIdempotencyKey:
             "Idempotency-Key must have 1 to \(Gateway.idempotencyKeyCharacters) visible characters."
         case .rateLimited(.key, let seconds): "Too many calls come with this key; try again in \(seconds) s."

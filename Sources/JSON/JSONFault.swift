@@ -27,8 +27,8 @@ package struct JSONFault: Error, Equatable, Sendable {
         case .empty: "The body is empty; it must be a JSON document."
         case .notUTF8: "The body is not valid UTF-8."
         case .tooDeep: "The body is nested too deep."
-        case .badNumber: "The body holds a number that is malformed, or that no 64-bit integer or double can hold."
-        case .tooLarge: "The body is too large to be read."
+        case .badNumber: "The body has a number that is malformed, or that does not fit a 64-bit integer or a double."
+        case .tooLarge: "The body is too large."
         case .wrong(let demand): "\(path ?? "the body") \(demand)"
         }
     }

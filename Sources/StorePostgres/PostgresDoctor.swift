@@ -97,7 +97,7 @@ package final class PostgresDoctor {
                     ) AS calls WHERE at < before
                     """),
                 Check(
-                    "state", "The store says that its last #0 is #1, and there is #2.",
+                    "state", "The store's state has #1 as the last #0, and the last is #2.",
                     """
                     SELECT * FROM (
                         SELECT 'call', sequence, (SELECT coalesce(max(sequence), 0) FROM journal) FROM state
@@ -106,7 +106,7 @@ package final class PostgresDoctor {
                     ) AS numbers (what, said, found) WHERE said <> found
                     """),
                 Check(
-                    "state", "The store counts #1 #0, and there are #2.",
+                    "state", "The store's state counts #1 #0, and the tables have #2.",
                     """
                     SELECT * FROM (
                         SELECT 'people', people, (SELECT count(*) FROM people) FROM state
@@ -127,7 +127,7 @@ package final class PostgresDoctor {
                     "person_project", "Person #0 belongs to project #1, which is not there.",
                     "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),
                 Check(
-                    "person_merged", "Person #0 is merged, and does not know of it.",
+                    "person_merged", "Person #0 is merged, and its row does not say so.",
                     """
                     SELECT id FROM people WHERE NOT is_merged
                     AND id IN (SELECT source FROM merges UNION SELECT destination FROM merges)

@@ -200,7 +200,7 @@ struct ProgramTests {
         #expect(refused.code == 1 && refused.output.isEmpty)
         #expect(refused.errors == "onym strategy set: login must not have ios_idfv: a device logs nobody in.\n")
         let missing = run("strategy", "rollback", "--version", "9", "--data", data)
-        #expect(missing.code == 1 && missing.errors.contains("no strategy of this version"))
+        #expect(missing.code == 1 && missing.errors.contains("no version with this number"))
         for preset in ["fancy", "custom", ""] {
             let unknown = run("strategy", "set", "--preset", preset, "--data", data)
             #expect(unknown.code == 2 && unknown.errors.contains("there are default, profile_conversion"), "\(unknown)")
@@ -219,7 +219,7 @@ struct ProgramTests {
         #expect(run("strategy", "show", "--data", data).output.hasPrefix("version          1\n"), "nothing changed")
     }
 
-    @Test("asks which project is meant where there are several")
+    @Test("asks for the project if there are several")
     func severalProjects() throws {
         #expect(run("init", "--data", data, "--project", "Shop").code == 0)
         let store = try SQLiteStore(StoreFile(folder: data))
@@ -229,7 +229,7 @@ struct ProgramTests {
         _ = try Writer(store: store, chance: { 0 }).process([job], at: Instant(milliseconds: 0))[0].get()
         store.close()
         let which = run("strategy", "show", "--data", data)
-        #expect(which.code == 1 && which.errors.contains("Say which project is meant: 1 (Shop), 2 (Club)."))
+        #expect(which.code == 1 && which.errors.contains("Name the project: 1 (Shop), 2 (Club)."))
         #expect(run("strategy", "set", "--preset", "best_match", "--project", "2", "--data", data).code == 0)
         #expect(run("strategy", "show", "--project", "1", "--data", data).output.contains("preset           default\n"))
         let other = run("strategy", "show", "--project=2", "--data", data)

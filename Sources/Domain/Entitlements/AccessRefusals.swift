@@ -4,7 +4,7 @@ extension Refusal {
     package static let noSuchUser = Refusal(.notFound, "not_found", "There is no user with this id.")
     package static let identityOfNobody = Refusal(
         .invalid, "not_found",
-        "The user that the identity is to be linked to does not exist.")
+        "The user of the link does not exist.")
     package static let identityRepeated = Refusal(
         .unprocessable, "already_exists",
         "The user has this identity already.")
@@ -15,21 +15,23 @@ extension Refusal {
     package static let noSuchEntitlement = Refusal(.invalid, "not_found", "There is no entitlement with this id.")
     package static let grantInThePast = Refusal(
         .invalid, "validation_error",
-        "The access that is granted would end in the past.")
+        "The grant would end in the past.")
     package static let malformedPrice = Refusal(.invalid, "validation_error", "The price is not a price.")
     package static let unknownCurrency = Refusal(
         .invalid, "validation_error",
         "The currency is not a code of three letters.")
     package static let malformedStoreData = Refusal(
         .invalid, "validation_error",
-        "exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data must be there, with what the store knows the purchase by"
+        "exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data is required, "
+            + "with the data by which the store finds the purchase"
     )
     package static let storeUnavailable = Refusal(
         .unavailable, "store_unavailable",
-        "The store cannot be asked at the moment; try again later.")
+        "The store does not answer now; try again later.")
     package static let sessionMismatch = Refusal(
         .invalid, "validation_error",
-        "Onym-Device-User must be a user that exists, and Onym-Identity, if it is not empty, an identity of the user in the path; without it that is the device's user"
+        "Onym-Device-User must be an existing user. Onym-Identity must be an identity of the user in the path, or empty; "
+            + "if it is empty, the user in the path must be the device's user"
     )
     package static let tooManyPurchases = Refusal(
         .unprocessable, "too_many",
@@ -37,28 +39,30 @@ extension Refusal {
     )
     package static let tooManyGrants = Refusal(
         .unprocessable, "too_many",
-        "A user can be granted no more entitlements.")
+        "The user has as many grants as a user may have.")
     package static let noSuchTransfer = Refusal(
         .notFound, "not_found",
         "There is no transfer with this id, or it was undone.")
     package static let transferOutdated = Refusal(
         .conflict, "conflict",
-        "What this transfer moved has moved again since, which has to be undone first, or whom it was taken from was erased."
+        "A purchase of this transfer has moved again, or a former owner was erased. Undo the later transfer first."
     )
     package static let noSuchProduct = Refusal(.notFound, "not_found", "There is no product with this id.")
     package static let noSuchDefinition = Refusal(.notFound, "not_found", "There is no entitlement with this id.")
     package static let storeIDTaken = Refusal(
         .conflict, "conflict",
-        "Another product has this store_id; change that one first.")
+        "Another product has this store_id; change that product first.")
     package static let entitlementInUse = Refusal(
         .conflict, "conflict",
         "Products give this entitlement; change or remove them first.")
     /// A call with a client's key named a restore strategy that gives more access than the project's strategy.
     package static let strategyNotAllowed = Refusal(
         .forbidden, "strategy_not_allowed",
-        "strategy: a project key may name only a strategy that gives away no more than the project's; leave it out, or call with a secret key"
+        "strategy: a project key may name only a strategy that gives away no more than the project's strategy; "
+            + "omit strategy, or use a secret key"
     )
-    package static let catalogFull = Refusal(.invalid, "too_many", "There is no room for more definitions.")
+    package static let catalogFull = Refusal(
+        .invalid, "too_many", "The catalog has as many definitions as it may have.")
 
     /// A product names an entitlement that is not defined.
     package static func undefinedEntitlement(_ id: String) -> Refusal {
@@ -69,7 +73,7 @@ extension Refusal {
     /// The store does not confirm a purchase.
     package static func badReceipt(_ fault: ReceiptFault, by person: PersonID? = nil) -> Refusal {
         Refusal(
-            .unprocessable, "receipt_\(fault.name)", "The store does not vouch for this purchase.", isJournalled: true
+            .unprocessable, "receipt_\(fault.name)", "The store does not confirm this purchase.", isJournalled: true
         ).about(person)
     }
 

@@ -41,10 +41,10 @@ extension Refusal {
         "The user of this install is linked already.")
     package static let bothHaveExternalIDs = Refusal(
         .conflict, "USERS_HAVE_EXTERNAL_IDS",
-        "Both users have an external ID, and one user has one: delete one of them first.")
+        "Both users have an external ID, and a user can have only one: delete one user first.")
     package static let bothHaveInstalls = Refusal(
         .conflict, "USERS_HAVE_INSTALLS",
-        "Both users have installs that are active or wait: reset those of one of them first.")
+        "Both users have installs that are active or wait: reset the installs of one user first.")
     package static let notLinked = Refusal(.notFound, "INSTALL_NOT_LINKED", "The install is not linked yet.")
     package static let secretNotTaken = Refusal(
         .forbidden, "APP_SECRET_NOT_ACCEPTED",
@@ -54,7 +54,7 @@ extension Refusal {
         "This call needs a DPoP proof by the install's own key (RFC 9449).")
     package static let invalidToken = Refusal(
         .unauthorized, "INVALID_TOKEN",
-        "The token is not valid, or not any more.")
+        "The token is invalid, or no longer valid.")
     package static let tokenReused = Refusal(
         .unauthorized, "REFRESH_TOKEN_REUSED",
         "This refresh token was used up long ago, so all tokens of the install were revoked.")
@@ -63,10 +63,10 @@ extension Refusal {
         "An install's token may delete its own user only.")
     package static let tooManyKeys = Refusal(
         .conflict, "TOO_MANY_KEYS",
-        "The app has \(MakeLinkingKey.activeAtMost) keys that may be used; revoke one first.")
+        "The app has \(MakeLinkingKey.activeAtMost) valid keys; revoke a key first.")
     package static let tooManyApps = Refusal(
         .conflict, "TOO_MANY_APPS",
-        "The project has \(MakeLinkingApp.appsAtMost) apps that link, and can have no more.")
+        "The project has \(MakeLinkingApp.appsAtMost) Linking apps, and cannot have more.")
     package static let keyNotFound = Refusal(.notFound, "KEY_NOT_FOUND", "There is no such key.")
 
     /// The person has the limit of installs.

@@ -214,14 +214,14 @@ extension IdentityTokenFault {
     package var message: String {
         switch self {
         case .missing: "The call has none."
-        case .malformed: "The one that it has is no JWT with sub and exp, or is longer than 8192 bytes."
-        case .unknownKey: "The kid of the one that it has is no signing key of the project, or of one that was retired."
-        case .wrongAlgorithm: "The alg of the one that it has is not its key's."
-        case .wrongSignature: "The signature of the one that it has does not hold."
+        case .malformed: "The token is not a JWT with sub and exp, or has more than 8192 bytes."
+        case .unknownKey: "The token's kid is not a signing key of the project, or the key was retired."
+        case .wrongAlgorithm: "The token's alg is not the algorithm of its key."
+        case .wrongSignature: "The token's signature is invalid."
         case .expired: "The one that it has is over (exp)."
-        case .tooLong: "The one that it has ends more than 24 hours from now (exp)."
-        case .notYet: "The one that it has is from a time to come (nbf, iat)."
-        case .wrongAudience: "The one that it has is for others (aud)."
+        case .tooLong: "The token expires more than 24 hours from now (exp)."
+        case .notYet: "The token is from the future (nbf, iat)."
+        case .wrongAudience: "The token is for another audience (aud)."
         case .otherIdentity: "The one that it has is for another user (sub), or another type of identity (type)."
         }
     }

@@ -172,7 +172,7 @@ extension SigningKey: Answer {
 
 extension Refusal {
     package static let signingKeyExists = Refusal(
-        .conflict, "already_exists", "A signing key of this project has or had this kid; give the new one another.")
+        .conflict, "already_exists", "A signing key of this project has or had this kid; choose another kid.")
 }
 
 extension ActKind {
