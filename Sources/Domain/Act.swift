@@ -16,7 +16,8 @@ package protocol Act: Sendable {
     /// The approximate number of bytes of the call. The sum of these numbers limits a batch.
     var byteCount: Int { get }
 
-    /// Decides the call over some facts. The caller has checked that the call repeats no earlier call.
+    /// Decides the call over some facts. The caller has checked that the call repeats no earlier call. Throws the refusals
+    /// of the call; the result depends only on the arguments.
     func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) throws(Refusal) -> Decision<Answer>
 
     /// Whether the index in memory has all facts of the decision. Calls of other types go directly to the writer.

@@ -94,6 +94,7 @@ extension Identify {
         return inspected(try decide(stamp, in: project, view, &explanation), explanation)
     }
 
+    /// The decision of ``decide(_:in:_:)``, with an observer of the search. Throws `noLoginIdentity`.
     private func decide<V: DecisionFacts, Observer: ResolutionObserver>(
         _ stamp: Stamp, in project: ProjectID, _ view: V, _ observer: inout Observer
     ) throws(Refusal) -> Decision<Identified> {

@@ -54,6 +54,8 @@ struct Restoring {
     let isDryRun: Bool
     let circumstances: AccessCircumstances
 
+    /// Restores each receipt by the strategy, and makes one transfer for all purchases that move, so that one undo moves
+    /// all of them back. Throws `tooManyPurchases`.
     func decide<V: DocumentFacts>(
         for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
