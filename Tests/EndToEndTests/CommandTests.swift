@@ -158,6 +158,6 @@ struct CommandTests {
         #expect(alone.code == 0 && alone.output.contains("running           no"), "\(alone)")
         #expect(try onym(store, "changes", "--count", "2").output.split(separator: "\n").count == 2)
         let follow = try onym(store, "changes", "--follow")
-        #expect(follow.code == 1 && follow.errors.contains("Nobody serves this store"), "\(follow)")
+        #expect(follow.code == 1 && follow.errors.contains("No server serves this store"), "\(follow)")
     }
 }
