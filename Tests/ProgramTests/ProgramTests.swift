@@ -88,7 +88,7 @@ struct ProgramTests {
         let before = try Data(contentsOf: URL(filePath: data + "/onym.db"))
         let again = run("init", "--data", data, "--json")
         #expect(again.code == 1 && again.output.isEmpty)
-        #expect(again.errors.contains("already; nothing was changed"))
+        #expect(again.errors.contains("already has a store; nothing was changed"))
         #expect(try Data(contentsOf: URL(filePath: data + "/onym.db")) == before)
     }
 
