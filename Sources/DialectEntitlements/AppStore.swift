@@ -81,7 +81,7 @@ package struct AppStore: StoreValidator {
                 try value.forEachElement(at: "x5c") { element throws(JSONFault) in
                     let bytes = Base64.decode(Array(try element.string(at: "x5c").utf8).span)
                     guard chain.count < certificatesAtMost, let certificate = bytes.flatMap(Certificate.init(der:))
-                    else { throw JSONFault(.wrong("has what is no certificate"), at: "x5c") }
+                    else { throw JSONFault(.wrong("has a value that is not a certificate"), at: "x5c") }
                     chain.append(certificate)
                 }
             default: break

@@ -177,7 +177,8 @@ struct RestoreBody: Sendable {
             }
             guard isThere else { throw JSONFault(.wrong("is required"), at: "transactions") }
             guard claims.count(where: { $0.source == .stripe && $0.receipt == nil }) <= RestoreBody.questions else {
-                throw JSONFault(.wrong("must have at most \(RestoreBody.questions) of Stripe's"), at: "transactions")
+                throw JSONFault(
+                    .wrong("must have at most \(RestoreBody.questions) purchases of Stripe"), at: "transactions")
             }
         } catch {
             throw Entitlements.invalid(error)
@@ -197,7 +198,7 @@ struct RestoreBody: Sendable {
             claims.append(try StoreClaim(source, value))
         }
         guard let claim = claims.first, claims.count == 1 else {
-            throw JSONFault(.wrong("must have exactly one store's data, or be a receipt"), at: "a transaction")
+            throw JSONFault(.wrong("must have the data of exactly one store, or be a receipt"), at: "a transaction")
         }
         return claim
     }

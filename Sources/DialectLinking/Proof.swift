@@ -38,7 +38,7 @@ package final class ProofChecker: Sendable {
     ) throws(LinkingError) -> String? {
         guard let text = request.field("dpop") else { return nil }
         func fault(_ what: String) -> LinkingError { LinkingError(.unauthorized, ProofChecker.invalid, what) }
-        guard let parts = SignedToken(text) else { throw fault("The DPoP field holds no proof.") }
+        guard let parts = SignedToken(text) else { throw fault("The DPoP field has no valid proof.") }
         var (type, algorithm): (String?, String?)
         var isCritical = false
         var key: JSONWebKey?
@@ -69,15 +69,18 @@ package final class ProofChecker: Sendable {
             throw fault("The DPoP proof cannot be read: \(error.message)")
         }
         // RFC 7515 4.1.11: a critical extension that the reader does not know is an error. This reader knows no extension.
-        guard !isCritical else { throw fault("The DPoP proof asks for an extension by crit; leave crit out.") }
+        guard !isCritical else {
+            throw fault("The DPoP proof has crit, and the server supports no extension; omit crit.")
+        }
         guard type == "dpop+jwt", let key, algorithm == key.algorithm else {
-            throw fault("The DPoP proof must be a dpop+jwt, signed as its jwk says, by ES256 or EdDSA.")
+            throw fault("The DPoP proof must be a dpop+jwt, signed with its jwk by ES256 or EdDSA.")
         }
         guard key.key.verifies(parts.signature, of: parts.signed) else {
-            throw fault("The signature of the DPoP proof does not hold.")
+            throw fault("The signature of the DPoP proof is invalid.")
         }
         guard claims["htm"] == String(describing: method.name), isAddress(claims["htu"] ?? "", of: request) else {
-            throw fault("The DPoP proof is for another call: htm and htu have to be this one's method and address.")
+            throw fault(
+                "The DPoP proof is for another call: htm and htu must be the method and the address of this call.")
         }
         let seconds = now.milliseconds / 1000
         guard let issuedAt, issuedAt >= beganAt, issuedAt >= seconds - ProofChecker.windowSeconds,
@@ -85,7 +88,7 @@ package final class ProofChecker: Sendable {
         else { throw fault("The DPoP proof is not from now; make a new one, by the clock of the Date field.") }
         if let token {
             guard claims["ath"] == Base64.encodeForAddresses(SHA256.digest(of: Array(token.utf8)).bytes) else {
-                throw fault("The DPoP proof is for another access token: ath has to be this one's SHA-256.")
+                throw fault("The DPoP proof is for another access token: ath must be the SHA-256 of this token.")
             }
         }
         guard let id = claims["jti"], (1...128).contains(id.utf8.count) else {

@@ -45,7 +45,7 @@ enum AdminText {
 
     static func moment(_ value: JSONValue, at path: String) throws(JSONFault) -> Instant {
         guard let milliseconds = ISO8601.parse(try value.string(at: path).utf8.span) else {
-            throw JSONFault(.wrong("must be a moment as in 2027-01-31T00:00:00Z"), at: path)
+            throw JSONFault(.wrong("must be a moment such as 2027-01-31T00:00:00Z"), at: path)
         }
         return Instant(milliseconds: milliseconds)
     }

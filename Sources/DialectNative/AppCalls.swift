@@ -78,7 +78,7 @@ enum AppCalls {
                         throw AdminText.wrong("dialect must not be native: admin keys belong to no app.", request.id)
                     }
                     guard origins.count <= webOriginsAtMost else {
-                        throw AdminText.wrong("web_origins must be at most \(webOriginsAtMost).", request.id)
+                        throw AdminText.wrong("web_origins must have at most \(webOriginsAtMost) entries.", request.id)
                     }
                     let secret = mint.app(dialect)
                     let app = App(
@@ -109,7 +109,7 @@ enum AppCalls {
             byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || "-.:[]".utf8.contains(byte)
         }
         guard webOriginBytes.contains(text.utf8.count), !host.isEmpty, isHost else {
-            throw JSONFault(.wrong("must be an origin as in https://shop.example.com"), at: path)
+            throw JSONFault(.wrong("must be an origin such as https://shop.example.com"), at: path)
         }
         return text
     }

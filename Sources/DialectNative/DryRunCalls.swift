@@ -75,7 +75,7 @@ enum DryRunCalls {
                     }
                 }
                 guard let edit else {
-                    throw JSONFault(.wrong("is required: the rules to be tried, or a part of them"), at: "strategy")
+                    throw JSONFault(.wrong("is required: the other rules, or a part of them"), at: "strategy")
                 }
                 return edit
             }

@@ -204,7 +204,7 @@ private struct LinkingSettingsReader {
             try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                 switch key {
                 case "activation", "active_limit", "device_order":
-                    throw JSONFault(.wrong("is one of the rules: set it with PUT /onym/v1/strategy"), at: key.shown)
+                    throw JSONFault(.wrong("belongs to the strategy: set it with PUT /onym/v1/strategy"), at: key.shown)
                 case "code_seconds":
                     edit.codeSeconds = try integer(value, "code_seconds", LinkingSettings.codeSecondsRange)
                 case "token_seconds":
@@ -212,7 +212,7 @@ private struct LinkingSettingsReader {
                 case "grace_seconds":
                     edit.graceSeconds = try integer(value, "grace_seconds", LinkingSettings.graceSecondsRange)
                 case "apps": edit.apps = try read(apps: value)
-                default: throw JSONFault(.wrong("is no setting of linking"), at: key.shown)
+                default: throw JSONFault(.wrong("is not a setting of linking"), at: key.shown)
                 }
             }
         }
@@ -234,7 +234,7 @@ private struct LinkingSettingsReader {
         try value.forEachMember(at: "apps") { key, value throws(JSONFault) in
             let name = key.copy()
             guard let app = apps.first(where: { $0.publicID == name }) else {
-                throw JSONFault(.wrong("is no app of this project that links"), at: "apps.\(key.shown)")
+                throw JSONFault(.wrong("is not a Linking app of this project"), at: "apps.\(key.shown)")
             }
             var edit = EditLinking.OfApp()
             try value.forEachMember(at: "apps.\(name)") { key, value throws(JSONFault) in
@@ -243,7 +243,7 @@ private struct LinkingSettingsReader {
                 case "app_secret": edit.takesSecret = try value.bool(at: "app_secret")
                 case "require_proof": edit.requiresProof = try value.bool(at: "require_proof")
                 case "hide_foreign_installs": edit.hidesForeignInstalls = try value.bool(at: "hide_foreign_installs")
-                default: throw JSONFault(.wrong("is no setting of an app"), at: "apps.\(name).\(key.shown)")
+                default: throw JSONFault(.wrong("is not a setting of an app"), at: "apps.\(name).\(key.shown)")
                 }
             }
             edits[app.id] = edit

@@ -105,7 +105,7 @@ enum QuestionnaireDocument {
                     .wrong("must have \(limits.lowerBound) to \(limits.upperBound) options"), at: "\(path).options")
             }
             if !hasOptions, !options.isEmpty {
-                throw JSONFault(.wrong("must be those of a choice"), at: "\(path).options")
+                throw JSONFault(.wrong("may be given only for a choice"), at: "\(path).options")
             }
             (self.title, self.subtitle, self.placeholder) = (title, subtitle, placeholder)
             (self.isMultiline, self.options) = (isMultiline, options)

@@ -215,7 +215,7 @@ enum StrategyDocument {
         }
         try json.forEachMember(at: path) { key, value throws(JSONFault) in
             guard let dialect = Dialect(rawValue: key.copy()), signedDialects.contains(dialect) else {
-                throw JSONFault(.wrong("is no dialect with client keys"), at: "\(path).\(key.shown)")
+                throw JSONFault(.wrong("is not a dialect with client keys"), at: "\(path).\(key.shown)")
             }
             signing[dialect] = try name(value, at: "\(path).\(dialect.rawValue)", signings)
         }

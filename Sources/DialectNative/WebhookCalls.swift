@@ -77,7 +77,9 @@ enum WebhookCalls {
                         return true
                     }
                     guard let url else { throw AdminText.wrong("url is required.", request.id) }
-                    guard kinds.count <= kindsAtMost else { throw AdminText.wrong("kinds are too many.", request.id) }
+                    guard kinds.count <= kindsAtMost else {
+                        throw AdminText.wrong("kinds has too many entries.", request.id)
+                    }
                     let last = sources.counts().lastSequence
                     guard (0...last.rawValue).contains(after ?? 0) else {
                         throw AdminText.wrong("after must be the seq of a change, or 0.", request.id)

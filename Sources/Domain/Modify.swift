@@ -222,8 +222,8 @@ extension Refusal {
     package static func immutableIdentity(_ type: IdentityType) -> Refusal {
         let message =
             type.isDialectsOwn
-            ? "The calls of its dialect alone give and take \(type.name), and keep it in step with what else they know."
-            : "The value of \(type.name) never changes by this project's strategy."
+            ? "Only the calls of its own dialect change \(type.name), because the dialect keeps documents beside it."
+            : "By this project's strategy, the value of \(type.name) never changes."
         return Refusal(.invalid, "immutable_identity", message, isJournalled: true)
     }
 }

@@ -14,5 +14,5 @@ package struct ReadLimit: Sendable {
     }
 
     /// The fault of a read that ended early.
-    package static let fault = StoreFault(.ended, "The reading took too long, or nobody waits for it any more.")
+    package static let fault = StoreFault(.ended, "The read took too long, or no caller waits for it any more.")
 }

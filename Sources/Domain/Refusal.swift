@@ -71,8 +71,9 @@ extension Refusal {
         let message =
             switch full {
             case .person:
-                "person_full: the person holds as many identities as a person may. Detach some, or raise person_limits."
-            case .group: "group_full: as many people are one as may be. Undo some merges, or raise group_limits."
+                "person_full: the person holds as many identities as a person may hold. Detach some, or raise person_limits."
+            case .group:
+                "group_full: the group has as many members as a group may have. Undo some merges, or raise group_limits."
             }
         var refusal = Refusal(.conflict, full.rawValue, message, isJournalled: true).about(person)
         refusal.full = full

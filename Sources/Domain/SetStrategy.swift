@@ -188,8 +188,9 @@ extension StrategyFault {
     package var message: String {
         switch self {
         case .emptyHierarchy: "hierarchy must name at least one identity type."
-        case .deviceLogsIn(let type): "login must not have \(type.name): a device logs nobody in."
-        case .deviceIsImmutable(let type): "immutable must not have \(type.name): a device changes hands."
+        case .deviceLogsIn(let type): "login must not have \(type.name), because a device never logs a person in."
+        case .deviceIsImmutable(let type):
+            "immutable must not have \(type.name), because several people can use a device."
         case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
         }
     }

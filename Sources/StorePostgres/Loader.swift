@@ -149,7 +149,7 @@ struct Loader {
             guard let hash = rows.withBytes(row, 0, { Hash128($0) }), let key = replayKeys[hash],
                 let body = rows.withBytes(row, 1, { Hash128($0) }),
                 let reply = rows.blob(row, 2).flatMap(Reply.init(packed:))
-            else { throw StoreFault(.corrupt, "A call in the journal that may be repeated has no reply.") }
+            else { throw StoreFault(.corrupt, "A remembered call in the journal has no reply.") }
             loaded.add(key, RememberedCall(body: body, reply: reply, at: Instant(milliseconds: rows.integer(row, 3))))
         }
     }

@@ -60,7 +60,7 @@ package final class PostgresDoctor {
         /// Each row of a table has a call that made it.
         static func origin(_ code: String, of what: String, in table: String) -> Check {
             Check(
-                code, "\(what) #0 was made by journal row #1, which is not there.",
+                code, "\(what) #0 was made by journal row #1, which does not exist.",
                 """
                 SELECT id, made_by FROM \(table)
                 WHERE NOT EXISTS (SELECT FROM journal WHERE sequence = \(table).made_by)
@@ -70,7 +70,7 @@ package final class PostgresDoctor {
         /// Each row of a table has a person; 0 means no person.
         static func person(_ code: String, of what: String, in table: String, _ column: String = "person") -> Check {
             Check(
-                code, "\(what) #0 belongs to person #1, who is not there.",
+                code, "\(what) #0 belongs to person #1, who does not exist.",
                 """
                 SELECT id, \(column) FROM \(table)
                 WHERE \(column) <> 0 AND NOT EXISTS (SELECT FROM people WHERE people.id = \(table).\(column))
@@ -83,14 +83,14 @@ package final class PostgresDoctor {
             "journal",
             [
                 Check(
-                    "journal_gap", "The journal goes from #1 to #0.",
+                    "journal_gap", "After journal row #1 comes row #0.",
                     """
                     SELECT sequence, before FROM (
                         SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM journal
                     ) AS calls WHERE sequence <> before + 1
                     """),
                 Check(
-                    "journal_time", "Journal row #0 is from before the row that it follows.",
+                    "journal_time", "Journal row #0 has an earlier time than the row before it.",
                     """
                     SELECT sequence FROM (
                         SELECT sequence, at, lag(at) OVER (ORDER BY sequence) AS before FROM journal
@@ -124,7 +124,7 @@ package final class PostgresDoctor {
                 .origin("person_origin", of: "Person", in: "people"),
                 Check("person_id", "Person #0 has an id that is not positive.", "SELECT id FROM people WHERE id <= 0"),
                 Check(
-                    "person_project", "Person #0 belongs to project #1, which is not there.",
+                    "person_project", "Person #0 belongs to project #1, which does not exist.",
                     "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),
                 Check(
                     "person_merged", "Person #0 is merged, and its row does not say so.",
@@ -169,13 +169,13 @@ package final class PostgresDoctor {
             [
                 .origin("row_origin", of: "Row", in: "rows"), .person("row_person", of: "Row", in: "rows"),
                 Check(
-                    "row_chain", "Row #0 follows row #1, not an earlier one of its kind and person.",
+                    "row_chain", "Row #0 follows row #1, which is not an earlier row of its kind and person.",
                     """
                     SELECT rows.id, rows.previous FROM rows JOIN rows AS before ON before.id = rows.previous
                     WHERE before.id >= rows.id OR before.person <> rows.person OR before.kind <> rows.kind
                     """),
                 Check(
-                    "row_counts", "Person #0 is said to have #2 rows of kind #1, and has #3.",
+                    "row_counts", "The count for person #0 is #2 rows of kind #1, and the person has #3.",
                     """
                     SELECT * FROM (
                         SELECT coalesce(said.person, found.person) AS person, coalesce(said.kind, found.kind) AS kind,
@@ -263,7 +263,7 @@ package final class PostgresDoctor {
                 let project = ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 4)))
                 let key = rows.withBytes(row, 2) { IdentityKey(type, $0, in: project, hash: hash) }
                 if rows.withBytes(row, 3, { Hash128($0) }) != key.hash {
-                    wrong.append("Link \(last) is not found by its value.")
+                    wrong.append("The hash of link \(last) is not the hash of its value.")
                 }
             }
             if rows.count == 0 { break }
@@ -319,7 +319,7 @@ package final class PostgresDoctor {
             var person = source
             while let next = into[person], !isFine.contains(person), way.insert(person).inserted { person = next }
             if way.contains(person) {
-                wrong.append("The merges of person \(source) go round in a circle.")
+                wrong.append("The merges of person \(source) form a ring.")
             }
             isFine.formUnion(way)
         }

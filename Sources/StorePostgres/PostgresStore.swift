@@ -192,7 +192,7 @@ package final class PostgresStore: Store, @unchecked Sendable {
             var answers = try attempt { () throws(PostgresFault) in try session.connection.answers() }[...]
             try loader.take(asks, &answers, into: &loaded)
         }
-        throw StoreFault(.inputOutput, "A batch has looked at more and more, and came to no end.")
+        throw StoreFault(.inputOutput, "A batch has asked for more facts too often.")
     }
 
     /// Whether the last batch changed nothing. The next batch then probably changes nothing too.

@@ -33,14 +33,14 @@ package final class PostgresTables: TableTarget {
     static func refuseHalf(_ connection: Connection) throws(StoreFault) {
         if try KeptSettings.read(mark, connection) == nil { return }
         throw StoreFault(
-            .locked, "A store is being moved here, and that is not done. Have \"onym migrate\" go on with it first.")
+            .locked, "The move of a store to this schema is not complete. Complete it with \"onym migrate\" first.")
     }
 
     // MARK: - Beginning and ending
 
     package func begin(_ mark: MoveMark) throws(StoreFault) {
         guard try run("SELECT pg_try_advisory_lock(\(Turn.key(of: schema, for: .moving)))").integer(0, 0) == 1 else {
-            throw StoreFault(.locked, "Another process is moving a store into that schema just now.")
+            throw StoreFault(.locked, "Another process is moving a store to this schema now.")
         }
         hashKey = mark.hashKey
         if try KeptSettings.read(PostgresTables.mark, connection) == mark.bytes { return }
@@ -76,7 +76,7 @@ package final class PostgresTables: TableTarget {
             return
         }
         throw StoreFault(
-            .locked, "There is a store in that schema already; nothing was changed. Name another: --store-schema.")
+            .locked, "This schema already has a store; nothing was changed. Name another schema: --store-schema.")
     }
 
     package func complete() throws(StoreFault) {

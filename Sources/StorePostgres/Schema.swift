@@ -297,7 +297,7 @@ enum Schema {
         guard found <= version else {
             throw StoreFault(
                 .newerSchema,
-                "The store has schema \(found), and this version knows \(version). Run the newer version that wrote it."
+                "The store has schema \(found), and this version knows schema \(version). Run the newer version."
             )
         }
         try attempt { () throws(PostgresFault) in

@@ -24,7 +24,9 @@ extension Doctor {
                 previous >= id || before != person
                     || row.integer(6) != kind && kind != RowWriter.letGo && row.integer(6) != RowWriter.letGo
             {
-                found("row_chain", "Row \(id) follows row \(previous), not an earlier one of its kind and person.")
+                found(
+                    "row_chain",
+                    "Row \(id) follows row \(previous), which is not an earlier row of its kind and person.")
             }
             return id
         }
@@ -39,7 +41,7 @@ extension Doctor {
             "SELECT id, rows FROM people WHERE rows IS NOT NULL AND id > ? ORDER BY id LIMIT ?", from: .min
         ) { person in
             guard let known = person.blob(1).flatMap([RowHead].init(packed:)) else {
-                found("row_heads", "What person \(person.integer(0)) has of rows cannot be read.")
+                found("row_heads", "The row heads of person \(person.integer(0)) cannot be read.")
                 return person.integer(0)
             }
             for head in known { heads.append((person.integer(0), head)) }
@@ -53,7 +55,9 @@ extension Doctor {
                 isThere && row.integer(0) == person
                 && [Int64(head.kind.rawValue), RowWriter.letGo].contains(row.integer(1))
             if isThere ? !isRight : head.last.rawValue > last {
-                found("row_heads", "Person \(person) is said to have row \(head.last.rawValue) last, which is not so.")
+                found(
+                    "row_heads",
+                    "The row head of person \(person) names row \(head.last.rawValue), which is not the last row.")
             }
         }
     }
@@ -68,7 +72,7 @@ extension Doctor {
                 found("document_kind", "Document \(id) is of kind \(row.integer(1)), which this version does not know.")
             }
             if row.withBytes(2, { Hash128($0) }) == nil {
-                found("document_hash", "Document \(id) has a hash of another length than 16 bytes.")
+                found("document_hash", "Document \(id) has a hash that does not have 16 bytes.")
             }
             // A document of a project, such as its catalog, has no person.
             if row.integer(3) != 0 { examine(row.integer(3), of: "Document \(id)", "document_person") }
@@ -116,7 +120,7 @@ extension Doctor {
 
     private func examine(_ person: Int64, of what: String, _ code: String) {
         if index.place(of: PersonID(rawValue: person)) == nil {
-            found(code, "\(what) belongs to person \(person), who is not there.")
+            found(code, "\(what) belongs to person \(person), who does not exist.")
         }
     }
 }

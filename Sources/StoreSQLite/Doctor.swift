@@ -54,7 +54,7 @@ package final class Doctor {
         let rows = try connection.prepare("PRAGMA integrity_check(20)")
         while try rows.step() {
             let line = rows.text(0) ?? ""
-            if line != "ok" { found("file", "SQLite says of the file: \(line). Restore a backup.") }
+            if line != "ok" { found("file", "SQLite reports a problem of the file: \(line). Restore a backup.") }
         }
     }
 
@@ -73,8 +73,10 @@ package final class Doctor {
         var (expected, lastAt): (Int64, Int64) = (1, .min)
         try page("SELECT sequence, at, kind FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?") { row in
             let (sequence, at) = (row.integer(0), row.integer(1))
-            if sequence != expected { found("journal_gap", "The journal goes from \(expected - 1) to \(sequence).") }
-            if at < lastAt { found("journal_time", "Journal row \(sequence) is from before the row that it follows.") }
+            if sequence != expected { found("journal_gap", "After journal row \(expected - 1) comes row \(sequence).") }
+            if at < lastAt {
+                found("journal_time", "Journal row \(sequence) has an earlier time than the row before it.")
+            }
             if ActKind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) == nil {
                 found("journal_kind", "Journal row \(sequence) is of a kind that this version does not know.")
             }
@@ -109,10 +111,12 @@ package final class Doctor {
             }
             let earlier = uniqueTypes[project] ?? [(0, Strategy.default.unique)]
             if row.integer(2) != Int64(earlier.count + 1) {
-                found("strategy_version", "Version \(row.integer(2)) of a strategy does not follow the one before it.")
+                found(
+                    "strategy_version", "Version \(row.integer(2)) of a strategy does not follow the version before it."
+                )
             }
             if row.integer(4) != Int64(ActKind.setStrategy.rawValue) {
-                found("strategy_origin", "The strategy of journal row \(madeBy) was set by no such call.")
+                found("strategy_origin", "The strategy of journal row \(madeBy) has no journal row.")
             }
             guard let strategy = row.blob(3).flatMap(Strategy.init(packed:)) else {
                 found("strategy_document", "The strategy of journal row \(madeBy) cannot be read.")
@@ -148,9 +152,9 @@ package final class Doctor {
             }
             if id <= 0 { found("person_id", "Person \(id) has an id that is not positive.") }
             if !projects.contains(project) {
-                found("person_project", "Person \(id) belongs to project \(project), which is not there.")
+                found("person_project", "Person \(id) belongs to project \(project), which does not exist.")
             }
-            if madeBy < 1 { found("person_origin", "Person \(id) was made by no journal row.") }
+            if madeBy < 1 { found("person_origin", "Person \(id) has no journal row.") }
             index.load(
                 PersonID(rawValue: id), in: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
                 seen: SeenAt(rawValue: 0))
@@ -173,7 +177,7 @@ package final class Doctor {
                 later.append(("link_origin", "Link \(id)", madeBy))
                 return id
             }
-            if madeBy < 1 { found("link_origin", "Link \(id) was made by no journal row.") }
+            if madeBy < 1 { found("link_origin", "Link \(id) has no journal row.") }
             guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) else {
                 found("link_type", "Link \(id) has type \(row.integer(2)), which this version does not know.")
                 return id
@@ -184,7 +188,7 @@ package final class Doctor {
                 found("link_value", "Link \(id) has a value that is empty or too long.")
             }
             guard let place = index.place(of: PersonID(rawValue: person)) else {
-                found("link_person", "Link \(id) belongs to person \(person), who is not there.")
+                found("link_person", "Link \(id) belongs to person \(person), who does not exist.")
                 return id
             }
             if let endedBy = row.optionalInteger(5) {
@@ -212,7 +216,7 @@ package final class Doctor {
     private func examineOrigins() throws(SQLiteFault) {
         let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
         for (code, what, madeBy) in later where madeBy > last {
-            found(code, "\(what) was made by journal row \(madeBy), which is not there.")
+            found(code, "\(what) was made by journal row \(madeBy), which does not exist.")
         }
     }
 

@@ -194,7 +194,7 @@ struct IndexLoader {
             let person = rows.integer(1)
             if last?.id != person {
                 guard let place = index.place(of: PersonID(rawValue: person)) else {
-                    throw corrupt("link \(rows.integer(0)) belongs to person \(person), who is not there")
+                    throw corrupt("link \(rows.integer(0)) belongs to person \(person), who does not exist")
                 }
                 last = (person, place, index.project(of: place))
             }

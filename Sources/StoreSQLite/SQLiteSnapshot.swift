@@ -14,7 +14,7 @@ struct SQLiteSnapshot: Snapshot {
     let hash: KeyedHash
 
     private func reader() throws(StoreFault) -> Reader {
-        guard let disk else { throw StoreFault(.notFound, "It is not in memory.") }
+        guard let disk else { throw StoreFault(.notFound, "The document is not in memory.") }
         try disk.limit.check()
         return disk
     }

@@ -13,7 +13,7 @@ extension StoreFault {
                 .readOnly,
                 "\(path) cannot be written. Check its owner and mode, and those of its folder. (\(fault.message))")
         case SQLiteCode.full:
-            self.init(.diskFull, "The disk of \(path) is full. Free some space; the server goes on by itself.")
+            self.init(.diskFull, "The disk of \(path) is full. Free some space; the server continues by itself.")
         case SQLiteCode.notADatabase:
             self.init(
                 .notAStore, "\(path) is not a store of Onym. Nothing was changed; give another folder with --data.")

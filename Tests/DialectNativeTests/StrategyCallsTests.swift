@@ -170,9 +170,9 @@ struct StrategyCallsTests {
         (#"{"hierarchy":[]}"#, "hierarchy must name at least one identity type."),
         (#"{"hierarchy":"email"}"#, "hierarchy must be an array."),
         (#"{"login":[null]}"#, "each value of login must be a string."),
-        (#"{"login":["ios_idfv"]}"#, "login must not have ios_idfv: a device logs nobody in."),
+        (#"{"login":["ios_idfv"]}"#, "login must not have ios_idfv, because a device never logs a person in."),
         (#"{"unique":["Email"]}"#, "unique has \"Email\", which is not an identity type."),
-        (#"{"immutable":["ios_idfa"]}"#, "immutable must not have ios_idfa: a device changes hands."),
+        (#"{"immutable":["ios_idfa"]}"#, "immutable must not have ios_idfa, because several people can use a device."),
         (#"{"immutable":["email"]}"#, "immutable has email, which must be in unique and in login as well."),
         (
             #"{"immutable":["customerid"],"unique":[]}"#,

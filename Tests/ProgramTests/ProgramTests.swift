@@ -198,7 +198,9 @@ struct ProgramTests {
         try Data(#"{"login":["ios_idfv"]}"#.utf8).write(to: URL(filePath: file))
         let refused = run("strategy", "set", "--file", file, "--data", data)
         #expect(refused.code == 1 && refused.output.isEmpty)
-        #expect(refused.errors == "onym strategy set: login must not have ios_idfv: a device logs nobody in.\n")
+        #expect(
+            refused.errors
+                == "onym strategy set: login must not have ios_idfv, because a device never logs a person in.\n")
         let missing = run("strategy", "rollback", "--version", "9", "--data", data)
         #expect(missing.code == 1 && missing.errors.contains("no version with this number"))
         for preset in ["fancy", "custom", ""] {

@@ -78,7 +78,7 @@ struct DoctorTests {
             $0.code == "link_origin"
         }
         #expect(links.count == 6)
-        #expect(links.first?.description == "Link 1 was made by journal row 0, which is not there.")
+        #expect(links.first?.description == "Link 1 was made by journal row 0, which does not exist.")
         #expect(links.last?.description == "… and 4 more of these.")
     }
 
