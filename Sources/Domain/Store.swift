@@ -14,8 +14,8 @@
 /// - No answer and no count has expired rows, and reads find all other rows of the same person.
 ///
 /// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``discard()``, ``see(_:)``, ``fold(_:)``,
-/// ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``, ``read(until:_:)``, ``glance(_:)``,
-/// ``counts`` and ``directory``.
+/// ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``,
+/// ``read(until:_:)``, ``glance(_:)``, ``counts`` and ``directory``.
 package protocol Store: AnyObject, Sendable {
     /// The hash with which this store finds identities.
     var hash: KeyedHash { get }

@@ -35,7 +35,8 @@ extension Refusal {
     )
     package static let tooManyPurchases = Refusal(
         .unprocessable, "too_many",
-        "A user can have at most \(AccessUser.purchasesPerUser) purchases, of at most \(AccessUser.accountsPerUser) store accounts, and a purchase at most \(Purchase.ownersAtMost) owners"
+        "A user can have at most \(AccessUser.purchasesPerUser) purchases, of at most "
+            + "\(AccessUser.accountsPerUser) store accounts, and a purchase at most \(Purchase.ownersAtMost) owners"
     )
     package static let tooManyGrants = Refusal(
         .unprocessable, "too_many",
