@@ -152,7 +152,10 @@ let package = Package(
             ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
         ring(
             "DialectEntitlements",
-            ["ByteText", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound", "Threads"]),
+            [
+                "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound",
+                "Threads",
+            ]),
         ring(
             "DialectLinking",
             [

@@ -1,6 +1,7 @@
 #ifndef ONYM_COPENSSL_SHIM_H
 #define ONYM_COPENSSL_SHIM_H
 
+#include <openssl/cms.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>

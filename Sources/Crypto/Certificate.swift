@@ -8,6 +8,15 @@ package final class Certificate: @unchecked Sendable {
 
     private init(_ handle: OpaquePointer) { unsafe self.handle = handle }
 
+    /// Takes over a reference to a certificate.
+    convenience init(owning handle: OpaquePointer) { unsafe self.init(handle) }
+
+    /// Shares a certificate with another owner.
+    convenience init(sharing handle: OpaquePointer) {
+        unsafe X509_up_ref(handle)
+        unsafe self.init(handle)
+    }
+
     /// Reads a certificate in DER; nil for other bytes, and for several certificates.
     package convenience init?(der bytes: [UInt8]) {
         let certificate = unsafe bytes.withUnsafeBufferPointer { bytes -> OpaquePointer? in
@@ -36,6 +45,17 @@ package final class Certificate: @unchecked Sendable {
         guard let object = unsafe OBJ_txt2obj(mark, 1) else { return false }
         defer { unsafe ASN1_OBJECT_free(object) }
         return unsafe X509_get_ext_by_OBJ(handle, object, -1) >= 0
+    }
+
+    /// Whether the certificate's key is one of RSA.
+    var isOfRSA: Bool {
+        guard let key = unsafe X509_get0_pubkey(handle) else { return false }
+        return unsafe EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA
+    }
+
+    /// Whether another certificate has issued this one, by their names and numbers.
+    package func isIssued(by other: Certificate) -> Bool {
+        unsafe X509_check_issued(other.handle, handle) == X509_V_OK
     }
 
     /// Whether other certificates connect this certificate to a root, and all were valid at a moment, in seconds since 1970.

@@ -4,15 +4,32 @@ import Domain
 import Gateway
 import JSON
 
-/// The App Store: its signed transactions (JWS), checked against a root certificate (spec/entitlements.md, decision 11).
+/// The App Store: its signed transactions (JWS) and its receipts (PKCS #7), checked against root certificates
+/// (spec/entitlements-live.md 4).
 package struct AppStore: StoreValidator {
-    private let root: Certificate
+    /// The rule for receipts that name another device than the call, or none.
+    package enum DeviceRule: String, CaseIterable, Sendable {
+        /// The receipt counts on every device.
+        case off
+        /// The receipt counts only on the device that it names.
+        case require
+    }
+
+    /// The root of transactions; nil if the server accepts none.
+    private let root: Certificate?
+    /// The root of receipts; nil if the server accepts none.
+    private let receiptRoot: Certificate?
     /// The bundle id for apps without a bundle id of their own.
     private let bundleID: String?
+    private let deviceRule: DeviceRule
 
-    package init(root: Certificate, bundleID: String?) {
+    package init(
+        root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off
+    ) {
         self.root = root
+        self.receiptRoot = receiptRoot
         self.bundleID = bundleID
+        self.deviceRule = deviceRule
     }
 
     /// Apple's marks on the certificates of its chain: on the certificate that signs receipts, and on the certificate above
@@ -22,48 +39,125 @@ package struct AppStore: StoreValidator {
     private static let certificatesAtMost = 6
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
-        guard let text = claim.receipt, let payload = payload(of: text, place, tools) else { return .bad(.forged) }
-        guard let bundleID = place.bundleID ?? bundleID, payload.bundleID == bundleID,
-            payload.environment == (place.world == .production ? "Production" : "Sandbox"),
-            claim.product.map({ $0.hasSameBytes(as: payload.product) }) ?? true,
-            claim.transaction.map({ $0.hasSameBytes(as: payload.transaction) }) ?? true,
-            claim.originalTransaction.map({ $0.hasSameBytes(as: payload.originalTransaction) }) ?? true
-        else { return .bad(.foreign) }
-        let purchase = PurchaseID(
-            .appStore, payload.originalTransaction, in: place.world, of: place.project, hash: tools.hash)
-        var receipt = Receipt(
-            purchase: purchase, source: .appStore, transaction: payload.transaction,
-            originalTransaction: payload.originalTransaction, product: payload.product,
-            purchasedAt: payload.purchasedAt)
-        receipt.expiresAt = payload.expiresAt
-        receipt.revokedAt = payload.revokedAt
-        receipt.signedAt = payload.signedAt
-        receipt.isSubscription = payload.type.map { $0 == "Auto-Renewable Subscription" }
-        receipt.period = payload.period
-        receipt.account = payload.account.map {
-            StoreAccount.named(.appStore, $0, in: place.world, of: place.project, hash: tools.hash)
+        guard let text = claim.receipt else { return .bad(.unreadable) }
+        do throws(StoreProblem) {
+            let isTransaction = text.utf8.contains(UInt8(ascii: "."))
+            return .done(
+                .success(
+                    isTransaction
+                        ? [try transaction(text, claim, place, tools)] : try receipts(text, claim, place, tools)))
+        } catch {
+            return .done(.failure(error))
         }
-        return .done(.success(receipt))
     }
 
-    /// The signed payload, if the root certificate vouches for the signature; nil otherwise.
-    private func payload(of text: String, _ place: StorePlace, _ tools: LoopTools) -> Payload? {
-        guard text.utf8.count <= AppStore.bytesAtMost else { return nil }
+    private static let notSetUp = StoreProblem.unavailable(StoreOutage(source: .appStore, reason: .notSetUp))
+
+    // MARK: - Receipts
+
+    /// The limit of purchases that one receipt brings. A receipt with more brings those with the latest transactions.
+    private static let purchasesAtMost = AccessUser.purchasesPerUser
+
+    /// The purchases of a receipt. The reported one is the first; without a report, the one with the latest transaction is.
+    private func receipts(
+        _ text: String, _ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools
+    ) throws(StoreProblem) -> [Receipt] {
+        guard let receiptRoot else { throw AppStore.notSetUp }
+        guard text.utf8.count <= SignedMessage.bytesAtMost / 3 * 4 + 4,
+            let bytes = Base64.decode(Array(text.utf8.filter { $0 != 0x0A && $0 != 0x0D }).span)
+        else { throw .bad(.unreadable) }
+        guard let message = SignedMessage(bytes) else { throw .bad(.forged) }
+        guard let receipt = AppReceipt(message.content), let createdAt = receipt.createdAt else {
+            throw .bad(.unreadable)
+        }
+        // The certificates have to be valid when the receipt was made: some have expired since.
+        guard message.signer.has(AppStore.marks[0]),
+            message.certificates.contains(where: { $0.has(AppStore.marks[1]) && message.signer.isIssued(by: $0) }),
+            message.signer.leads(to: receiptRoot, by: message.certificates, at: createdAt.seconds)
+        else { throw .bad(.forged) }
+        guard createdAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
+            throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
+        }
+        guard let bundleID = place.bundleID ?? bundleID, receipt.bundleID.hasSameBytes(as: bundleID),
+            receipt.world == .unknown || receipt.world == (place.world == .production ? .production : .sandbox),
+            deviceRule == .off || receipt.binding(to: claim.deviceID) == .bound
+        else { throw .bad(.foreign) }
+        if let endsAt = receipt.endsAt, endsAt <= place.now { throw .bad(.expired) }
+        var byOriginal: [String: [Purchase.Transaction]] = [:]
+        for (original, told) in receipt.transactions { byOriginal[original, default: []].append(told) }
+        let purchases = byOriginal.map { original, told in
+            var told = told.sorted { $0.startedAt < $1.startedAt }.suffix(Purchase.History.transactionsAtMost)
+            var receipt = Receipt(
+                purchase: PurchaseID(.appStore, original, in: place.world, of: place.project, hash: tools.hash),
+                source: .appStore, originalTransaction: original, told: told.removeLast())
+            receipt.others = Array(told)
+            return receipt
+        }
+        let latest = purchases.sorted { $0.told.startedAt > $1.told.startedAt }.prefix(AppStore.purchasesAtMost)
+        guard let reported = claim.transaction else { return Array(latest) }
+        guard
+            let first = purchases.first(where: { receipt in
+                ([receipt.told] + receipt.others).contains { $0.id.hasSameBytes(as: reported) }
+            }),
+            claim.originalTransaction.map({ $0.hasSameBytes(as: first.originalTransaction) }) ?? true
+        else { throw .bad(.absent) }
+        return [first] + latest.filter { $0.purchase != first.purchase }
+    }
+
+    // MARK: - Transactions
+
+    private func transaction(
+        _ text: String, _ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools
+    ) throws(StoreProblem) -> Receipt {
+        guard let root else { throw AppStore.notSetUp }
+        let payload = try payload(of: text, root, place, tools)
+        guard let bundleID = place.bundleID ?? bundleID, payload.bundleID == bundleID,
+            payload.environment == (place.world == .production ? "Production" : "Sandbox"),
+            claim.transaction.map({ $0.hasSameBytes(as: payload.transaction) }) ?? true,
+            claim.originalTransaction.map({ $0.hasSameBytes(as: payload.originalTransaction) }) ?? true
+        else { throw .bad(.foreign) }
+        var told = Purchase.Transaction(
+            id: payload.transaction, product: payload.product, startedAt: payload.purchasedAt)
+        told.endsAt = payload.expiresAt
+        told.revokedAt = payload.revokedAt
+        told.signedAt = payload.signedAt
+        told.isSubscription = payload.type.map { $0 == "Auto-Renewable Subscription" }
+        told.period = payload.period
+        told.isUpgraded = payload.isUpgraded
+        told.isFamilys = payload.isFamilys
+        told.offer = payload.offer
+        var receipt = Receipt(
+            purchase: PurchaseID(
+                .appStore, payload.originalTransaction, in: place.world, of: place.project, hash: tools.hash),
+            source: .appStore, originalTransaction: payload.originalTransaction, told: told)
+        receipt.accounts = payload.accounts.map {
+            StoreAccount.name(.appStore, $0, in: place.world, of: place.project, hash: tools.hash)
+        }
+        return receipt
+    }
+
+    /// The signed payload. The root certificate has to vouch for the signature.
+    private func payload(
+        of text: String, _ root: Certificate, _ place: StorePlace, _ tools: LoopTools
+    ) throws(StoreProblem) -> Payload {
+        guard text.utf8.count <= AppStore.bytesAtMost else { throw .bad(.unreadable) }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64.decodeForAddresses(Array(parts[0]).span),
             let body = Base64.decodeForAddresses(Array(parts[1]).span),
             let signature = Base64.decodeForAddresses(Array(parts[2]).span),
             let chain = try? tools.json.read(header, { root throws(JSONFault) in try AppStore.chain(root) }),
             let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
-        else { return nil }
-        // The chain has to be valid at the time of signing, also if it has expired since. A time in the future is refused.
+        else { throw .bad(.unreadable) }
+        // The chain has to be valid at the time of signing, also if it has expired since.
         let signedAt = payload.signedAt ?? place.now
-        guard signedAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds,
-            let leaf = chain.first, chain.count >= AppStore.marks.count,
+        guard let leaf = chain.first, chain.count >= AppStore.marks.count,
             zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),
             leaf.leads(to: root, by: Array(chain.dropFirst()), at: signedAt.seconds),
             leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature)
-        else { return nil }
+        else { throw .bad(.forged) }
+        guard signedAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
+            throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
+        }
         return payload
     }
 
@@ -103,11 +197,15 @@ package struct AppStore: StoreValidator {
         var revokedAt: Instant?
         var signedAt: Instant?
         var type: String?
-        var account: String?
+        /// The names of the account that paid.
+        var accounts: [String] = []
+        var isUpgraded = false
+        var isFamilys = false
+        var offer: String?
         var period = Purchase.Period.normal
 
         init(_ root: JSONValue) throws(JSONFault) {
-            var offer: Int64?
+            var offerType: Int64?
             var discount: String?
             func moment(_ value: JSONValue, _ name: String) throws(JSONFault) -> Instant {
                 let milliseconds = Int64(exactly: try value.number(at: name).rounded()) ?? -1
@@ -128,8 +226,12 @@ package struct AppStore: StoreValidator {
                 case "revocationDate": revokedAt = try moment(value, "revocationDate")
                 case "signedDate": signedAt = try moment(value, "signedDate")
                 case "type": type = try value.string(at: "type")
-                case "appAccountToken": account = try value.string(at: "appAccountToken")
-                case "offerType": offer = try value.integer(at: "offerType")
+                case "appAccountToken", "appTransactionId":
+                    if let name = try value.optionalText(at: key.shown)?.copy(), !name.isEmpty { accounts.append(name) }
+                case "isUpgraded": isUpgraded = try value.bool(at: "isUpgraded")
+                case "inAppOwnershipType": isFamilys = try value.string(at: "inAppOwnershipType") == "FAMILY_SHARED"
+                case "offerType": offerType = try value.integer(at: "offerType")
+                case "offerIdentifier": offer = try value.optionalText(at: "offerIdentifier")?.copy()
                 case "offerDiscountType": discount = try value.string(at: "offerDiscountType")
                 default: break
                 }
@@ -137,7 +239,7 @@ package struct AppStore: StoreValidator {
             guard !transaction.isEmpty, !product.isEmpty, transaction.utf8.count <= 255, product.utf8.count <= 255
             else { throw JSONFault(.wrong("is not complete"), at: "the transaction") }
             if originalTransaction.isEmpty { originalTransaction = transaction }
-            if discount == "FREE_TRIAL" { period = .trial } else if offer == 1 { period = .intro }
+            if discount == "FREE_TRIAL" { period = .trial } else if offerType == 1 { period = .intro }
         }
     }
 }

@@ -147,8 +147,7 @@ enum EntitlementCalls {
         guard let purchase = access.purchase else { return }
         json.key("product")
         json.object { json in
-            json.key("product_id")
-            json.string(purchase.product)
+            write(access.product, purchase, &json)
             guard access.isSubscription else { return }
             json.key("subscription")
             json.object { json in
@@ -158,6 +157,14 @@ enum EntitlementCalls {
                 json.word(purchase.period.wireName)
             }
         }
+    }
+
+    /// Writes the project's id of a product, and the store's.
+    private static func write(_ product: Catalog.Product?, _ purchase: Purchase, _ json: inout JSONWriter) {
+        json.key("product_id")
+        json.string(product?.id ?? purchase.product)
+        json.key("store_id")
+        json.string(purchase.product)
     }
 
     private static func write(reason: Access, _ owners: [PersonID: String]?, _ json: inout JSONWriter) {
@@ -174,8 +181,7 @@ enum EntitlementCalls {
         json.object { json in
             json.key("source")
             json.word(purchase.source.wireName)
-            json.key("product_id")
-            json.string(purchase.product)
+            write(reason.product, purchase, &json)
             json.key("transaction_id")
             json.string(purchase.transaction)
             json.key("original_transaction_id")

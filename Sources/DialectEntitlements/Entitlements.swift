@@ -28,7 +28,7 @@ package enum Entitlements {
                     "A project key, or a secret key (sk_…); a key with test_ before it is for the sandbox.")
             ],
             routes: UserCalls.routes + IdentityCalls.routes + EntitlementCalls.routes + PropertyCalls.routes
-                + PurchaseCalls.routes(stores) + [RestoreCall.route(stores)],
+                + PurchaseCalls.routes(stores) + [RestoreCall.route(stores)] + ForeignCalls.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },
@@ -175,7 +175,10 @@ package enum Entitlements {
             // The vendor gives the same answer to a key without the scope and to an unknown key.
             case .forbidden: unauthorized
             case .refused(let refusal) where refusal.tokenFault != nil:
-                error(problem.status, "request", "identity_token_required", problem.message)
+                // Shipped SDKs stop for good after 403, so it speaks of the key alone.
+                error(.unprocessableContent, "request", "identity_token_required", problem.message)
+            case .refused(.strategyNotAllowed):
+                error(.unprocessableContent, "request", "invalid_data", "strategy not allowed with a project key")
             case .refused(let refusal): answer(refusal)
             case .unavailable: error(problem.status, "internal", "storage_error", problem.message)
             case .http(.internalFault): error(problem.status, "internal", "unknown_error", problem.message)
@@ -189,6 +192,18 @@ package enum Entitlements {
         return response
     }
 
+    /// The answer while a store cannot confirm a purchase.
+    static func response(to outage: StoreOutage) -> Response {
+        later(error(.serviceUnavailable, "internal", "network_error", outage.message))
+    }
+
+    /// An answer with the time after which the caller may try again.
+    static func later(_ response: Response) -> Response {
+        var response = response
+        response.fields.append(.init("Retry-After", "30"))
+        return response
+    }
+
     private static func answer(_ refusal: Refusal) -> Response {
         let (type, code): (StaticString, StaticString) =
             switch refusal {
@@ -197,8 +212,6 @@ package enum Entitlements {
             case .identityOfNobody: ("request", "relation_not_found")
             case .noSuchEntitlement, .grantInThePast: ("request", "invalid_entitlement_data")
             case _ where refusal.isBadReceipt: ("logical", "purchase_fraud")
-            case .storeUnavailable: ("internal", "network_error")
-            case .strategyNotAllowed: ("request", "strategy_not_allowed")
             default: ("request", "invalid_data")
             }
         return error(refusal.status, type, code, words(for: refusal))
@@ -219,7 +232,6 @@ package enum Entitlements {
             "Invalid expires at value has been provided, should be in unix timestamp format in seconds in future"
         case .malformedPrice: "failed to parse price"
         case .unknownCurrency: "failed to recognize currency"
-        case .storeUnavailable: "The store cannot be asked at the moment; try again later"
         case .tooManyGrants: "A user can be granted no more entitlements"
         case _ where refusal.isBadReceipt: "Couldn't validate purchase with store request, potential fraud"
         default: refusal.message

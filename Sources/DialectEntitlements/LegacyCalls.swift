@@ -5,8 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The first two generations of the vendor's API, as far as installed apps use them (spec/entitlements.md 1.8). Their view
-/// consists of the user alone.
+/// The first two generations of the vendor's API, as shipped SDKs use them (spec/entitlements-live.md 1). In their view the
+/// user is the install, also while it has an identity.
 extension Entitlements {
     package static func legacySurface(stores: StoreValidators) -> WireDialect {
         WireDialect(
@@ -15,7 +15,7 @@ extension Entitlements {
             securitySchemes: [
                 SecurityScheme("entitlements_legacy", .bearer, "A project key; the body can have it as access_token.")
             ],
-            routes: LegacyCalls.routes(stores),
+            routes: LegacyCalls.routes(stores) + ForeignCalls.legacyRoutes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 guard let caller = LegacyCalls.caller(request, directory, now, tools) else {
                     throw Rejection(LegacyCalls.badToken)
@@ -48,41 +48,118 @@ enum LegacyCalls {
                             json.string(user)
                         }
                     })),
-            call(
-                "/v1/user/init", "legacy_init", "Starts an app: makes a new user, and answers the user's entitlements."
-            ) {
-                body, caller, tools throws(Rejection) in
-                try start(body, caller, tools, stores)
+            Endpoint(
+                .get, "/v2/users/:id", scope: .accessRead,
+                operation: Operation(
+                    id: "legacy_user", summary: "Finds a user.",
+                    responses: [.init(.ok, "The user.", schema: envelope)] + answers),
+                action: .glance { request, caller, tools throws(Rejection) in
+                    let user = try identity(request.parameters[0], caller.world.userType, caller, tools)
+                    return { snapshot throws(StoreFault) in
+                        guard let known = try snapshot.accessUser(user) else {
+                            return answer(to: .refused(.noSuchUser))
+                        }
+                        if let refusal = Entitlements.refusal(reading: known, by: caller, snapshot) {
+                            return answer(to: .refused(refusal))
+                        }
+                        return success { json in
+                            for key in ["id", "uid"] as [StaticString] {
+                                json.key(key)
+                                json.string(user.value)
+                            }
+                        }
+                    }
+                }),
+            call("/v1/user/init", "legacy_init", "Starts: makes the user where it is new, and tells what it may use.") {
+                call, tools throws(Rejection) in
+                let isRestore = call.client.trigger == .restore && call.body.receipt != nil
+                return prove(call, stores, tools, isRestore: isRestore)
             },
-            call("/v1/user/purchase", "legacy_purchase", "Reports a purchase.") {
-                body, caller, tools throws(Rejection) in
-                try purchase(body, caller, tools, stores)
+            call("/v1/user/purchase", "legacy_purchase", "Tells of a purchase.") { call, tools throws(Rejection) in
+                buy(call, stores, tools)
             },
             call("/v1/user/restore", "legacy_restore", "Restores purchases by the project's strategy.") {
-                body, caller, tools throws(Rejection) in
-                try restore(body, caller, tools, stores)
+                call, tools throws(Rejection) in
+                prove(call, stores, tools, isRestore: call.client.trigger != .sync)
+            },
+            call("/v1/products/get", "legacy_products", "Tells for which products a user may have a first price.") {
+                call, tools throws(Rejection) in
+                .read { snapshot throws(StoreFault) in .answer(try products(call, snapshot)) }
+            },
+            call("/v1/properties", "legacy_properties", "Sets properties of a user.") { call, tools throws(Rejection) in
+                let wanted = PropertyCalls.checked(call.body.properties).properties
+                let set = SetAccessProperties(wanted, of: call.user)
+                return wanted.isEmpty
+                    ? .answer(success { _ in }) : .call(PreparedCall(set) { _, _ in success { _ in } })
+            },
+            call("/attribution", "legacy_attribution", "Keeps what an advertising network says about an install.") {
+                call, tools throws(Rejection) in
+                guard let body = call.body.attribution else { return .answer(success { _ in }) }
+                guard body.count <= RecordAttribution.bytesAtMost else {
+                    throw Rejection(
+                        failure(
+                            .contentTooLarge, general,
+                            "provider_data must have at most \(RecordAttribution.bytesAtMost) bytes"))
+                }
+                return .call(PreparedCall(RecordAttribution(body, of: call.user)) { _, _ in success { _ in } })
             },
         ]
     }
 
+    /// A body with an App Store receipt, which may be large.
+    private static let bodyWithReceipt: BufferedBody = {
+        var body = BufferedBody()
+        body.limit = 6 << 20
+        return body
+    }()
+
+    /// A call of the first generation: its body, and its user, which exists.
+    struct Call: Sendable {
+        let body: LegacyBody
+        let client: LegacyClient
+        let user: Identity
+        let caller: Caller
+        let place: StorePlace
+    }
+
     private static func call(
         _ path: String, _ id: String, _ summary: String,
-        _ first: @escaping @Sendable (LegacyBody, Caller, LoopTools) throws(Rejection) -> Step
+        _ next: @escaping @Sendable (Call, LoopTools) throws(Rejection) -> Step
     ) -> Endpoint {
         Endpoint(
             .post, path, scope: .usersWrite,
             operation: Operation(
                 id: id, summary: summary,
+                description: "An unknown user is made. An empty text, null and a missing member mean the same.",
                 request: .object([
-                    .init("q_uid", .string("The user; client_uid is another name of this member."), required: true),
-                    .init("access_token", .string("The project key, for calls without the header field.")),
+                    .init("q_uid", .string("The user; client_uid is taken as well, and the field User-Id.")),
+                    .init("access_token", .string("The project key, where no field has it.")),
                     .init("receipt", .string()), .init("purchase", .object([])), .init("history", .array(.object([]))),
                 ]),
-                responses: [.init(.ok, "The user's entitlements, and the products.", schema: envelope)] + answers),
+                responses: [.init(.ok, "The answer that SDKs expect.", schema: envelope)] + answers),
             action: .steps(
-                body: BufferedBody(),
+                body: bodyWithReceipt,
                 decode: { request, caller, tools throws(Rejection) in
-                    try first(try LegacyBody(request, tools), caller, tools)
+                    let body = try LegacyBody(request, tools)
+                    guard let id = body.userID else {
+                        throw Rejection(failure(.badRequest, unknownUser, "q_uid is required"))
+                    }
+                    let call = Call(
+                        body: body, client: LegacyClient(request, body),
+                        user: try identity(id, caller.world.userType, caller, tools), caller: caller,
+                        place: StorePlace(caller, tools))
+                    let make = MakeAccessUser(call.user, isForTrying: caller.world == .sandbox)
+                    return .decide(make) { result, tools in
+                        // A user that exists already is also a success.
+                        if case .failure(let refusal) = result, refusal != .userExists {
+                            return .answer(answer(to: .refused(refusal)))
+                        }
+                        do throws(Rejection) {
+                            return try next(call, tools)
+                        } catch {
+                            return .answer(error.response)
+                        }
+                    }
                 }))
     }
 
@@ -102,62 +179,86 @@ enum LegacyCalls {
         return Decoded(link)
     }
 
-    private static func start(
-        _ body: LegacyBody, _ caller: Caller, _ tools: LoopTools, _ stores: StoreValidators
-    ) throws(Rejection) -> Step {
-        let user = try user(body, caller, tools)
-        let make = MakeAccessUser(user, isForTrying: caller.world == .sandbox)
-        return .decide(make) { result, tools in
-            // A user that exists already is also a success.
-            if case .failure(let refusal) = result, refusal != .userExists {
-                return .answer(answer(to: .refused(refusal)))
+    /// Handles the receipts of a start, a sync or a restore. A start never fails because of its receipts.
+    private static func prove(
+        _ call: Call, _ stores: StoreValidators, _ tools: LoopTools, isRestore: Bool
+    ) -> Step {
+        guard !call.body.claims.isEmpty else { return report(call) }
+        let checking = StoreChecking(stores: stores, place: call.place, isPatient: !isRestore) { results in
+            switch results {
+            case .failure(let outage): return .answer(answer(to: outage))
+            case .success(let items) where isRestore: return send(items, .restore(nil), call)
+            case .success(let items):
+                // An invalid receipt is refused by an act, so that the journal has it.
+                guard items.contains(where: { (try? $0.get()) != nil }) else {
+                    guard case .failure(let fault)? = items.first else { return report(call) }
+                    return .decide(refused(fault, call)) { _, _ in report(call) }
+                }
+                return send(items, .sync, call)
             }
-            guard let claim = body.claims.first, claim.receipt != nil else { return report(user, caller, tools) }
-            return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
-                // A receipt that an app sends at each start moves no purchase, and a failed check does not stop the start.
-                // An invalid receipt is still refused by an act, so that the journal has it.
-                if case .failure(.unavailable) = receipt { return report(user, caller) }
-                let record = RecordPurchase(AccessSession(user), receipt.mapError(\.refusal))
-                return .decide(record) { _, _ in
-                    report(user, caller)
+        }
+        return checking.check(call.body.claims[...], tools)
+    }
+
+    /// Handles a purchase that an app reports, with the other purchases of its receipt.
+    private static func buy(_ call: Call, _ stores: StoreValidators, _ tools: LoopTools) -> Step {
+        guard let claim = call.body.claims.first else {
+            return .decide(refused(.unreadable, call)) { _, _ in .answer(answer(to: .unreadable)) }
+        }
+        let checking = StoreChecking(stores: stores, place: call.place, isPatient: false) { results in
+            switch results {
+            case .failure(let outage): return .answer(answer(to: outage))
+            case .success(let items):
+                if case .failure(let fault)? = items.first {
+                    return .decide(refused(fault, call)) { _, _ in .answer(answer(to: fault)) }
+                }
+                // The reported purchase is the first of a receipt with several purchases.
+                guard case .success(let reported)? = items.first, call.client.trigger != .sync else {
+                    return send(items, .sync, call)
+                }
+                return send(items, .purchase(reported.purchase), call)
+            }
+        }
+        return checking.check([claim], tools)
+    }
+
+    private static func refused(_ fault: ReceiptFault, _ call: Call) -> RecordPurchase {
+        RecordPurchase(AccessSession(call.user, .install), .failure(.badReceipt(fault)), in: call.caller.world)
+    }
+
+    private static func send(
+        _ items: [Result<Receipt, ReceiptFault>], _ extent: RestorePurchases.Extent, _ call: Call
+    ) -> Step {
+        let act = RestorePurchases(AccessSession(call.user, .install), items, extent, in: call.caller.world)
+        let fault = items.lazy.compactMap { if case .failure(let fault) = $0 { fault } else { nil } }.first
+        let isAllBad = !items.contains { (try? $0.get()) != nil }
+        return .decide(act) { result, _ in
+            if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
+            if isAllBad, fault != nil {
+                return .answer(failure(.unprocessableContent, invalidPurchase, "No purchase of the restore is valid"))
+            }
+            return report(call)
+        }
+    }
+
+    private static func products(_ call: Call, _ snapshot: any Snapshot) throws(StoreFault) -> Response {
+        try reading(call, snapshot) { launch, principals throws(StoreFault) in
+            let known = try principals.purchases { key throws(StoreFault) in try snapshot.document(key) }
+            return success { json in
+                json.key("products_enriched")
+                json.array { json in
+                    for id in call.body.storeIDs {
+                        guard let product = launch.catalog.products.first(where: { $0.idInStore.hasSameBytes(as: id) })
+                        else { continue }
+                        json.object { json in
+                            json.key("product")
+                            json.object { launch.write(product, &$0) }
+                            json.key("intro_eligibility_status")
+                            json.word(launch.eligibility(product, known: known))
+                        }
+                    }
                 }
             }
-        }
-    }
-
-    private static func purchase(
-        _ body: LegacyBody, _ caller: Caller, _ tools: LoopTools, _ stores: StoreValidators
-    ) throws(Rejection) -> Step {
-        let user = try user(body, caller, tools)
-        guard let claim = body.claims.first else {
-            return record(.failure(.badReceipt(.forged)), user, caller)
-        }
-        return PurchaseCalls.run(step: stores.check(claim, StorePlace(caller, tools), tools)) { receipt in
-            record(receipt.mapError(\.refusal), user, caller)
-        }
-    }
-
-    private static func record(_ receipt: Result<Receipt, Refusal>, _ user: Identity, _ caller: Caller) -> Step {
-        let record = RecordPurchase(AccessSession(user), receipt)
-        return run(step: record, user, caller)
-    }
-
-    private static func restore(
-        _ body: LegacyBody, _ caller: Caller, _ tools: LoopTools, _ stores: StoreValidators
-    ) throws(Rejection) -> Step {
-        let user = try user(body, caller, tools)
-        let checking = RestoreCall.Checking(stores: stores, place: StorePlace(caller, tools)) { items in
-            let restore = RestorePurchases(
-                AccessSession(user), items, strategy: nil, isDryRun: false, in: caller.world)
-            return run(step: restore, user, caller)
-        }
-        return checking.check(body.claims[...], [], tools)
-    }
-
-    private static func run(step act: any Act, _ user: Identity, _ caller: Caller) -> Step {
-        .decide(act) { result, _ in
-            if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
-            return report(user, caller)
         }
     }
 
@@ -175,13 +276,6 @@ enum LegacyCalls {
         return Entitlements.caller(token.utf8.span, directory, now, tools)
     }
 
-    private static func user(_ body: LegacyBody, _ caller: Caller, _ tools: LoopTools) throws(Rejection) -> Identity {
-        guard let id = body.userID else {
-            throw Rejection(failure(.badRequest, unknownUser, "q_uid is required"))
-        }
-        return try identity(id, caller.world.userType, caller, tools)
-    }
-
     private static func identity(
         _ text: String, _ type: IdentityType, _ caller: Caller, _ tools: LoopTools
     ) throws(Rejection) -> Identity {
@@ -196,12 +290,17 @@ enum LegacyCalls {
     /// The vendor's numbers of errors.
     private static let badTokenCode = 10003
     private static let unknownUser = 10004
+    static let general = 10007
     private static let fraud = 10008
-    static let general = 10000
+    private static let invalidPurchase = 20008
+    private static let unreadableReceipt = 20102
+    private static let appStoreCredentials = 20104
+    private static let playCredentials = 20201
+    private static let playFault = 20300
 
     static let badToken = failure(.unauthorized, badTokenCode, "Access token is invalid")
 
-    private static func success(_ body: (inout JSONWriter) -> Void) -> Response {
+    static func success(_ body: (inout JSONWriter) -> Void) -> Response {
         Entitlements.object { json in
             json.key("success")
             json.bool(true)
@@ -210,6 +309,7 @@ enum LegacyCalls {
         }
     }
 
+    /// An error in the forms of both generations. Clients of the first read `data`, clients of the second read `error`.
     static func failure(_ status: Status, _ code: Int, _ message: String) -> Response {
         Entitlements.object(status) { json in
             json.key("success")
@@ -223,6 +323,15 @@ enum LegacyCalls {
                 json.key("status")
                 json.integer(status.rawValue)
             }
+            json.key("error")
+            json.object { json in
+                json.key("type")
+                json.string("request")
+                json.key("code")
+                json.string(String(code))
+                json.key("message")
+                json.string(message)
+            }
         }
     }
 
@@ -234,6 +343,9 @@ enum LegacyCalls {
                 failure(.badRequest, unknownUser, "The user with this uid is not known; call init first")
             case .refused(let refusal) where refusal.isBadReceipt:
                 failure(problem.status, fraud, Entitlements.words(for: refusal))
+            // Shipped SDKs stop for good after 401 and 403, so these speak of the key alone.
+            case .refused(let refusal) where refusal.tokenFault != nil:
+                failure(.unprocessableContent, general, problem.message)
             case .refused(let refusal): failure(problem.status, general, Entitlements.words(for: refusal))
             default: failure(problem.status, general, problem.message)
             }
@@ -241,190 +353,71 @@ enum LegacyCalls {
         return response
     }
 
-    /// The user's entitlements, and the project's products.
-    private static func report(_ user: Identity, _ caller: Caller, _ tools: LoopTools? = nil) -> Step {
-        .read { snapshot throws(StoreFault) in .answer(try answer(user, caller, snapshot)) }
+    private static func answer(to fault: ReceiptFault) -> Response {
+        switch fault {
+        case .unreadable: failure(.unprocessableContent, unreadableReceipt, "The receipt cannot be read")
+        case .absent: failure(.unprocessableContent, invalidPurchase, "The receipt does not have this transaction")
+        case .unknown: failure(.unprocessableContent, invalidPurchase, "The store does not know this purchase")
+        case .forged, .expired, .replayed, .foreign:
+            failure(.unprocessableContent, fraud, Entitlements.words(for: .badReceipt(fault)))
+        }
     }
 
-    private static func answer(
-        _ user: Identity, _ caller: Caller, _ snapshot: any Snapshot
+    private static func answer(to outage: StoreOutage) -> Response {
+        let code =
+            switch (outage.source, outage.reason) {
+            case (.playStore, .notSetUp): playCredentials
+            case (.playStore, _): playFault
+            case (_, .notSetUp): appStoreCredentials
+            default: general
+            }
+        return Entitlements.later(failure(.serviceUnavailable, code, outage.message))
+    }
+
+    /// The user's entitlements, and the project's products.
+    private static func report(_ call: Call) -> Step {
+        .read { snapshot throws(StoreFault) in
+            .answer(
+                try reading(call, snapshot) { launch, _ throws(StoreFault) in success { launch.write(&$0) } })
+        }
+    }
+
+    private static func reading(
+        _ call: Call, _ snapshot: any Snapshot,
+        _ body: (LaunchResult, AccessPrincipals) throws(StoreFault) -> Response
     ) throws(StoreFault) -> Response {
         let principals: AccessPrincipals
         do throws(AccessFault<StoreFault>) {
-            principals = try AccessPrincipals(AccessSession(user), snapshot)
+            principals = try AccessPrincipals(AccessSession(call.user, .install), snapshot)
         } catch {
             switch error {
             case .refused(let refusal): return answer(to: .refused(refusal))
             case .store(let fault): throw fault
             }
         }
-        if let refusal = Entitlements.refusal(reading: principals.user, by: caller, snapshot) {
+        if let refusal = Entitlements.refusal(reading: principals.user, by: call.caller, snapshot) {
             return answer(to: .refused(refusal))
         }
-        let catalog = try snapshot.catalog(of: caller.project)
-        let reasons = try Access.reasons(for: principals, catalog, at: caller.now) { key throws(StoreFault) in
+        let catalog = try snapshot.catalog(of: call.caller.project)
+        let reasons = try Access.reasons(for: principals, catalog, at: call.caller.now) { key throws(StoreFault) in
             try snapshot.document(key)
         }
-        return success { json in
-            json.key("uid")
-            json.string(user.value)
-            json.key("timestamp")
-            json.integer(caller.now.seconds)
-            json.key("permissions")
-            json.array { json in
-                for access in Access.all(reasons) { json.object { write(access, &$0) } }
-            }
-            write(catalog, &json)
-        }
+        let launch = LaunchResult(
+            user: call.user.value, at: call.caller.now, world: call.caller.world, catalog: catalog,
+            access: Access.all(reasons), client: call.client)
+        return try body(launch, principals)
     }
 
-    private static func write(_ access: Access, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(access.entitlement)
-        json.key("associated_product")
-        json.string(access.purchase?.product ?? "")
-        json.key("active")
-        json.integer(access.isActive ? 1 : 0)
-        json.key("renew_state")
-        switch access.purchase {
-        case let purchase? where access.isSubscription: json.integer(purchase.renewal.rawValue)
-        // The product does not renew.
-        default: json.integer(-1)
-        }
-        json.key("source")
-        json.string("\(access.purchase?.source.wireName ?? "manual")")
-        json.key("grant_type")
-        json.string(access.purchase == nil ? "manual" : "purchase")
-        json.key("started_timestamp")
-        json.integer(access.startedAt.seconds)
-        if let expiresAt = access.expiresAt {
-            json.key("expiration_timestamp")
-            json.integer(expiresAt.seconds)
-        }
-        if let purchase = access.purchase {
-            json.key("first_purchase_timestamp")
-            json.integer(purchase.startedAt.seconds)
-            json.key("last_purchase_timestamp")
-            json.integer(purchase.purchasedAt.seconds)
-        }
-        json.key("store_transactions")
-        json.array { _ in }
-    }
-
-    private static func write(_ catalog: Catalog, _ json: inout JSONWriter) {
-        json.key("products")
-        json.array { json in
-            for product in catalog.products {
-                json.object { json in
-                    json.key("id")
-                    json.string(product.id)
-                    json.key("store_id")
-                    json.string(product.storeID ?? product.id)
-                    json.key("type")
-                    json.integer(product.kind == .subscription ? 1 : 2)
-                    if let duration = duration(product) {
-                        json.key("duration")
-                        json.integer(duration)
-                    }
-                }
-            }
-        }
-        for key in ["user_products", "offerings"] as [StaticString] {
-            json.key(key)
-            json.array { _ in }
-        }
-        json.key("products_permissions")
-        json.object { json in
-            for product in catalog.products {
-                json.key(product.id)
-                json.array { json in
-                    for id in product.entitlements { json.string(id) }
-                }
-            }
-        }
-    }
-
-    /// The vendor's number for a product's duration; nil for other durations.
-    private static func duration(_ product: Catalog.Product) -> Int? {
-        guard let seconds = product.durationSeconds else { return product.kind == .nonConsumable ? 5 : nil }
-        switch seconds / 86_400 {
-        case 7: return 0
-        case 28...31: return 1
-        case 89...92: return 2
-        case 181...184: return 3
-        case 365...366: return 4
-        default: return nil
-        }
-    }
-
-    private static let envelope = Schema.object([
+    static let envelope = Schema.object([
         .init("success", .boolean(), required: true), .init("data", .object([]), required: true),
     ])
 
-    private static let answers: [Operation.Answer] =
-        [.badRequest, .unauthorized, .forbidden, .unprocessableContent, .tooManyRequests, .serviceUnavailable].map {
+    static let answers: [Operation.Answer] =
+        [
+            .badRequest, .unauthorized, .forbidden, .notFound, .contentTooLarge, .unprocessableContent,
+            .tooManyRequests,
+            .serviceUnavailable,
+        ].map {
             .init($0, String(describing: $0.reason), schema: envelope)
         }
-}
-
-/// The parts of an old SDK's body that Onym uses.
-struct LegacyBody: Sendable {
-    private(set) var userID: String?
-    private(set) var anonymousID: String?
-    private(set) var identity: String?
-    private(set) var token: String?
-    private(set) var claims: [StoreClaim] = []
-
-    init(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) {
-        var receipt: String?
-        var clientID: String?
-        func text(_ value: JSONValue, _ name: String) throws(JSONFault) -> String? {
-            guard value.kind == .string else { return nil }
-            let text = try value.string(at: name)
-            return text.isEmpty ? nil : text
-        }
-        do throws(JSONFault) {
-            try tools.json.read(request.body) { root throws(JSONFault) in
-                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
-                    switch key {
-                    case "q_uid": userID = try text(value, "q_uid")
-                    case "client_uid": clientID = try text(value, "client_uid")
-                    case "anon_id": anonymousID = try text(value, "anon_id")
-                    case "identity_id": identity = try text(value, "identity_id")
-                    case "access_token": token = try text(value, "access_token")
-                    case "receipt": receipt = try text(value, "receipt")
-                    case "purchase": if value.kind == .object { claims.append(try StoreClaim(legacy: value)) }
-                    case "history", "purchases":
-                        if value.kind != .array { return }
-                        try value.forEachElement(at: "history") { element throws(JSONFault) in
-                            guard claims.count < RestorePurchases.itemsPerCall else {
-                                throw JSONFault(
-                                    .wrong("must have at most \(RestorePurchases.itemsPerCall)"), at: "history")
-                            }
-                            if element.kind == .object { claims.append(try StoreClaim(legacy: element)) }
-                        }
-                    default: break
-                    }
-                }
-            }
-        } catch {
-            throw Rejection(LegacyCalls.failure(.badRequest, LegacyCalls.general, error.message))
-        }
-        userID = userID ?? clientID
-        if let receipt {
-            if claims.isEmpty { claims.append(StoreClaim(.appStore)) }
-            for index in claims.indices where claims[index].receipt == nil { claims[index].receipt = receipt }
-        }
-    }
-}
-
-extension StoreClaim {
-    /// Reads a purchase from an older SDK: on Android the purchase has a token.
-    fileprivate init(legacy value: JSONValue) throws(JSONFault) {
-        var isPlay = false
-        try value.forEachMember(at: "a purchase") { key, _ throws(JSONFault) in
-            if case "purchase_token" = key { isPlay = true }
-        }
-        try self.init(isPlay ? .playStore : .appStore, value)
-    }
 }

@@ -79,7 +79,7 @@ enum PropertyCalls {
     }
 
     /// An invalid property, and the reason.
-    private typealias Fault = (key: String, reason: String)
+    typealias Fault = (key: String, reason: String)
 
     private static func answer(_ reply: AccessReply, _ faults: [Fault]) -> Response {
         guard case .propertiesSet(let saved, let tooMany) = reply.plain else {
@@ -121,8 +121,7 @@ enum PropertyCalls {
     private static func read(
         _ request: borrowing Request, _ tools: LoopTools
     ) throws(Rejection) -> (properties: [AccessProperty], faults: [Fault]) {
-        var properties: [AccessProperty] = []
-        var faults: [Fault] = []
+        var given: [(name: String, value: String?)] = []
         var count = 0
         do throws(JSONFault) {
             try tools.json.read(request.body) { root throws(JSONFault) in
@@ -143,18 +142,32 @@ enum PropertyCalls {
                             }
                         }
                     }
-                    let name = key ?? ""
-                    if let reason = fault(name, value) {
-                        faults.append((String(name.prefix(keyBytes.upperBound)), reason))
-                    } else {
-                        properties.append(AccessProperty(name, value ?? ""))
-                    }
+                    given.append((key ?? "", value))
                 }
             }
         } catch {
             throw Entitlements.invalid(error)
         }
-        guard !properties.isEmpty || count == 0 else { throw Entitlements.invalid("None of the properties is valid") }
+        let checked = checked(given)
+        guard !checked.properties.isEmpty || count == 0 else {
+            throw Entitlements.invalid("None of the properties is valid")
+        }
+        return checked
+    }
+
+    /// The valid ones of some properties, and the faults of the others.
+    static func checked(
+        _ given: [(name: String, value: String?)]
+    ) -> (properties: [AccessProperty], faults: [Fault]) {
+        var properties: [AccessProperty] = []
+        var faults: [Fault] = []
+        for (name, value) in given {
+            if let reason = fault(name, value) {
+                faults.append((String(name.prefix(keyBytes.upperBound)), reason))
+            } else {
+                properties.append(AccessProperty(name, value ?? ""))
+            }
+        }
         return (properties, faults)
     }
 

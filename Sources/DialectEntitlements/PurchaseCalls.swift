@@ -19,7 +19,7 @@ enum PurchaseCalls {
                         """,
                     query: Entitlements.sessionQuery,
                     request: .object([
-                        .init("price", .string(), required: true), .init("currency", .string(), required: true),
+                        .init("price", .string()), .init("currency", .string()),
                         .init("purchased", .integer("In seconds or milliseconds.")),
                         .init("stripe_store_data", .object([])), .init("app_store_data", .object([])),
                         .init("play_store_data", .object([])), .init("paddle_store_data", .object([])),
@@ -43,41 +43,46 @@ enum PurchaseCalls {
                         guard let claim = body.claim else {
                             return record(.failure(.malformedStoreData), session, body, caller.world)
                         }
-                        return run(
-                            step: stores.check(claim, StorePlace(caller, tools), tools)
-                        ) { receipt in
-                            record(receipt.mapError(\.refusal), session, body, caller.world)
+                        if claim.source == .paddle, claim.receipt == nil { return .answer(notImplemented) }
+                        let place = StorePlace(caller, tools)
+                        let checking = StoreChecking(stores: stores, place: place, isPatient: false) { results in
+                            switch results {
+                            case .failure(let outage): .answer(Entitlements.response(to: outage))
+                            case .success(let items):
+                                record(
+                                    (items.first ?? .failure(.absent)).mapError { .badReceipt($0) }, session, body,
+                                    caller.world)
+                            }
                         }
+                        return checking.check([claim], tools)
                     }))
         ]
     }
 
-    /// Runs the check of a purchase, and continues when the store has answered.
-    static func run(
-        step check: StoreCheck, _ next: @escaping @Sendable (Result<Receipt, StoreProblem>) -> Step
-    ) -> Step {
-        switch check {
-        case .done(let receipt): next(receipt)
-        case .ask(let call, let then): .ask(call) { result, tools in run(step: then(result, tools), next) }
-        }
-    }
+    private static let notImplemented = Entitlements.error(
+        .unprocessableContent, "request", "not_implemented", "Purchases of Paddle are not supported")
+
+    /// The answer if the purchase stays with another identity.
+    private static let kept = Entitlements.error(
+        .unprocessableContent, "resource", "already_exists", "purchase belongs to another user")
 
     /// The refusal of an unknown user comes before all other refusals.
     private static func record(
         _ receipt: Result<Receipt, Refusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
     ) -> Step {
-        let command = RecordPurchase(session, receipt)
+        let command = RecordPurchase(session, receipt, in: world)
         return .call(
             PreparedCall(command) { reply, _ in
-                guard case .purchased(let user, let isNew) = reply.plain else {
-                    preconditionFailure("A purchase was told of, and something else was answered.")
+                switch reply.plain {
+                case .purchased(let user, let isNew, _): body.echo(user, isNew ? .created : .ok)
+                case .purchaseKept: PurchaseCalls.kept
+                default: preconditionFailure("A purchase was told of, and something else was answered.")
                 }
-                return body.echo(user, isNew ? .created : .ok)
             })
     }
 
     private static let schema = Schema.object([
-        .init("price", .string(), required: true), .init("currency", .string("In capital letters."), required: true),
+        .init("price", .string("Not there if the call has none.")), .init("currency", .string("In capital letters.")),
         .init("purchased", .integer(), required: true), .init("user_id", .string(), required: true),
     ])
 }
@@ -97,8 +102,8 @@ struct PurchaseBody: Sendable {
             try tools.json.read(request.body) { root throws(JSONFault) in
                 try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                     switch key {
-                    case "price": price = try PurchaseBody.price(value)
-                    case "currency": currency = value.kind == .string ? try value.string(at: "currency") : nil
+                    case "price": price = try value.textOrNumber(at: "price")
+                    case "currency": currency = try value.textOrNumber(at: "currency")
                     case "purchased": purchased = value.isNull ? 0 : try value.integer(at: "purchased")
                     default:
                         let name = key.copy()
@@ -121,17 +126,22 @@ struct PurchaseBody: Sendable {
 
     /// The refusal of the content, in the order of the vendor's checks.
     var refusal: Refusal? {
-        guard let price, PurchaseBody.isPrice(price) else { return .malformedPrice }
-        guard let currency, Currency.isCode(currency.uppercased()) else { return .unknownCurrency }
+        // Some clients leave the price empty.
+        if let price, !PurchaseBody.isPrice(price) { return .malformedPrice }
+        if let currency, !Currency.isCode(currency.uppercased()) { return .unknownCurrency }
         return storeDataCount == 1 ? nil : .malformedStoreData
     }
 
     func echo(_ user: String, _ status: Status) -> Response {
         Entitlements.object(status) { json in
-            json.key("price")
-            json.string(price ?? "")
-            json.key("currency")
-            json.string((currency ?? "").uppercased())
+            if let price {
+                json.key("price")
+                json.string(price)
+            }
+            if let currency {
+                json.key("currency")
+                json.string(currency.uppercased())
+            }
             json.key("purchased")
             // The vendor reads every number as milliseconds, and drops the part below a second.
             json.integer(purchased / 1000 * 1000)
@@ -144,16 +154,6 @@ struct PurchaseBody: Sendable {
         }
     }
 
-    /// A price as text; a number is allowed too.
-    private static func price(_ value: JSONValue) throws(JSONFault) -> String? {
-        switch value.kind {
-        case .string: return try value.string(at: "price")
-        case .integer: return String(try value.integer(at: "price"))
-        case .double: return "\(try value.number(at: "price"))"
-        default: return nil
-        }
-    }
-
     private static func isPrice(_ text: String) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return text.utf8.count <= 32 && (1...2).contains(parts.count)
@@ -161,7 +161,7 @@ struct PurchaseBody: Sendable {
     }
 
     /// A value without its null members at every depth, because null breaks the vendor's clients.
-    private static func copy(_ value: JSONValue) throws(JSONFault) -> [UInt8] {
+    static func copy(_ value: JSONValue) throws(JSONFault) -> [UInt8] {
         var json = JSONWriter()
         try copy(value, to: &json)
         return json.bytes
@@ -193,14 +193,15 @@ extension StoreClaim {
     init(_ source: Purchase.Source, _ value: JSONValue) throws(JSONFault) {
         self.init(source)
         try value.forEachMember(at: "the store's data") { key, member throws(JSONFault) in
-            guard member.kind == .string else { return }
-            let text = try member.string(at: key.shown)
+            guard let text = try member.textOrNumber(at: key.shown) else { return }
             switch key {
             case "receipt", "purchase_token", "signed_transaction": receipt = text
             case "transaction_id": transaction = text
             case "original_transaction_id": originalTransaction = text
             case "subscription_id": subscription = text
-            case "product_id": product = text
+            case "product": product = text
+            // Only Stripe has no other member for it. For the other stores it is the vendor's id, a hint.
+            case "product_id": if source == .stripe { product = text }
             default: break
             }
         }

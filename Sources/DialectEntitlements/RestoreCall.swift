@@ -39,45 +39,22 @@ enum RestoreCall {
                         return Entitlements.refuse(error, to: user)
                     }
                     let isServer = caller.key?.kind == .entitlementsSecret
-                    let checking = Checking(stores: stores, place: StorePlace(caller, tools)) { items in
-                        let restore = RestorePurchases(
-                            session, items, strategy: body.strategy, isByServer: isServer, isDryRun: isDryRun,
-                            in: caller.world)
-                        return RestoreCall.restore(restore, in: caller.world, tellsOwners: isServer)
+                    let place = StorePlace(caller, tools)
+                    let checking = StoreChecking(stores: stores, place: place, isPatient: false) { results in
+                        switch results {
+                        case .failure(let outage): return .answer(Entitlements.response(to: outage))
+                        case .success(let items):
+                            let named = body.strategy.map { NamedStrategy($0, isByServer: isServer) }
+                            let restore = RestorePurchases(
+                                session, items, .restore(named), isDryRun: isDryRun, in: caller.world)
+                            return RestoreCall.restore(restore, tellsOwners: isServer)
+                        }
                     }
-                    return checking.check(body.claims[...], [], tools)
+                    return checking.check(body.claims[...], tools)
                 }))
     }
 
-    /// Checks one claim after the other with the stores, and continues after the last.
-    struct Checking: Sendable {
-        let stores: StoreValidators
-        let place: StorePlace
-        let next: @Sendable ([Result<Receipt, ReceiptFault>]) -> Step
-
-        func check(
-            _ claims: ArraySlice<StoreClaim>, _ known: [Result<Receipt, ReceiptFault>], _ tools: LoopTools
-        ) -> Step {
-            guard let claim = claims.first else { return next(known) }
-            return take(stores.check(claim, place, tools), claims.dropFirst(), known, tools)
-        }
-
-        private func take(
-            _ check: StoreCheck, _ rest: ArraySlice<StoreClaim>, _ known: [Result<Receipt, ReceiptFault>],
-            _ tools: LoopTools
-        ) -> Step {
-            switch check {
-            case .done(.success(let receipt)): self.check(rest, known + [.success(receipt)], tools)
-            case .done(.failure(.bad(let fault))): self.check(rest, known + [.failure(fault)], tools)
-            case .done(.failure(.unavailable)):
-                .answer(Entitlements.response(to: .refused(.storeUnavailable)))
-            case .ask(let call, let then):
-                .ask(call) { result, tools in take(then(result, tools), rest, known, tools) }
-            }
-        }
-    }
-
-    private static func restore(_ restore: RestorePurchases, in world: AccessWorld, tellsOwners: Bool) -> Step {
+    private static func restore(_ restore: RestorePurchases, tellsOwners: Bool) -> Step {
         .call(
             PreparedCall(restore) { reply, _ in
                 guard case .restored(let restored) = reply.plain else {

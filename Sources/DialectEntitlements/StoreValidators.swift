@@ -18,9 +18,29 @@ struct StoreClaim: Sendable {
     var transaction: String?
     var originalTransaction: String?
     var subscription: String?
+    /// The store's id of the product.
     var product: String?
+    /// The id of the device, for a receipt that is bound to one.
+    var deviceID: String?
 
     init(_ source: Purchase.Source) { self.source = source }
+
+    /// Whether the claim has the data that its store needs, in a form that the store uses.
+    fileprivate var isReadable: Bool {
+        switch source {
+        case .appStore:
+            guard let receipt else { return false }
+            // A signed transaction has three parts; the older receipts are one text of Base64.
+            let parts = receipt.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+            return parts.count == 3 || (parts.count == 1 && receipt.utf8.starts(with: StoreClaim.receiptStart))
+        case .playStore: return receipt != nil
+        case .stripe: return subscription != nil
+        case .paddle: return true
+        }
+    }
+
+    /// The first letter of a sequence of ASN.1 in Base64.
+    private static let receiptStart = [UInt8(ascii: "M")]
 }
 
 /// The project, the world and the app of a claim: a store's confirmation for another place does not count.
@@ -29,33 +49,55 @@ struct StorePlace: Sendable {
     let world: AccessWorld
     let bundleID: String?
     let now: Instant
+    /// Whether a server's key makes the claim. The server answers for whose the purchase is.
+    let isServer: Bool
 
     init(_ caller: Caller, _ tools: LoopTools) {
         project = caller.project
         world = caller.world
         now = caller.now
+        isServer = caller.key?.kind == .entitlementsSecret
         bundleID = caller.key?.app.flatMap { tools.directory.apps[$0]?.bundleID }
     }
 }
 
 /// The state of a check.
 enum StoreCheck: Sendable {
-    case done(Result<Receipt, StoreProblem>)
+    /// The receipts that the store has confirmed. The first of them is the one that the claim names.
+    case done(Result<[Receipt], StoreProblem>)
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
 
     static func bad(_ fault: ReceiptFault) -> StoreCheck { .done(.failure(.bad(fault))) }
+
+    static func unavailable(_ source: Purchase.Source, _ reason: StoreOutage.Reason) -> StoreCheck {
+        .done(.failure(.unavailable(StoreOutage(source: source, reason: reason))))
+    }
 }
 
 /// The reason why a store has not confirmed a purchase.
 enum StoreProblem: Error, Equatable {
     case bad(ReceiptFault)
-    /// The store does not answer now.
-    case unavailable
+    case unavailable(StoreOutage)
+}
 
-    var refusal: Refusal {
-        switch self {
-        case .bad(let fault): .badReceipt(fault)
-        case .unavailable: .storeUnavailable
+/// A store that cannot confirm anything now. The buyer has made no mistake, so the same call may succeed later.
+struct StoreOutage: Error, Equatable {
+    enum Reason: Equatable {
+        /// The server has no settings for the store.
+        case notSetUp
+        case unreachable
+        /// The store's data comes from the future, so this server's clock is behind.
+        case clock
+    }
+
+    let source: Purchase.Source
+    let reason: Reason
+
+    var message: String {
+        switch reason {
+        case .notSetUp: "This server is not set up for the store of the purchase"
+        case .unreachable: "The store cannot be asked at the moment; try again later"
+        case .clock: "This server's clock is behind the store's; try again later"
         }
     }
 }
@@ -75,10 +117,11 @@ package struct StoreValidators: StoreValidator {
         if let receipt = claim.receipt, receipt.hasPrefix(TestReceipts.prefix) {
             return TestStore(receipts: tests, takesProduction: takesTestsInProduction).check(claim, place, tools)
         }
+        guard claim.isReadable else { return .bad(.unreadable) }
         switch claim.source {
-        case .appStore: return appStore?.check(claim, place, tools) ?? .bad(.forged)
-        case .stripe: return stripe?.check(claim, place, tools) ?? .bad(.forged)
-        case .playStore, .paddle: return .bad(.forged)
+        case .appStore: return appStore?.check(claim, place, tools) ?? .unavailable(.appStore, .notSetUp)
+        case .stripe: return stripe?.check(claim, place, tools) ?? .unavailable(.stripe, .notSetUp)
+        case .playStore, .paddle: return .unavailable(claim.source, .notSetUp)
         }
     }
 }
@@ -91,7 +134,6 @@ struct TestStore: StoreValidator {
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         guard let text = claim.receipt, let payload = receipts.read(text, tools.json) else { return .bad(.forged) }
         guard payload.project == place.project, place.world == .sandbox || takesProduction,
-            claim.product.map({ $0.hasSameBytes(as: payload.product) }) ?? true,
             claim.transaction.map({ $0.hasSameBytes(as: payload.transaction) }) ?? true,
             claim.originalTransaction.map({ $0.hasSameBytes(as: payload.originalTransaction) }) ?? true
         else { return .bad(.foreign) }
@@ -102,13 +144,13 @@ struct TestStore: StoreValidator {
             purchase: purchase, source: source, transaction: payload.transaction,
             originalTransaction: payload.originalTransaction, product: payload.product,
             purchasedAt: payload.purchasedAt)
-        receipt.expiresAt = payload.expiresAt
-        receipt.signedAt = payload.signedAt
-        receipt.renewal = payload.renewal
-        receipt.period = payload.period
-        receipt.account = payload.account.map {
-            StoreAccount.named(source, $0, in: place.world, of: place.project, hash: tools.hash)
+        receipt.told.endsAt = payload.expiresAt
+        receipt.told.signedAt = payload.signedAt
+        receipt.told.period = payload.period
+        receipt.renewal = Purchase.RenewalState(payload.renewal, saidAt: payload.signedAt ?? payload.purchasedAt)
+        receipt.accounts = (payload.account.map { [$0] } ?? []).map {
+            StoreAccount.name(source, $0, in: place.world, of: place.project, hash: tools.hash)
         }
-        return .done(.success(receipt))
+        return .done(.success([receipt]))
     }
 }

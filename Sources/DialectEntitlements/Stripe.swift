@@ -40,36 +40,41 @@ package struct Stripe: StoreValidator {
 
     private static func receipt(
         _ result: OutboundClient.Result, _ id: String, _ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools
-    ) -> Result<Receipt, StoreProblem> {
-        guard case .success(let answer) = result else { return .failure(.unavailable) }
+    ) -> Result<[Receipt], StoreProblem> {
+        let outage = StoreProblem.unavailable(StoreOutage(source: .stripe, reason: .unreachable))
+        guard case .success(let answer) = result else { return .failure(outage) }
         switch answer.status {
         case 200..<300: break
         case 404, 400: return .failure(.bad(.forged))
-        // If the key of this server is invalid, the store counts as unavailable, because the buyer has made no mistake.
-        default: return .failure(.unavailable)
+        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
+        default: return .failure(outage)
         }
         guard let subscription = try? tools.json.read(answer.body, { root throws(JSONFault) in try Subscription(root) })
-        else { return .failure(.unavailable) }
+        else { return .failure(outage) }
         guard subscription.id == id, subscription.isLive == (place.world == .production),
             let product = claim.product ?? subscription.products.first, subscription.products.contains(product)
         else { return .failure(.bad(.foreign)) }
-        guard ["active", "trialing", "past_due"].contains(subscription.status) else {
-            return .failure(.bad(.expired))
-        }
         let start = Instant(seconds: subscription.start) ?? place.now
         var receipt = Receipt(
             purchase: PurchaseID(.stripe, id, in: place.world, of: place.project, hash: tools.hash), source: .stripe,
             transaction: "\(id):\(subscription.start)", originalTransaction: id, product: product, purchasedAt: start)
-        receipt.expiresAt = subscription.end.flatMap { Instant(seconds: $0) }
-        receipt.isSubscription = true
-        receipt.signedAt = place.now
-        receipt.period = subscription.status == "trialing" ? .trial : .normal
-        receipt.renewal =
-            subscription.isEnding ? .canceled : subscription.status == "past_due" ? .billingIssue : .willRenew
-        receipt.account = subscription.customer.map {
-            StoreAccount.named(.stripe, $0, in: place.world, of: place.project, hash: tools.hash)
+        receipt.told.endsAt = subscription.endsAt(readAt: place.now)
+        receipt.told.isSubscription = true
+        receipt.told.signedAt = place.now
+        receipt.told.period = subscription.status == "trialing" ? .trial : .normal
+        receipt.renewal = Purchase.RenewalState(
+            subscription.isEnding ? .canceled : subscription.status == "past_due" ? .billingIssue : .willRenew,
+            saidAt: place.now)
+        receipt.trust =
+            place.isServer
+            ? .proof
+            : .name(
+                user: subscription.metadata["onym_user_id"], identity: subscription.metadata["onym_identity_id"],
+                takesFirst: place.world == .sandbox)
+        receipt.accounts = (subscription.customer.map { [$0] } ?? []).map {
+            StoreAccount.name(.stripe, $0, in: place.world, of: place.project, hash: tools.hash)
         }
-        return .success(receipt)
+        return .success([receipt])
     }
 
     /// The parts of Stripe's subscription that Onym uses.
@@ -81,6 +86,10 @@ package struct Stripe: StoreValidator {
         var customer: String?
         var start: Int64 = 0
         var end: Int64?
+        /// The moment at which the subscription ended.
+        var endedAt: Int64?
+        /// The names that the app's own server has given to the buyer.
+        var metadata: [String: String] = [:]
         /// The products of the subscription, under each name at Stripe.
         var products: [String] = []
 
@@ -92,10 +101,29 @@ package struct Stripe: StoreValidator {
                 case "livemode": isLive = try value.bool(at: "livemode")
                 case "cancel_at_period_end": isEnding = try value.bool(at: "cancel_at_period_end")
                 case "customer": customer = try Subscription.id(of: value)
+                case "ended_at": if !value.isNull { endedAt = try value.integer(at: "ended_at") }
+                case "metadata": try readMetadata(value)
                 case "items": try readItems(value)
                 case "plan": if !value.isNull { try readPrice(value) }
                 default: try readPeriod(key, value)
                 }
+            }
+        }
+
+        /// The end of the access: the end of the period while Stripe calls the subscription good, or else its end.
+        func endsAt(readAt now: Instant) -> Instant? {
+            let end = end.flatMap { Instant(seconds: $0) }
+            if ["active", "trialing", "past_due"].contains(status) { return end }
+            let over = endedAt.flatMap { Instant(seconds: $0) } ?? now
+            return end.map { min($0, over) } ?? over
+        }
+
+        private mutating func readMetadata(_ metadata: JSONValue) throws(JSONFault) {
+            if metadata.kind != .object { return }
+            try metadata.forEachMember(at: "metadata") { key, value throws(JSONFault) in
+                guard value.kind == .string else { return }
+                let text = try value.string(at: "metadata")
+                if !text.isEmpty { self.metadata[key.copy()] = text }
             }
         }
 

@@ -4,8 +4,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that define a project's entitlements and products, and set the form of answers of the Entitlements dialect
-/// (spec/native.md, Administration).
+/// The calls that define a project's entitlements, products and offerings, and set how the Entitlements dialect answers (spec/native.md,
+/// Administration).
 enum CatalogCalls {
     static let routes = [
         list("/onym/v1/entitlements", "entitlements", "entitlement_list", "Lists the entitlements.", entitlement) {
@@ -46,6 +46,23 @@ enum CatalogCalls {
             "/onym/v1/products/:id", "product_remove", "Removes a product. Its purchases no longer give access."
         ) {
             .removeProduct($0)
+        },
+        list("/onym/v1/offerings", "offerings", "offering_list", "Lists which products apps show together.", offering) {
+            catalog, json in
+            for offering in catalog.offerings { write(offering, &json) }
+        },
+        Endpoint(
+            .put, "/onym/v1/offerings/:id", scope: .admin,
+            operation: Operation(
+                id: "offering_put", summary: "Says which products apps show together.",
+                request: .object(offeringFields.map { .init($0.0, $0.1) }, others: false),
+                responses: [.init(.ok, "It is defined.", schema: offering)]
+                    + Native.problems([.badRequest, .unprocessableContent])),
+            action: edit(
+                { request, tools throws(Rejection) in .putOffering(try readOffering(request, tools)) },
+                answer: { catalog, id in catalog.offering(id).map { offering in { write(offering, &$0) } } })),
+        remove("/onym/v1/offerings/:id", "offering_remove", "Removes an offering; its products stay.") {
+            .removeOffering($0)
         },
         Endpoint(
             .put, "/onym/v1/access", scope: .admin,
@@ -206,6 +223,7 @@ enum CatalogCalls {
         return try read(request, tools) { root throws(JSONFault) in
             var kind: Catalog.Product.Kind?
             var storeID: String?
+            var (basePlan, group): (String?, String?)
             var duration: Int64?
             var entitlements: [String] = []
             try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
@@ -217,6 +235,8 @@ enum CatalogCalls {
                         throw JSONFault(.wrong("must be \(kinds.joined(separator: ", "))"), at: "type")
                     }
                 case "store_id": storeID = try text(value, "store_id")
+                case "base_plan": basePlan = try text(value, "base_plan")
+                case "group": group = try text(value, "group")
                 case "duration_seconds":
                     if value.isNull { return }
                     let seconds = try value.integer(at: "duration_seconds")
@@ -238,8 +258,36 @@ enum CatalogCalls {
                 }
             }
             guard let kind else { throw JSONFault(.wrong("is required: \(kinds.joined(separator: ", "))"), at: "type") }
-            return Catalog.Product(
+            var product = Catalog.Product(
                 id: id, storeID: storeID, kind: kind, durationSeconds: duration, entitlements: entitlements)
+            (product.basePlan, product.group) = (basePlan, group)
+            return product
+        }
+    }
+
+    private static func readOffering(
+        _ request: borrowing Request, _ tools: LoopTools
+    ) throws(Rejection) -> Catalog.Offering {
+        let id = try id(request)
+        return try read(request, tools) { root throws(JSONFault) in
+            var isMain = false
+            var products: [String] = []
+            try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                switch key {
+                case "main": isMain = try value.bool(at: "main")
+                case "products":
+                    try value.forEachElement(at: "products") { element throws(JSONFault) in
+                        let product = try element.string(at: "each of products")
+                        if !products.contains(where: { $0.hasSameBytes(as: product) }) { products.append(product) }
+                        guard products.count <= Catalog.productsPerOffering else {
+                            throw JSONFault(
+                                .wrong("must have at most \(Catalog.productsPerOffering)"), at: "products")
+                        }
+                    }
+                default: throw JSONFault(.wrong("is not a field of an offering"), at: key.shown)
+                }
+            }
+            return Catalog.Offering(id: id, isMain: isMain, products: products)
         }
     }
 
@@ -284,6 +332,23 @@ enum CatalogCalls {
             json.array { json in
                 for id in product.entitlements { json.string(id) }
             }
+            json.key("base_plan")
+            json.string(product.basePlan)
+            json.key("group")
+            json.string(product.group)
+        }
+    }
+
+    private static func write(_ offering: Catalog.Offering, _ json: inout JSONWriter) {
+        json.object { json in
+            json.key("id")
+            json.string(offering.id)
+            json.key("main")
+            json.bool(offering.isMain)
+            json.key("products")
+            json.array { json in
+                for id in offering.products { json.string(id) }
+            }
         }
     }
 
@@ -309,7 +374,16 @@ enum CatalogCalls {
             .anyOf([.integer("The time of access if the store names no end."), .null])
         ),
         ("entitlements", .array(.string())),
+        ("base_plan", .anyOf([.string("The base plan at Google Play."), .null])),
+        ("group", .anyOf([.string("The group of products of which a user has one at a time."), .null])),
     ]
+
+    private static let offeringFields: [(String, Schema)] = [
+        ("main", .boolean("Whether apps show it if they ask for none by id.")), ("products", .array(.string())),
+    ]
+
+    private static let offering = Schema.object(
+        [.init("id", .string(), required: true)] + offeringFields.map { .init($0.0, $0.1, required: true) })
 
     private static let product = Schema.object(
         [.init("id", .string(), required: true)] + productFields.map { .init($0.0, $0.1, required: true) })

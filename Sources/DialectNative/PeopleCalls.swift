@@ -268,6 +268,10 @@ enum PeopleCalls {
         json.moment(purchase.revokedAt)
         json.key("reporter")
         json.decimalString(purchase.reporter.rawValue)
+        json.key("installs")
+        json.people(purchase.installs.people)
+        json.key("shared_at")
+        json.moment(purchase.sharedAt)
         json.key("owners")
         json.people(purchase.owners)
     }

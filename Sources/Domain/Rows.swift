@@ -23,6 +23,8 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     case accessTransferred = 22
     /// The properties of a user, for programs that count them.
     case accessProperties = 23
+    /// The data of an advertising network about the install of an app.
+    case attribution = 24
     /// The activation or deactivation of an install.
     case install = 30
 
@@ -41,6 +43,7 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
         case .accessLost: "entitlement_lost"
         case .accessTransferred: "entitlement_transferred"
         case .accessProperties: "properties_changed"
+        case .attribution: "attribution"
         case .install: "install"
         }
     }

@@ -92,7 +92,7 @@ extension Unpacker {
         list { $0.byte().flatMap(IdentityType.init) }
     }
 
-    fileprivate mutating func texts() -> [String]? {
+    mutating func texts() -> [String]? {
         list { $0.text() }
     }
 

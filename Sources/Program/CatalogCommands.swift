@@ -18,13 +18,13 @@ enum ProductsSetCommand: ProgramCommand {
     static let name = "products set"
     static let summary = "Sets the entitlements of a product, and the time of access."
     static let usage = """
-        onym products set --id ID --type TYPE [--entitlements ID,ID…] [--days N] [--store-id ID] [--data DIR]
-            [--project ID] [--json]
+        onym products set --id ID --type TYPE [--entitlements ID,ID…] [--days N] [--store-id ID] [--base-plan ID]
+            [--group ID] [--data DIR] [--project ID] [--json]
 
-        TYPE is subscription, non_consumable or consumable. N is the time of access if the
-        store names no end.
+        TYPE is subscription, non_consumable or consumable. N days count where the store names no end. The base plan is
+        that of Google Play. A user has one product of a group at a time.
         """
-    static let valuedFlags = ["id", "type", "entitlements", "days", "store-id", "project"]
+    static let valuedFlags = ["id", "type", "entitlements", "days", "store-id", "base-plan", "group", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
@@ -41,9 +41,10 @@ enum ProductsSetCommand: ProgramCommand {
         json.object { json in
             json.key("type")
             json.string(type)
-            if let storeID = arguments["store-id"] {
-                json.key("store_id")
-                json.string(storeID)
+            for (flag, key) in [("store-id", "store_id"), ("base-plan", "base_plan"), ("group", "group")] {
+                guard let value = arguments[flag] else { continue }
+                json.key(key)
+                json.string(value)
             }
             if let seconds {
                 json.key("duration_seconds")
@@ -67,6 +68,60 @@ enum ProductsRemoveCommand: ProgramCommand {
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let path = try CatalogText.path("/onym/v1/products", context.arguments)
+        return try CatalogText.show(try context.control("DELETE", path), context)
+    }
+}
+
+/// `onym offerings list`: lists the project's offerings.
+enum OfferingsListCommand: ProgramCommand {
+    static let name = "offerings list"
+    static let summary = "Lists which products apps show together."
+    static let usage = "onym offerings list [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try CatalogText.showList(try context.control("GET", "/onym/v1/offerings"), "offerings", context)
+    }
+}
+
+/// `onym offerings set`: sets the products of an offering.
+enum OfferingsSetCommand: ProgramCommand {
+    static let name = "offerings set"
+    static let summary = "Sets which products apps show together."
+    static let usage = """
+        onym offerings set --id ID --products ID,ID… [--main] [--data DIR] [--project ID] [--json]
+
+        Apps show the main offering if they ask for none by id. The products are Onym's, in the order in which apps show
+        them.
+        """
+    static let valuedFlags = ["id", "products", "project"]
+    static let switches = ["json", "main"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = try CatalogText.path("/onym/v1/offerings", context.arguments)
+        guard let products = context.arguments["products"] else { throw .usage("--products must be given.") }
+        var json = JSONWriter()
+        json.object { json in
+            json.key("main")
+            json.bool(context.arguments.has("main"))
+            json.key("products")
+            json.array { json in
+                for id in products.split(separator: ",") { json.string(String(id)) }
+            }
+        }
+        return try CatalogText.show(try context.control("PUT", path, body: json.bytes), context)
+    }
+}
+
+/// `onym offerings remove`.
+enum OfferingsRemoveCommand: ProgramCommand {
+    static let name = "offerings remove"
+    static let summary = "Removes an offering. Its products stay."
+    static let usage = "onym offerings remove --id ID [--data DIR] [--project ID] [--json]"
+    static let valuedFlags = ["id", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let path = try CatalogText.path("/onym/v1/offerings", context.arguments)
         return try CatalogText.show(try context.control("DELETE", path), context)
     }
 }
@@ -214,6 +269,9 @@ private enum CatalogText {
             switch value.kind {
             case .string: shown = try value.string(at: "a value")
             case .integer: shown = String(try value.integer(at: "a value"))
+            case .bool:
+                guard try value.bool(at: "a value") else { return }
+                shown = ""
             case .array:
                 var ids: [String] = []
                 try value.forEachElement(at: "a list") { element throws(JSONFault) in
@@ -223,7 +281,8 @@ private enum CatalogText {
                 shown = ids.joined(separator: ", ")
             default: return
             }
-            words.append(words.isEmpty && key.copy() == "id" ? shown : "\(key.copy()) \(shown)")
+            let isID = words.isEmpty && key.copy() == "id"
+            words.append(isID ? shown : shown.isEmpty ? key.copy() : "\(key.copy()) \(shown)")
         }
         return words.joined(separator: "  ")
     }

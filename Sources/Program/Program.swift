@@ -34,6 +34,7 @@ package enum Program {
             "access",
             [
                 ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
+                OfferingsListCommand.self, OfferingsSetCommand.self, OfferingsRemoveCommand.self,
                 EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
                 ReceiptCommand.self,
             ]

@@ -118,8 +118,16 @@ enum ServerSettings {
                 standard: String(AttachmentQuotas().projectBytes >> 20), demand: { integer(0...1 << 30, $0) }),
             SettingDefinition(
                 "app_store_root",
-                "A file with the root certificate of App Store receipts, in PEM or DER; without it the server refuses them."
+                "A file with the root of App Store transactions (Apple Root CA G3), in PEM or DER; without it they wait."
             ),
+            SettingDefinition(
+                "app_store_receipt_root",
+                "A file with the root of App Store receipts (Apple Root CA), in PEM or DER; without it they wait."),
+            SettingDefinition(
+                "app_store_device_hash",
+                "Whether an App Store receipt counts only on the device that it names: off or require.",
+                standard: AppStore.DeviceRule.off.rawValue,
+                demand: { oneOf(AppStore.DeviceRule.allCases.map(\.rawValue), $0) }),
             SettingDefinition(
                 "app_store_bundle_id", "The bundle id of the app whose App Store receipts the server accepts."),
             SettingDefinition(
@@ -199,17 +207,28 @@ enum ServerSettings {
     static func stores(_ settings: Settings) throws(CommandFault) -> StoreSettings {
         var stores = StoreSettings()
         stores.takesTestsInProduction = settings["mode"] == "development"
-        if let path = settings["app_store_root"] {
-            let bytes = try Files.bytes(path, orElse: "The root certificate \(path) cannot be read")
-            guard let root = Certificate(pem: bytes) ?? Certificate(der: bytes) else {
-                throw .failed("\(path) holds no certificate, in PEM or in DER.")
-            }
-            stores.appStore = AppStore(root: root, bundleID: settings["app_store_bundle_id"])
+        let roots = (
+            try certificate(settings["app_store_root"]), try certificate(settings["app_store_receipt_root"])
+        )
+        if roots.0 != nil || roots.1 != nil {
+            stores.appStore = AppStore(
+                root: roots.0, receiptRoot: roots.1, bundleID: settings["app_store_bundle_id"],
+                deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off)
         }
         if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
             stores.stripe = Stripe(url, key: key)
         }
         return stores
+    }
+
+    /// The certificate in a file; nil without a file.
+    private static func certificate(_ path: String?) throws(CommandFault) -> Certificate? {
+        guard let path else { return nil }
+        let bytes = try Files.bytes(path, orElse: "The root certificate \(path) cannot be read")
+        guard let root = Certificate(pem: bytes) ?? Certificate(der: bytes) else {
+            throw .failed("\(path) holds no certificate, in PEM or in DER.")
+        }
+        return root
     }
 
     private static let address: @Sendable (String) -> String? = {

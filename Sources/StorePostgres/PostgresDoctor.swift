@@ -36,7 +36,6 @@ package final class PostgresDoctor {
         try lookAtKinds()
         try lookAtHashes(KeyedHash(key: hashKey))
         try lookAtHolders()
-        try lookForCircles()
         _ = try ask(Session.rollback.text)
         return findings
     }
@@ -159,9 +158,16 @@ package final class PostgresDoctor {
                 .origin("merge_origin", of: "Merge", in: "merges"),
                 .person("merge_person", of: "Merge", in: "merges", "source"),
                 .person("merge_person", of: "Merge", in: "merges", "destination"),
+                // Two people may be merged by several rules, each a reason of its own (decision 22).
                 Check(
-                    "merge_twice", "Person #0 is merged into #1 others.",
-                    "SELECT source, count(*) FROM merges WHERE ended_by IS NULL GROUP BY source HAVING count(*) > 1"),
+                    "merge_twice", "Person #0 and person #1 are merged #2 times by one rule.",
+                    """
+                    SELECT least(source, destination), greatest(source, destination), count(*) FROM merges
+                    WHERE ended_by IS NULL GROUP BY 1, 2, rule HAVING count(*) > 1
+                    """),
+                Check(
+                    "merge_circle", "Merge #0 merges person #1 with itself.",
+                    "SELECT id, source FROM merges WHERE source = destination"),
             ]
         ),
         (
@@ -305,25 +311,6 @@ package final class PostgresDoctor {
             }
         }
         found("link_unique", wrong)
-    }
-
-    /// Checks that no ring of merges exists.
-    private func lookForCircles() throws(StoreFault) {
-        let rows = try ask("SELECT source, destination FROM merges WHERE ended_by IS NULL")
-        var into: [Int64: Int64] = [:]
-        for row in 0..<rows.count { into[rows.integer(row, 0)] = rows.integer(row, 1) }
-        var isFine: Set<Int64> = []
-        var wrong: [String] = []
-        for source in into.keys.sorted() {
-            var way: Set<Int64> = []
-            var person = source
-            while let next = into[person], !isFine.contains(person), way.insert(person).inserted { person = next }
-            if way.contains(person) {
-                wrong.append("The merges of person \(source) form a ring.")
-            }
-            isFine.formUnion(way)
-        }
-        found("merge_circle", wrong)
     }
 
     private func ask(_ sql: String, _ parameters: Parameters = Parameters()) throws(StoreFault) -> Rows {

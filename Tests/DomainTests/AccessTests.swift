@@ -16,9 +16,9 @@ struct AccessTests {
             purchase: PurchaseID(.stripe, transaction, in: .production, of: World.project, hash: hash), source: .stripe,
             transaction: transaction, originalTransaction: transaction, product: "plus ü",
             purchasedAt: Instant(milliseconds: 5))
-        receipt.expiresAt = Instant(milliseconds: Int64.max / 4)
-        receipt.account = account.map {
-            StoreAccount.named(.stripe, $0, in: .production, of: World.project, hash: hash)
+        receipt.told.endsAt = Instant(milliseconds: Int64.max / 4)
+        receipt.accounts = (account.map { [$0] } ?? []).map {
+            StoreAccount.name(.stripe, $0, in: .production, of: World.project, hash: hash)
         }
         return receipt
     }
@@ -37,7 +37,7 @@ struct AccessTests {
             try call(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "y", name: "Y"))),
             try call(CatalogEdit.putProduct(product)), try call(CatalogEdit.tellMilliseconds(true)),
             try call(MakeAccessUser(a, isForTrying: true)), try call(MakeAccessUser(b, isForTrying: false)),
-            try call(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus")))),
+            try call(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus")), in: .production)),
         ]
         for (user, name) in [(a, "u1"), (b, "u2")] {
             let link = LinkAccessIdentity(
@@ -45,8 +45,8 @@ struct AccessTests {
             replies.append(try call(link))
         }
         let restore = RestorePurchases(
-            AccessSession(b), [.success(receipt("t1")), .failure(.forged)], strategy: .transfer, isDryRun: false,
-            in: .production)
+            AccessSession(b), [.success(receipt("t1")), .failure(.forged)],
+            .restore(NamedStrategy(.transfer, isByServer: true)), in: .production)
         let restored = try call(restore)
         replies.append(restored)
         guard case .restored(let moved) = restored.plain.as(AccessReply.self), let transfer = moved.transfer else {
@@ -81,7 +81,7 @@ struct AccessTests {
         let user = AccessTests.identity(.accessUserID, "A")
         let acts: [any Act] = [
             MakeAccessUser(user, isForTrying: true),
-            RecordPurchase(AccessSession(user), .success(AccessTests.receipt("t1", account: "cus"))),
+            RecordPurchase(AccessSession(user), .success(AccessTests.receipt("t1", account: "cus")), in: .production),
         ]
         for act in acts {
             _ = try fixture.process(act)
@@ -92,17 +92,65 @@ struct AccessTests {
             return (person, try snapshot.document(DocumentKey(.accessUser, of: person)) ?? [])
         }
         let kept = try #require(AccessUser(person, packed: packed))
-        #expect(kept.id == "A" && kept.isForTrying && kept.paid.isEmpty && kept.accounts.count == 1)
+        #expect(kept.id == "A" && kept.isForTrying && kept.paid.count == 1 && kept.accounts.count == 1)
         for count in packed.indices { #expect(AccessUser(person, packed: Array(packed[..<count])) == nil) }
         let bought = try fixture.store.read { snapshot throws(StoreFault) in
             try snapshot.document(DocumentKey(.purchase, hash: purchase.hash)) ?? []
         }
         #expect(Purchase(purchase, packed: bought)?.product == "plus ü")
-        // Without its last byte, when the store said so, it is as earlier versions have kept it.
-        for count in bought.indices.dropLast() {
-            #expect(Purchase(purchase, packed: Array(bought[..<count])) == nil)
+        for count in bought.indices { #expect(Purchase(purchase, packed: Array(bought[..<count])) == nil) }
+    }
+
+    /// The account of a purchase in the first form of the document.
+    enum FirstAccount: CaseIterable {
+        case install
+        case named
+        case none
+    }
+
+    @Test("a purchase of an earlier version is read as it was", arguments: FirstAccount.allCases, [0, 1, 2])
+    func firstForm(_ account: FirstAccount, _ end: Int) throws {
+        let name = StoreAccount.name(.stripe, "cus", in: .production, of: World.project, hash: AccessTests.hash)
+        var packer = Packer()
+        packer.add(Purchase.Source.stripe.rawValue)
+        for text in ["t1", "t3", "plus"] { packer.add(text) }
+        for moment in [5, 90] as [Int64] { packer.add(Instant(milliseconds: moment)) }
+        packer.add(1 as UInt8)
+        packer.add(Instant(milliseconds: 200))
+        // There is no refund; it is a canceled subscription in a trial.
+        for byte in [0, 1, 2, 2] as [UInt8] { packer.add(byte) }
+        packer.add(7 as UInt64)
+        switch account {
+        case .install:
+            packer.add(1 as UInt8)
+            packer.add(8 as UInt64)
+        case .named:
+            packer.add(2 as UInt8)
+            for byte in name.bytes { packer.add(byte) }
+        case .none: packer.add(0 as UInt8)
         }
-        #expect(Purchase(purchase, packed: bought.dropLast()) == Purchase(purchase, packed: bought))
+        packer.add(1 as UInt64)
+        packer.add(9 as UInt64)
+        // The last two values came later.
+        if end > 0 {
+            packer.add(1 as UInt8)
+            packer.add(Instant(milliseconds: 95))
+        }
+        if end > 1 {
+            packer.add(1 as UInt64)
+            packer.add(6 as UInt64)
+        }
+        let purchase = try #require(Purchase(AccessTests.receipt("t1").purchase, packed: packer.bytes))
+        #expect(purchase.source == .stripe && purchase.originalTransaction == "t1")
+        #expect(purchase.transaction == "t3" && purchase.product == "plus")
+        #expect(purchase.startedAt.milliseconds == 5 && purchase.purchasedAt.milliseconds == 90)
+        #expect(purchase.renewal == .canceled && purchase.period == .trial && purchase.revokedAt == nil)
+        #expect(purchase.isActive(at: Instant(milliseconds: 199), nil))
+        #expect(!purchase.isActive(at: Instant(milliseconds: 200), nil))
+        #expect(purchase.reporter.rawValue == 7 && purchase.owners.map(\.rawValue) == [9])
+        #expect(purchase.installs.people.map(\.rawValue) == (account == .install ? [8] : []))
+        #expect(purchase.accounts == (account == .named ? [name] : []))
+        #expect(Purchase(purchase.id, packed: purchase.packed) == purchase)
     }
 
     @Test("purchases of two worlds, stores and projects are never one")
@@ -112,11 +160,7 @@ struct AccessTests {
             for source in Purchase.Source.allCases {
                 for project in [World.project, ProjectID(rawValue: 77)] {
                     ids.insert(PurchaseID(source, "1", in: world, of: project, hash: AccessTests.hash).hash)
-                    if case .named(let account) = StoreAccount.named(
-                        source, "1", in: world, of: project, hash: AccessTests.hash)
-                    {
-                        ids.insert(account)
-                    }
+                    ids.insert(StoreAccount.name(source, "1", in: world, of: project, hash: AccessTests.hash))
                 }
             }
         }

@@ -36,12 +36,20 @@ struct CatalogCommandTests {
         #expect(run("products list").output == month)
         #expect(
             run("products list --json").output
-                == #"{"products":[{"id":"month","type":"subscription","store_id":"com.m","duration_seconds":2592000,"entitlements":["plus","a/b"]}]}"#
+                == #"{"products":[{"id":"month","type":"subscription","store_id":"com.m","duration_seconds":2592000,"entitlements":["plus","a/b"],"base_plan":null,"group":null}]}"#
                 + "\n")
         let used = run("entitlements remove --id plus")
         #expect(used.code == 1 && used.errors.contains("Products give this entitlement"))
         let undefined = run("products set --id x --type consumable --entitlements none")
         #expect(undefined.code == 1 && undefined.errors.contains(#"entitlements has "none", which is not defined"#))
+        #expect(run("offerings set --id o --products month --main").output == "o  main  products month\n")
+        #expect(run("offerings list").output == "o  main  products month\n")
+        let unsold = run("offerings set --id o --products month,year")
+        #expect(unsold.code == 1 && unsold.errors.contains(#"products has "year", which is not defined"#))
+        let offered = run("products remove --id month")
+        #expect(offered.code == 1 && offered.errors.contains("Offerings have this product"))
+        #expect(run("offerings remove --id o").output == "removed o\n")
+        #expect(run("offerings remove --id o").code == 1)
         #expect(run("products remove --id month").output == "removed month\n")
         #expect(run("entitlements remove --id a/b").code == 0)
         #expect(run("entitlements list").output == "plus  name Plus\n")
@@ -50,6 +58,7 @@ struct CatalogCommandTests {
         for words in [
             "products set --id x", "products set --type subscription", "products set --id x --type t --days 0",
             "entitlements set", "entitlements remove", "receipt", "receipt --product x --expires soon", "products",
+            "offerings set --id x",
         ] {
             #expect(run(words).code == 2, "\(words)")
         }

@@ -215,5 +215,9 @@ extension JSONAnswer {
     func told(_ name: String) -> String { text(name) ?? "none: \(self)" }
 
     /// Whether it was refused for want of a token.
-    var wantsToken: Bool { status == 403 && wire.body.contains("Onym-Identity-Token") }
+    /// Whether the answer asks for a token: 403, or 422 in the Entitlements dialect, whose SDKs stop for good after 403.
+    var wantsToken: Bool {
+        let isOfEntitlements = wire.body.contains("identity_token_required") || wire.body.contains(#""success":false"#)
+        return status == (isOfEntitlements ? 422 : 403) && wire.body.contains("Onym-Identity-Token")
+    }
 }

@@ -4,15 +4,11 @@ import TestKit
 /// Who sees which purchase, by the words of spec/entitlements.md 2.4 and nothing else: installs, store accounts and identities
 /// are numbers, and purchases stand in one list.
 struct AccessModel {
-    enum Account: Equatable {
-        case install(Int)
-        case named(Int)
-    }
-
     struct Purchase {
         let transaction: Int
         let product: Int
-        var account: Account
+        /// The installs that have proven it.
+        var installs: Set<Int> = []
         var owners: Set<Int> = []
         var expires: Int64
         var renewals = 0
@@ -40,14 +36,14 @@ struct AccessModel {
 
     private struct Move {
         let transaction: Int
-        let before: (Account, Set<Int>)
-        let after: (Account, Set<Int>)
+        let before: Set<Int>
+        let after: Set<Int>
     }
 
     private(set) var purchases: [Purchase] = []
     /// By transaction, the account that the store names for it.
     private var named: [Int: Int] = [:]
-    /// The accounts with names that installs have paid with.
+    /// The accounts with names that installs have joined.
     private var uses: [Set<Int>] = Array(repeating: [], count: installs)
     /// The identities there are, and by which install's own user one of them is stood for, if by any.
     private(set) var known: Set<Int> = []
@@ -68,11 +64,16 @@ struct AccessModel {
     /// The name that the store has for the account of a transaction, if it has one.
     func names(_ transaction: Int) -> Int? { named[transaction] }
 
-    private func isOf(_ install: Int, _ account: Account) -> Bool {
-        switch account {
-        case .install(let other): other == install
-        case .named(let name): uses[install].contains(name)
-        }
+    /// Whether an install has joined the account that paid.
+    private func pays(_ install: Int, _ purchase: Purchase) -> Bool {
+        purchase.installs.contains(install)
+            || (named[purchase.transaction].map { uses[install].contains($0) } ?? false)
+    }
+
+    private func isSeen(_ install: Int, _ purchase: Purchase) -> Bool {
+        let identity = signedIn[install]
+        if let identity, purchase.owners.contains(identity) { return true }
+        return pays(install, purchase) && (identity == nil || purchase.owners.isEmpty)
     }
 
     /// The products that an install sees, each with whether it is active.
@@ -80,9 +81,7 @@ struct AccessModel {
         var seen: [Int: Bool] = [:]
         let identity = signedIn[install]
         for purchase in purchases {
-            let owns = identity.map(purchase.owners.contains) ?? false
-            let pays = isOf(install, purchase.account) && (identity == nil || purchase.owners.isEmpty)
-            guard owns || pays else { continue }
+            guard isSeen(install, purchase) else { continue }
             seen[purchase.product] = seen[purchase.product] ?? false || moment < purchase.expires
         }
         for product in installGrants[install] { seen[product] = true }
@@ -90,8 +89,10 @@ struct AccessModel {
         return seen
     }
 
-    private func account(_ install: Int, _ transaction: Int) -> Account {
-        named[transaction].map { .named($0) } ?? .install(install)
+    /// An install proves a purchase.
+    private mutating func join(_ install: Int, _ transaction: Int) {
+        if let name = named[transaction] { uses[install].insert(name) }
+        change(transaction) { $0.installs.insert(install) }
     }
 
     private mutating func change(_ transaction: Int, _ body: (inout Purchase) -> Void) {
@@ -104,22 +105,27 @@ struct AccessModel {
         case .buy(let install, let transaction, let product, let name):
             transactions = max(transactions, transaction + 1)
             named[transaction] = name
-            if let name { uses[install].insert(name) }
             purchases.append(
                 Purchase(
-                    transaction: transaction, product: product, account: account(install, transaction),
-                    owners: signedIn[install].map { [$0] } ?? [], expires: AccessModel.end(from: moment)))
-        case .renew(_, let transaction):
+                    transaction: transaction, product: product, owners: signedIn[install].map { [$0] } ?? [],
+                    expires: AccessModel.end(from: moment)))
+            join(install, transaction)
+        case .renew(let install, let transaction):
             change(transaction) { purchase in
                 purchase.renewals += 1
                 purchase.expires = AccessModel.end(from: moment)
             }
-        case .overhear: break
+            join(install, transaction)
+        case .overhear(let install, let transaction):
+            guard let purchase = purchase(transaction) else { return }
+            // Without a part in it, this is a restore under the project's strategy.
+            if !isSeen(install, purchase), !pays(install, purchase) { restore(transaction, install, .copy, at: moment) }
+            join(install, transaction)
         case .identify(let install, let identity):
             if known.insert(identity).inserted {
                 // Brand new: it takes what its store account has paid for and nobody owns.
                 for place in purchases.indices
-                where purchases[place].owners.isEmpty && isOf(install, purchases[place].account) {
+                where purchases[place].owners.isEmpty && pays(install, purchases[place]) {
                     purchases[place].owners = [identity]
                 }
                 if signedIn[install] == nil, converted[install] == nil { converted[install] = identity }
@@ -132,23 +138,20 @@ struct AccessModel {
             for transaction in transactions {
                 guard let before = purchase(transaction) else { continue }
                 restore(transaction, install, strategy, at: moment)
+                join(install, transaction)
                 guard let after = purchase(transaction) else { continue }
-                if before.account != after.account || before.owners != after.owners {
-                    moves.append(
-                        Move(
-                            transaction: transaction, before: (before.account, before.owners),
-                            after: (after.account, after.owners)))
+                if before.owners != after.owners {
+                    moves.append(Move(transaction: transaction, before: before.owners, after: after.owners))
                 }
             }
             if !moves.isEmpty { lastMoves = moves }
         case .undo:
             let isUnchanged = lastMoves.allSatisfy { move in
-                guard let now = purchase(move.transaction) else { return false }
-                return now.account == move.after.0 && now.owners == move.after.1
+                purchase(move.transaction)?.owners == move.after
             }
             if isUnchanged {
                 for move in lastMoves {
-                    change(move.transaction) { ($0.account, $0.owners) = move.before }
+                    change(move.transaction) { $0.owners = move.before }
                 }
                 lastMoves = []
             }
@@ -172,23 +175,21 @@ struct AccessModel {
     }
 
     private mutating func restore(_ transaction: Int, _ install: Int, _ strategy: RestoreStrategy, at moment: Int64) {
-        let account = account(install, transaction)
-        if let identity = signedIn[install], let purchase = purchase(transaction) {
-            if !purchase.owners.isEmpty, !purchase.owners.contains(identity) {
-                switch strategy {
-                case .keepOriginal: return
-                case .transferIfInactive:
-                    if moment < purchase.expires { return }
-                    change(transaction) { $0.owners = [identity] }
-                case .transfer: change(transaction) { $0.owners = [identity] }
-                case .copy: change(transaction) { $0.owners.insert(identity) }
-                }
-            } else if purchase.owners.isEmpty {
-                change(transaction) { $0.owners = [identity] }
-            }
+        guard let identity = signedIn[install], let purchase = purchase(transaction),
+            !purchase.owners.contains(identity)
+        else { return }
+        if purchase.owners.isEmpty {
+            change(transaction) { $0.owners = [identity] }
+            return
         }
-        if case .named(let name) = account { uses[install].insert(name) }
-        change(transaction) { $0.account = account }
+        switch strategy {
+        case .keepOriginal: return
+        case .transferIfInactive:
+            if moment < purchase.expires { return }
+            change(transaction) { $0.owners = [identity] }
+        case .transfer: change(transaction) { $0.owners = [identity] }
+        case .copy: change(transaction) { $0.owners.insert(identity) }
+        }
     }
 
     /// Something that may happen next.

@@ -121,8 +121,8 @@ private final class RestoredHistory {
             transaction: "t\(transaction) \(sold.renewals)",
             originalTransaction: "t\(transaction)", product: "\(sold.product)",
             purchasedAt: fixture.clock.now.advanced(byMilliseconds: Int64(sold.renewals)))
-        receipt.account = sold.account.map {
-            .named(.appStore, "account \($0)", in: world, of: World.project, hash: fixture.store.hash)
+        receipt.accounts = (sold.account.map { [$0] } ?? []).map {
+            StoreAccount.name(.appStore, "account \($0)", in: world, of: World.project, hash: fixture.store.hash)
         }
         return receipt
     }
@@ -159,10 +159,14 @@ private final class RestoredHistory {
     }
 
     private func tell(_ transaction: Int, _ install: Int, _ isExact: Bool) throws {
-        _ = try call { fixture in
+        let answers = try call { fixture in
             RecordPurchase(
-                self.session(install, isExact, fixture), .success(self.receipt(transaction, fixture)))
+                self.session(install, isExact, fixture), .success(self.receipt(transaction, fixture)), in: self.world)
         }
+        guard case .purchased(_, _, let transfer?) = answers?.live.plain.as(AccessReply.self) else { return }
+        var other: TransferID?
+        if case .purchased(_, _, let made) = answers?.there?.plain.as(AccessReply.self) { other = made }
+        transfers.append((transfer, other))
     }
 
     private func identify(_ install: Int) throws {
@@ -188,8 +192,8 @@ private final class RestoredHistory {
             var items: [Result<Receipt, ReceiptFault>] = transactions.map { .success(self.receipt($0, fixture)) }
             if isForged { items.append(.failure(.forged)) }
             return RestorePurchases(
-                self.session(install, isExact, fixture), items, strategy: strategy, isDryRun: false,
-                in: self.world)
+                self.session(install, isExact, fixture), items,
+                .restore(strategy.map { NamedStrategy($0, isByServer: true) }), in: self.world)
         }
         guard let answers, case .restored(let here) = answers.live.plain.as(AccessReply.self),
             let transfer = here.transfer
@@ -214,6 +218,7 @@ private final class RestoredHistory {
         switch (here.plain.as(AccessReply.self), other?.plain.as(AccessReply.self)) {
         case (.restored(let was)?, .restored(let would)?):
             if was.items.map(\.outcome) != would.items.map(\.outcome) { otherwise += 1 }
+        case (.purchaseKept?, .purchased?), (.purchased?, .purchaseKept?): otherwise += 1
         case (_, nil) where other == nil: otherwise += 1
         default: break
         }
@@ -274,16 +279,13 @@ private final class RestoredHistory {
                     lines.append("\(transaction): none")
                     continue
                 }
-                var payers: [PersonID] = []
-                switch purchase.account {
-                case .install(let person): payers = [person]
-                case .named(let hash):
-                    for person in names.keys {
-                        let packed = try snapshot.document(DocumentKey(.accessUser, of: person))
-                        let user = packed.flatMap { AccessUser(person, packed: $0) }
-                        if user?.accounts.contains(hash) == true { payers.append(person) }
+                var payers = purchase.installs.people
+                for person in names.keys where !payers.contains(person) {
+                    let packed = try snapshot.document(DocumentKey(.accessUser, of: person))
+                    let user = packed.flatMap { AccessUser(person, packed: $0) }
+                    if purchase.accounts.contains(where: { user?.accounts.contains($0) == true }) {
+                        payers.append(person)
                     }
-                case nil: break
                 }
                 lines.append(line(transaction, purchase.owners, payers, names))
             }

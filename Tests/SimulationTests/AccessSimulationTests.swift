@@ -159,9 +159,9 @@ private struct AccessHistory {
             purchase: PurchaseID(.appStore, original, in: world, of: World.project, hash: hash), source: .appStore,
             transaction: "\(original)-\(renewals)", originalTransaction: original, product: "\(product)",
             purchasedAt: Instant(milliseconds: Int64(renewals)))
-        receipt.expiresAt = Instant(milliseconds: expires)
-        receipt.account = account.map {
-            StoreAccount.named(.appStore, "\(name)-\($0)", in: world, of: World.project, hash: hash)
+        receipt.told.endsAt = Instant(milliseconds: expires)
+        receipt.accounts = (account.map { [$0] } ?? []).map {
+            StoreAccount.name(.appStore, "\(name)-\($0)", in: world, of: World.project, hash: hash)
         }
         return receipt
     }
@@ -172,14 +172,14 @@ private struct AccessHistory {
         case .buy(let install, let transaction, let product, let account):
             let receipt = receipt(
                 transaction, product, account, renewals: 0, expires: AccessModel.end(from: now), hash)
-            return [RecordPurchase(session(install, hash), .success(receipt))]
+            return [RecordPurchase(session(install, hash), .success(receipt), in: world)]
         case .renew(let install, let transaction), .overhear(let install, let transaction):
             guard let purchase = model.purchase(transaction) else { return [] }
             var (renewals, expires) = (purchase.renewals, purchase.expires)
             if case .renew = step { (renewals, expires) = (renewals + 1, AccessModel.end(from: now)) }
             let receipt = receipt(
                 transaction, purchase.product, model.names(transaction), renewals: renewals, expires: expires, hash)
-            return [RecordPurchase(session(install, hash), .success(receipt))]
+            return [RecordPurchase(session(install, hash), .success(receipt), in: world)]
         case .identify(let install, let identity):
             // A client asks first, and goes on as whoever is known.
             if model.known.contains(identity) { return [] }
@@ -199,7 +199,8 @@ private struct AccessHistory {
             }
             return [
                 RestorePurchases(
-                    session(install, hash), items, strategy: strategy, isDryRun: isDryRun, in: world)
+                    session(install, hash), items, .restore(NamedStrategy(strategy, isByServer: true)),
+                    isDryRun: isDryRun, in: world)
             ]
         case .undo: return transfers[store].map { [UndoTransfer($0, isDryRun: false)] } ?? []
         case .grant(let install, let product):

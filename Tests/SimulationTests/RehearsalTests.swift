@@ -47,7 +47,7 @@ struct RehearsalTests {
         let fixture = try StoreFixture(.memory)
         let rehearsal = StrategyDryRun(.default, for: World.project, fixture.store.directory, hash: fixture.store.hash)
         let answers: [(ActKind, Reply)] = [
-            (.recordPurchase, Reply(AccessReply.purchased(user: "u", isNew: true))),
+            (.recordPurchase, Reply(AccessReply.purchased(user: "u", isNew: true, transfer: nil))),
             (.accessIdentity, Reply(AccessReply.identified(identity: "i", user: "u"))),
             (.resetInstall, Reply(LinkingReply.reset(nil))),
         ]

@@ -131,7 +131,7 @@ private final class ActWorld {
         var receipt = Receipt(
             purchase: PurchaseID(.stripe, "t1", in: .production, of: World.project, hash: hash), source: .stripe,
             transaction: "t1", originalTransaction: "t1", product: "plus", purchasedAt: Instant(milliseconds: 5))
-        receipt.expiresAt = Instant(milliseconds: Int64.max / 4)
+        receipt.told.endsAt = Instant(milliseconds: Int64.max / 4)
         return receipt
     }
 
@@ -259,7 +259,7 @@ private final class ActWorld {
         for user in [a, b] { _ = try play(MakeAccessUser(user, isForTrying: false)) }
         _ = try play(GrantAccess("x", to: a, expiresAt: nil))
         _ = try play(RevokeAccess("x", of: a))
-        _ = try play(RecordPurchase(AccessSession(a), .success(receipt())))
+        _ = try play(RecordPurchase(AccessSession(a), .success(receipt()), in: .production))
         for (user, name) in [(a, "u1"), (b, "u2")] {
             _ = try play(
                 LinkAccessIdentity(
@@ -267,12 +267,14 @@ private final class ActWorld {
         }
         let restored = try play(
             RestorePurchases(
-                AccessSession(b), [.success(receipt())], strategy: .transfer, isDryRun: false, in: .production))
+                AccessSession(b), [.success(receipt())], .restore(NamedStrategy(.transfer, isByServer: true)),
+                in: .production))
         guard case .restored(let moved) = restored.as(AccessReply.self)?.plain, let transfer = moved.transfer else {
             throw Unexpected(reply: restored)
         }
         _ = try play(UndoTransfer(transfer, isDryRun: false))
         _ = try play(SetAccessProperties([AccessProperty("name", "Ada")], of: a))
+        _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }
 
     private func playInstalls(_ play: (any Act) throws -> Reply) throws {

@@ -72,6 +72,16 @@ struct DoctorTests {
         #expect(try findings(after: sql).map(\.code).contains(code))
     }
 
+    @Test("several rules may merge the same two people, in both directions")
+    func reasons() throws {
+        let found = try findings(
+            after: """
+                INSERT INTO merges SELECT id + 1, destination, source, CASE rule WHEN 1 THEN 2 ELSE 1 END, made_by
+                FROM merges
+                """)
+        #expect(!found.contains { $0.code.hasPrefix("merge_") }, "\(found)")
+    }
+
     @Test("describes the first few of many alike, and counts the rest")
     func counts() throws {
         let links = try findings(after: "UPDATE links SET made_by = 0 WHERE id <= 9").filter {

@@ -39,47 +39,53 @@ struct AccessDryRun {
             now.documents.apply([catalog.put(project)])
             then.documents.apply([catalog.put(project)])
         case .transferUndone(let undone): undo(undone.id, call)
-        case .purchased, .restored, .identified: difference.unknown += 1
+        case .purchased, .purchaseKept, .restored, .identified: difference.unknown += 1
         case .user, .granted, .revoked, .propertiesSet: break
         }
     }
 
     private mutating func again(_ circumstances: AccessCircumstances, _ answer: AccessReply, _ call: RecordedCall) {
         switch circumstances {
-        case .purchased(let parties, let receipt):
+        case .purchased(let parties, let receipt, let strategy, let world):
             meet(parties.people, call.at)
             purchases.insert(receipt.purchase)
-            let stamp = Stamp(at: call.at, person: parties.user)
-            _ = now.record(receipt, parties, stamp)
-            if !then.record(receipt, parties, stamp) { differs(call, parties.user, now: "taken", then: "refused") }
-        case .restored(let parties, let receipts, let named, let world):
+            var transfer: TransferID?
+            if case .purchased(_, _, let made) = answer { transfer = made }
+            let stamp = stamp(call, transfer)
+            let was = now.record(receipt, parties, by: strategy, in: world, stamp)
+            let would = then.record(receipt, parties, by: strategies[world], in: world, stamp)
+            if was != would { differs(call, parties.user, now: was.text, then: would.text) }
+        case .restored(let parties, let receipts, let extent, let world):
             meet(parties.people, call.at)
             purchases.formUnion(receipts.compactMap { $0?.purchase })
-            difference.restores += 1
+            if case .restore = extent { difference.restores += 1 }
             guard case .restored(let restored) = answer else { return }
-            // If the journal has no transfer for the call, the transfer of the dry run gets a number that no real transfer
-            // has.
-            lastTransfer -= 1
-            let id = restored.transfer?.rawValue ?? lastTransfer
-            let stamp = Stamp(at: call.at, person: PersonID(rawValue: id))
+            let stamp = stamp(call, restored.transfer)
             let outcomes = restored.items.map(\.outcome)
-            _ = now.restore(parties, receipts, by: restored.strategy, stamp, circumstances)
-            let isAllowed = named?.isAllowed(by: strategies[world]) ?? true
+            _ = now.restore(parties, receipts, extent, by: restored.strategy, in: world, stamp)
             let would =
-                isAllowed
-                ? then.restore(parties, receipts, by: named?.strategy ?? strategies[world], stamp, circumstances) : nil
+                extent.isAllowed(by: strategies[world])
+                ? then.restore(parties, receipts, extent, by: strategies[world], in: world, stamp) : nil
             if would != outcomes {
                 differs(call, parties.user, now: text(outcomes), then: would.map(text) ?? "refused")
             }
         case .identified(let person, let payer):
             meet([person, payer].compactMap { $0 }, call.at)
+            let stamp = Stamp(at: call.at, person: person)
             for world in [\AccessDryRun.now, \.then] {
                 guard var user = self[keyPath: world].documents.accessUser(person) else { continue }
                 let payer = payer == person ? user : payer.flatMap { self[keyPath: world].documents.accessUser($0) }
-                let changes = payer.map { user.takeOver(paidBy: $0, self[keyPath: world].documents) } ?? []
+                let changes = payer.map { user.takeOver(paidBy: $0, stamp, self[keyPath: world].documents) } ?? []
                 self[keyPath: world].documents.apply(changes + [user.put])
             }
         }
+    }
+
+    /// The stamp of a call that may move purchases. If the journal has no transfer for the call, the transfer here gets a
+    /// number that no real transfer has.
+    private mutating func stamp(_ call: RecordedCall, _ transfer: TransferID?) -> Stamp {
+        lastTransfer -= 1
+        return Stamp(at: call.at, person: PersonID(rawValue: transfer?.rawValue ?? lastTransfer))
     }
 
     /// A user exists from the first call that names it.
@@ -123,7 +129,7 @@ struct AccessDryRun {
 
     // MARK: - Differences
 
-    /// The holders of a purchase, independent of sessions: its owners, and the installs whose store account paid.
+    /// The holders of a purchase, independent of sessions: its owners, and the installs that have joined the account that paid.
     func holders(of purchase: PurchaseID) -> (owners: [PersonID], payers: [PersonID])? {
         holders(of: purchase, in: then.documents, payers(in: then.documents))
     }
@@ -132,16 +138,14 @@ struct AccessDryRun {
         of id: PurchaseID, in documents: ScratchDocuments, _ payers: [Hash128: [PersonID]]
     ) -> (owners: [PersonID], payers: [PersonID])? {
         guard let purchase = documents.purchase(id) else { return nil }
-        let paying: [PersonID] =
-            switch purchase.account {
-            case .install(let person): [person]
-            case .named(let hash): payers[hash] ?? []
-            case nil: []
-            }
+        var paying = purchase.installs.people
+        for person in purchase.accounts.flatMap({ payers[$0] ?? [] }) where !paying.contains(person) {
+            paying.append(person)
+        }
         return (purchase.owners, paying)
     }
 
-    /// The installs that paid with a named account.
+    /// The installs that have joined an account by a name.
     private func payers(in documents: ScratchDocuments) -> [Hash128: [PersonID]] {
         var payers: [Hash128: [PersonID]] = [:]
         for person in users.sorted() {
@@ -187,23 +191,45 @@ struct AccessDryRun {
 }
 
 extension AccessDryRun.World {
-    /// Decides a purchase; false if the call would be refused.
-    mutating func record(_ receipt: Receipt, _ parties: AccessParties, _ stamp: Stamp) -> Bool {
+    /// The result of a reported purchase.
+    enum Reported: Equatable {
+        case taken
+        case kept
+        case refused
+
+        var text: String {
+            switch self {
+            case .taken: "taken"
+            case .kept: "kept"
+            case .refused: "refused"
+            }
+        }
+    }
+
+    /// Decides a reported purchase.
+    mutating func record(
+        _ receipt: Receipt, _ parties: AccessParties, by strategy: RestoreStrategy, in world: AccessWorld,
+        _ stamp: Stamp
+    ) -> Reported {
         let principals = principals(parties, stamp.at)
-        let decision = try? RecordPurchase.record(receipt, for: principals, stamp, in: project, documents)
+        let decision = try? RecordPurchase.record(
+            receipt, for: principals, by: strategy, in: world, stamp, project, documents)
         documents.apply(decision?.outcome?.changes ?? [])
-        return decision != nil
+        switch decision?.answer.plain {
+        case nil: return .refused
+        case .purchaseKept: return .kept
+        default: return .taken
+        }
     }
 
     /// Decides a restore, and returns the result of each item; nil if the whole call would be refused.
     mutating func restore(
-        _ parties: AccessParties, _ receipts: [Receipt?], by strategy: RestoreStrategy, _ stamp: Stamp,
-        _ circumstances: AccessCircumstances
+        _ parties: AccessParties, _ receipts: [Receipt?], _ extent: RestorePurchases.Extent,
+        by strategy: RestoreStrategy, in world: AccessWorld, _ stamp: Stamp
     ) -> [Restored.Kind]? {
-        let restoring = Restoring(
-            receipts: receipts, strategy: strategy, isDryRun: false, circumstances: circumstances)
-        let principals = principals(parties, stamp.at)
-        let decision = try? restoring.decide(for: principals, stamp, in: project, documents)
+        let decision = try? RestorePurchases.decide(
+            receipts, extent, by: strategy, isDryRun: false, for: principals(parties, stamp.at), in: world, stamp,
+            project, documents)
         documents.apply(decision?.outcome?.changes ?? [])
         guard case .restored(let restored) = decision?.answer.plain else { return nil }
         return restored.items.map(\.outcome)

@@ -4,6 +4,8 @@ package struct AccessSession: Sendable {
     package enum Form: Sendable {
         /// Only the user. Vendor's clients name no more.
         case plain
+        /// Only the user, whose receipts come from its own install, also while it has an identity (the first two generations).
+        case install
         /// The install's own user, and the signed-in identity if there is one.
         case exact(install: Identity?, identity: Identity?)
     }
@@ -18,7 +20,7 @@ package struct AccessSession: Sendable {
 
     package var identities: [Identity] {
         switch form {
-        case .plain: [user]
+        case .plain, .install: [user]
         case .exact(let install, let identity): [user, install, identity].compactMap { $0 }
         }
     }
@@ -56,6 +58,10 @@ package struct AccessPrincipals: Equatable, Sendable {
             install = user
             identity = user.identity == nil ? nil : user
             isExact = user.identity == nil
+        case .install:
+            install = user
+            identity = user.identity == nil ? nil : user
+            isExact = true
         case .exact(let install, let identity):
             var found: AccessUser?
             if let install {
@@ -81,19 +87,17 @@ package struct AccessPrincipals: Equatable, Sendable {
     /// The install whose store account pays now; nil if the install is unknown.
     var payer: AccessUser? { isExact ? install : nil }
 
-    /// Whether a store account belongs to the install.
-    func pays(_ account: StoreAccount?) -> Bool {
-        guard let install, let account else { return false }
-        switch account {
-        case .install(let person): return person == install.person
-        case .named(let hash): return install.accounts.contains(hash)
-        }
+    /// Whether the install has joined the store account that paid, by any name of the account.
+    func pays(_ purchase: Purchase) -> Bool {
+        guard let install else { return false }
+        return purchase.installs.contains(install.person)
+            || purchase.accounts.contains { install.accounts.contains($0) }
     }
 
     /// The rule by which the principals see a purchase; nil for a purchase that they do not see (rule 4).
     package func rule(for purchase: Purchase) -> AccessRule? {
         if let identity, purchase.owners.contains(identity.person) { return .owner }
-        guard pays(purchase.account) else { return nil }
+        guard pays(purchase) else { return nil }
         if identity == nil { return .storeAccount }
         return purchase.owners.isEmpty ? .unclaimed : nil
     }
@@ -143,6 +147,8 @@ package struct Access: Equatable, Sendable {
     package let isActive: Bool
     /// The purchase that gives the access; nil for a grant.
     package let purchase: Purchase?
+    /// The product of the purchase; nil for a grant.
+    package let product: Catalog.Product?
     package let isSubscription: Bool
     package let rule: AccessRule
 
@@ -175,7 +181,8 @@ package struct Access: Equatable, Sendable {
         var reasons = principals.grants().map { grant, rule in
             Access(
                 entitlement: grant.entitlement, startedAt: grant.startedAt, expiresAt: grant.expiresAt,
-                isActive: grant.isActive(at: moment), purchase: nil, isSubscription: false, rule: rule)
+                isActive: grant.isActive(at: moment), purchase: nil, product: nil,
+                isSubscription: false, rule: rule)
         }
         for purchase in try principals.purchases(document: document) {
             guard let rule = principals.rule(for: purchase) else { continue }
@@ -184,9 +191,9 @@ package struct Access: Equatable, Sendable {
                 reasons.append(
                     Access(
                         entitlement: entitlement, startedAt: purchase.startedAt,
-                        expiresAt: purchase.revokedAt ?? purchase.expiry(product),
+                        expiresAt: purchase.end(shownAt: moment, product),
                         isActive: purchase.isActive(at: moment, product), purchase: purchase,
-                        isSubscription: purchase.isSubscription(product), rule: rule))
+                        product: product, isSubscription: purchase.isSubscription(product), rule: rule))
             }
         }
         return reasons
@@ -195,7 +202,7 @@ package struct Access: Equatable, Sendable {
 
 extension AccessPrincipals {
     /// The visible purchases, each once.
-    func purchases<Failure>(document: (DocumentKey) throws(Failure) -> [UInt8]?) throws(Failure) -> [Purchase] {
+    package func purchases<Failure>(document: (DocumentKey) throws(Failure) -> [UInt8]?) throws(Failure) -> [Purchase] {
         var ids = identity?.owned ?? []
         if let install {
             ids += install.paid

@@ -36,8 +36,10 @@ package indirect enum AccessReply: Equatable, Sendable {
     case identified(identity: String, user: String)
     case granted(AccessUser.Grant)
     case revoked
-    /// The id of the user that sees the purchase.
-    case purchased(user: String, isNew: Bool)
+    /// The id of the user that sees the purchase, and the transfer if the purchase moved.
+    case purchased(user: String, isNew: Bool, transfer: TransferID?)
+    /// The purchase is another identity's, and the strategy leaves it there.
+    case purchaseKept
     case restored(Restored)
     case propertiesSet(saved: [AccessProperty], tooMany: [String])
     case transferUndone(TransferUndone)
@@ -48,8 +50,14 @@ package indirect enum AccessReply: Equatable, Sendable {
 
 /// The problem of a receipt.
 package enum ReceiptFault: Error, Equatable, Sendable {
-    /// The receipt has no valid signature, or is unreadable.
+    /// The receipt has no valid signature.
     case forged
+    /// The receipt is in no form that its store uses.
+    case unreadable
+    /// The receipt does not have the reported transaction.
+    case absent
+    /// The store does not know the purchase.
+    case unknown
     /// The purchase has ended.
     case expired
     /// Another user has used the receipt before.
@@ -60,6 +68,9 @@ package enum ReceiptFault: Error, Equatable, Sendable {
     package var name: StaticString {
         switch self {
         case .forged: "forged"
+        case .unreadable: "unreadable"
+        case .absent: "absent"
+        case .unknown: "unknown"
         case .expired: "expired"
         case .replayed: "replayed"
         case .foreign: "foreign"

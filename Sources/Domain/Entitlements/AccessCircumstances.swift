@@ -1,9 +1,10 @@
 /// The circumstances of a call about access. The journal keeps them with the answer, so that a dry run can decide the call
 /// under other rules. They name people by id and accounts by hash.
 package enum AccessCircumstances: Equatable, Sendable {
-    case purchased(AccessParties, Receipt)
-    /// A restore, with the strategy of the call if the call named one. Nil stands for an invalid receipt.
-    case restored(AccessParties, [Receipt?], by: NamedStrategy?, in: AccessWorld)
+    /// A reported purchase, and the project's strategy at that time.
+    case purchased(AccessParties, Receipt, by: RestoreStrategy, in: AccessWorld)
+    /// Receipts of an install. Nil stands for an invalid receipt.
+    case restored(AccessParties, [Receipt?], RestorePurchases.Extent, in: AccessWorld)
     /// The user that an identity was linked to, and the install whose store account pays for the user.
     case identified(PersonID, payer: PersonID?)
 }
@@ -38,14 +39,16 @@ extension AccessPrincipals {
 extension AccessCircumstances {
     func pack(into packer: inout Packer) {
         switch self {
-        case .purchased(let parties, let receipt):
-            packer.add(1 as UInt8)
+        case .purchased(let parties, let receipt, let strategy, let world):
+            packer.add(4 as UInt8)
             parties.pack(into: &packer)
             receipt.pack(into: &packer)
-        case .restored(let parties, let receipts, let strategy, let world):
+            packer.add(strategy.rawValue)
+            packer.add(world.rawValue)
+        case .restored(let parties, let receipts, let extent, let world):
             packer.add(2 as UInt8)
             parties.pack(into: &packer)
-            packer.add(strategy.packed)
+            extent.pack(into: &packer)
             packer.add(world.rawValue)
             packer.add(UInt64(receipts.count))
             for receipt in receipts {
@@ -60,15 +63,24 @@ extension AccessCircumstances {
     }
 
     init?(unpacking unpacker: inout Unpacker) {
-        switch unpacker.byte() {
-        case 1:
+        let tag = unpacker.byte()
+        switch tag {
+        case 1, 4:
             guard let parties = AccessParties(unpacking: &unpacker), let receipt = Receipt(unpacking: &unpacker) else {
                 return nil
             }
-            self = .purchased(parties, receipt)
+            // The first versions had no such calls that restore. So neither strategy nor world counts for them.
+            var (strategy, world) = (RestoreStrategy.keepOriginal, AccessWorld.production)
+            if tag == 4 {
+                guard let named = unpacker.byte().flatMap(RestoreStrategy.init(rawValue:)),
+                    let place = unpacker.byte().flatMap(AccessWorld.init)
+                else { return nil }
+                (strategy, world) = (named, place)
+            }
+            self = .purchased(parties, receipt, by: strategy, in: world)
         case 2:
             guard let parties = AccessParties(unpacking: &unpacker),
-                let strategy = unpacker.byte().flatMap(NamedStrategy?.init(packed:)),
+                let extent = RestorePurchases.Extent(unpacking: &unpacker),
                 let world = unpacker.byte().flatMap(AccessWorld.init), let count = unpacker.integer()
             else { return nil }
             var receipts: [Receipt?] = []
@@ -76,11 +88,40 @@ extension AccessCircumstances {
                 guard let receipt = unpacker.kept({ Receipt(unpacking: &$0) }) else { return nil }
                 receipts.append(receipt.value)
             }
-            self = .restored(parties, receipts, by: strategy, in: world)
+            self = .restored(parties, receipts, extent, in: world)
         case 3:
             guard let person = unpacker.person(), let payer = unpacker.keptNumber() else { return nil }
             self = .identified(person, payer: payer.value.map(PersonID.init(rawValue:)))
         default: return nil
+        }
+    }
+}
+
+extension RestorePurchases.Extent {
+    /// The bytes for the extents other than a restore. No strategy has them.
+    private static let syncByte: UInt8 = 0xFE
+    private static let purchaseByte: UInt8 = 0xFD
+
+    fileprivate func pack(into packer: inout Packer) {
+        switch self {
+        case .restore(let named): packer.add(named.packed)
+        case .sync: packer.add(Self.syncByte)
+        case .purchase(let id):
+            packer.add(Self.purchaseByte)
+            packer.add(id.hash)
+        }
+    }
+
+    fileprivate init?(unpacking unpacker: inout Unpacker) {
+        guard let byte = unpacker.byte() else { return nil }
+        switch byte {
+        case Self.syncByte: self = .sync
+        case Self.purchaseByte:
+            guard let hash = unpacker.hash() else { return nil }
+            self = .purchase(PurchaseID(hash: hash))
+        default:
+            guard let named = NamedStrategy?(packed: byte) else { return nil }
+            self = .restore(named)
         }
     }
 }
@@ -122,41 +163,5 @@ extension AccessParties {
         self.install = install.value.map(PersonID.init(rawValue:))
         self.identity = identity.value.map(PersonID.init(rawValue:))
         self.isExact = isExact
-    }
-}
-
-extension Receipt {
-    fileprivate func pack(into packer: inout Packer) {
-        packer.add(purchase.hash)
-        packer.add(source.rawValue)
-        packer.add(transaction)
-        packer.add(kept: originalTransaction.hasSameBytes(as: transaction) ? nil : originalTransaction)
-        packer.add(product)
-        packer.add(purchasedAt)
-        packer.add(optional: expiresAt)
-        packer.add(optional: revokedAt)
-        packer.add(isSubscription.map { $0 ? 1 : 0 } ?? 2 as UInt8)
-        packer.add(renewal.rawValue)
-        packer.add(period.rawValue)
-        packer.add(account)
-        packer.add(optional: signedAt)
-    }
-
-    fileprivate init?(unpacking unpacker: inout Unpacker) {
-        guard let purchase = unpacker.hash(), let source = unpacker.byte().flatMap(Purchase.Source.init),
-            let transaction = unpacker.text(), let original = unpacker.keptText(), let product = unpacker.text(),
-            let purchasedAt = unpacker.instant(), let expiresAt = unpacker.optionalInstant(),
-            let revokedAt = unpacker.optionalInstant(), let isSubscription = unpacker.byte(), isSubscription < 3,
-            let renewal = unpacker.byte().flatMap(Purchase.Renewal.init),
-            let period = unpacker.byte().flatMap(Purchase.Period.init), let account = unpacker.account(),
-            let signedAt = unpacker.optionalInstant()
-        else { return nil }
-        self.init(
-            purchase: PurchaseID(hash: purchase), source: source, transaction: transaction,
-            originalTransaction: original.value ?? transaction, product: product, purchasedAt: purchasedAt)
-        self.expiresAt = expiresAt
-        self.revokedAt = revokedAt
-        self.isSubscription = isSubscription == 2 ? nil : isSubscription == 1
-        (self.renewal, self.period, self.account, self.signedAt) = (renewal, period, account, signedAt)
     }
 }

@@ -2,7 +2,8 @@
 enum AccessEvent {
     case granted(entitlement: String)
     case revoked(entitlement: String)
-    case purchased(Purchase)
+    /// News of a purchase, and whether it gives access now.
+    case purchased(Purchase, isActive: Bool)
     case transferred(Purchase, [PersonID], [PersonID])
     case propertiesSet([AccessProperty])
 
@@ -11,8 +12,7 @@ enum AccessEvent {
     private var kind: RowKind {
         switch self {
         case .granted: .accessGranted
-        // The store may have refunded the purchase.
-        case .purchased(let purchase): purchase.revokedAt == nil ? .accessGranted : .accessLost
+        case .purchased(_, let isActive): isActive ? .accessGranted : .accessLost
         case .revoked: .accessLost
         case .transferred: .accessTransferred
         case .propertiesSet: .accessProperties
@@ -23,7 +23,7 @@ enum AccessEvent {
         switch self {
         case .granted(let entitlement), .revoked(let entitlement):
             "{\"entitlement\":\(AccessEvent.quoted(entitlement)),\"source\":\"manual\"}"
-        case .purchased(let purchase):
+        case .purchased(let purchase, _):
             "{\"product\":\(AccessEvent.quoted(purchase.product)),\"transaction\":\(AccessEvent.quoted(purchase.transaction))}"
         case .transferred(let purchase, let from, let to):
             "{\"product\":\(AccessEvent.quoted(purchase.product)),\"transaction\":\(AccessEvent.quoted(purchase.transaction)),\"from\":\(AccessEvent.list(from)),\"to\":\(AccessEvent.list(to))}"

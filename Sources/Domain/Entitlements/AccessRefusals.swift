@@ -25,9 +25,6 @@ extension Refusal {
         "exactly one of stripe_store_data, app_store_data, play_store_data and paddle_store_data is required, "
             + "with the data by which the store finds the purchase"
     )
-    package static let storeUnavailable = Refusal(
-        .unavailable, "store_unavailable",
-        "The store does not answer now; try again later.")
     package static let sessionMismatch = Refusal(
         .invalid, "validation_error",
         "Onym-Device-User must be an existing user. Onym-Identity must be an identity of the user in the path, or empty; "
@@ -56,6 +53,10 @@ extension Refusal {
     package static let entitlementInUse = Refusal(
         .conflict, "conflict",
         "Products give this entitlement; change or remove them first.")
+    package static let noSuchOffering = Refusal(.notFound, "not_found", "There is no offering with this id.")
+    package static let productOffered = Refusal(
+        .conflict, "conflict",
+        "Offerings have this product; change or remove them first.")
     /// A call with a client's key named a restore strategy that gives more access than the project's strategy.
     package static let strategyNotAllowed = Refusal(
         .forbidden, "strategy_not_allowed",
@@ -69,6 +70,11 @@ extension Refusal {
     package static func undefinedEntitlement(_ id: String) -> Refusal {
         Refusal(
             .invalid, "validation_error", "entitlements has \"\(id)\", which is not defined; define it first.")
+    }
+
+    /// An offering names a product that is not defined.
+    package static func undefinedProduct(_ id: String) -> Refusal {
+        Refusal(.invalid, "validation_error", "products has \"\(id)\", which is not defined; define it first.")
     }
 
     /// The store does not confirm a purchase.

@@ -21,10 +21,12 @@ extension AccessReply: Answer {
             packer.add(optional: grant.expiresAt)
             packer.add(grant.isOfIdentity ? 1 : 0 as UInt8)
         case .revoked: packer.add(4 as UInt8)
-        case .purchased(let user, let isNew):
-            packer.add(5 as UInt8)
+        case .purchased(let user, let isNew, let transfer):
+            packer.add(transfer == nil ? 5 : 12 as UInt8)
             packer.add(user)
             packer.add(isNew ? 1 : 0 as UInt8)
+            if let transfer { packer.add(UInt64(bitPattern: transfer.rawValue)) }
+        case .purchaseKept: packer.add(13 as UInt8)
         case .restored(let restored):
             packer.add(6 as UInt8)
             restored.pack(into: &packer)
@@ -77,9 +79,15 @@ extension AccessReply: Answer {
                     entitlement: entitlement, startedAt: startedAt, expiresAt: expiresAt,
                     isOfIdentity: isOfIdentity == 1))
         case 4: self = .revoked
-        case 5:
+        case 5, 12:
             guard let user = unpacker.text(), let isNew = unpacker.byte() else { return nil }
-            self = .purchased(user: user, isNew: isNew == 1)
+            var transfer: TransferID?
+            if tag == 12 {
+                guard let number = unpacker.integer() else { return nil }
+                transfer = TransferID(rawValue: Int64(bitPattern: number))
+            }
+            self = .purchased(user: user, isNew: isNew == 1, transfer: transfer)
+        case 13: self = .purchaseKept
         case 6:
             guard let restored = Restored(unpacking: &unpacker) else { return nil }
             self = .restored(restored)
@@ -151,20 +159,8 @@ extension Restored {
 }
 
 extension Packer {
-    fileprivate mutating func add(texts: [String]) {
+    mutating func add(texts: [String]) {
         add(UInt64(texts.count))
         for text in texts { add(text) }
-    }
-}
-
-extension Unpacker {
-    fileprivate mutating func texts() -> [String]? {
-        guard let count = integer() else { return nil }
-        var texts: [String] = []
-        for _ in 0..<count {
-            guard let text = text() else { return nil }
-            texts.append(text)
-        }
-        return texts
     }
 }

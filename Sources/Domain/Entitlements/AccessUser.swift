@@ -22,9 +22,9 @@ package struct AccessUser: Equatable, Sendable {
     package let isForTrying: Bool
     /// The app's name for the signed-in user of this document. A call sets the name once, and the name never changes.
     package internal(set) var identity: String?
-    /// The named store accounts with which the user paid.
+    /// The store accounts that the install has joined by a name.
     package internal(set) var accounts: [Hash128] = []
-    /// Purchases that may belong to the store account, and purchases that may belong to the identity. The purchase document
+    /// Purchases that the install may have proven, and purchases that may belong to the identity. The purchase document
     /// decides.
     package internal(set) var paid: [PurchaseID] = []
     package internal(set) var owned: [PurchaseID] = []
@@ -53,10 +53,7 @@ package struct AccessUser: Equatable, Sendable {
         packer.add(isForTrying ? 1 : 0 as UInt8)
         packer.add(identity == nil ? 0 : 1 as UInt8)
         if let identity { packer.add(identity) }
-        for list in [accounts, paid.map(\.hash), owned.map(\.hash)] {
-            packer.add(UInt64(list.count))
-            for hash in list { packer.add(hash) }
-        }
+        for list in [accounts, paid.map(\.hash), owned.map(\.hash)] { packer.add(hashes: list) }
         packer.add(UInt64(grants.count))
         for grant in grants {
             packer.add(grant.entitlement)
@@ -95,10 +92,12 @@ package struct AccessUser: Equatable, Sendable {
     }
 }
 
-/// The purchases of a named store account, from all installs.
+/// A store account under one of its names: its purchases, and the installs that have joined it by that name.
 struct NamedAccount: Equatable, Sendable {
     let hash: Hash128
     var paid: [PurchaseID] = []
+    /// Documents from before store accounts were sets of installs do not have the installs.
+    var installs = JoinedInstalls()
 
     static func key(_ hash: Hash128) -> DocumentKey { DocumentKey(.storeAccount, hash: hash) }
 
@@ -107,8 +106,8 @@ struct NamedAccount: Equatable, Sendable {
 
     var packed: [UInt8] {
         var packer = Packer()
-        packer.add(UInt64(paid.count))
-        for purchase in paid { packer.add(purchase.hash) }
+        packer.add(hashes: paid.map(\.hash))
+        installs.pack(into: &packer)
         return packer.bytes
     }
 
@@ -117,17 +116,6 @@ struct NamedAccount: Equatable, Sendable {
         guard let packed else { return }
         var unpacker = Unpacker(packed)
         paid = unpacker.hashes()?.map(PurchaseID.init) ?? []
-    }
-}
-
-extension Unpacker {
-    mutating func hashes() -> [Hash128]? {
-        guard let count = integer() else { return nil }
-        var hashes: [Hash128] = []
-        for _ in 0..<count {
-            guard let hash = hash() else { return nil }
-            hashes.append(hash)
-        }
-        return hashes
+        if !unpacker.isAtEnd { installs = JoinedInstalls(unpacking: &unpacker) ?? JoinedInstalls() }
     }
 }

@@ -41,6 +41,10 @@ package struct Catalog: Equatable, Sendable {
         /// The time of access if the store names no end; nil for access without an end.
         package let durationSeconds: Int64?
         package let entitlements: [String]
+        /// The base plan of the product at Google Play; nil without one.
+        package var basePlan: String?
+        /// The group of products of which a user has one at a time; nil without one.
+        package var group: String?
 
         package init(id: String, storeID: String?, kind: Kind, durationSeconds: Int64?, entitlements: [String]) {
             self.id = id
@@ -49,17 +53,37 @@ package struct Catalog: Equatable, Sendable {
             self.durationSeconds = durationSeconds
             self.entitlements = entitlements
         }
+
+        /// The id of the product in its store.
+        package var idInStore: String { storeID ?? id }
+    }
+
+    /// The products that an app shows together.
+    package struct Offering: Equatable, Sendable {
+        package let id: String
+        /// Whether it is the one that an app shows if it asks for none by id.
+        package var isMain: Bool
+        package let products: [String]
+
+        package init(id: String, isMain: Bool, products: [String]) {
+            self.id = id
+            self.isMain = isMain
+            self.products = products
+        }
     }
 
     /// The entitlements in the order of their ids.
     package private(set) var entitlements: [Entitlement] = []
     package private(set) var products: [Product] = []
+    package private(set) var offerings: [Offering] = []
     /// Whether answers have the creation time of users in milliseconds (spec/entitlements.md, decision 4).
     package internal(set) var tellsMilliseconds = false
 
     package static let entitlementsPerProject = 1000
     package static let productsPerProject = 1000
     package static let entitlementsPerProduct = 50
+    package static let offeringsPerProject = 100
+    package static let productsPerOffering = 100
 
     package init() {}
 
@@ -92,6 +116,19 @@ package struct Catalog: Equatable, Sendable {
         products.insert(product, at: place)
     }
 
+    /// Puts an offering. At most one offering is the main one.
+    mutating func put(_ offering: Offering) {
+        removeOffering(offering.id)
+        if offering.isMain {
+            for index in offerings.indices { offerings[index].isMain = false }
+        }
+        let place = offerings.firstIndex { offering.id.precedesByBytes($0.id) } ?? offerings.count
+        offerings.insert(offering, at: place)
+    }
+
+    package func offering(_ id: String) -> Offering? { offerings.first { $0.id.hasSameBytes(as: id) } }
+
+    mutating func removeOffering(_ id: String) { offerings.removeAll { $0.id.hasSameBytes(as: id) } }
     mutating func removeEntitlement(_ id: String) { entitlements.removeAll { $0.id.hasSameBytes(as: id) } }
     mutating func removeProduct(_ id: String) { products.removeAll { $0.id.hasSameBytes(as: id) } }
 
@@ -120,6 +157,20 @@ package struct Catalog: Equatable, Sendable {
             packer.add(UInt64(product.entitlements.count))
             for entitlement in product.entitlements { packer.add(entitlement) }
         }
+        // Catalogs of earlier versions end here. The bytes of a catalog without the later parts stay as they were.
+        guard !offerings.isEmpty || products.contains(where: { $0.basePlan != nil || $0.group != nil }) else {
+            return packer.bytes
+        }
+        for product in products {
+            packer.add(optional: product.basePlan)
+            packer.add(optional: product.group)
+        }
+        packer.add(UInt64(offerings.count))
+        for offering in offerings {
+            packer.add(offering.id)
+            packer.add(offering.isMain)
+            packer.add(texts: offering.products)
+        }
         return packer.bytes
     }
 
@@ -147,6 +198,19 @@ package struct Catalog: Equatable, Sendable {
                 Product(
                     id: id, storeID: storeID, kind: kind, durationSeconds: seconds == 0 ? nil : seconds,
                     entitlements: given))
+        }
+        if unpacker.isAtEnd { return }
+        for index in products.indices {
+            guard let basePlan = unpacker.optionalText(), let group = unpacker.optionalText() else { return nil }
+            products[index].basePlan = basePlan
+            products[index].group = group
+        }
+        guard let offeringCount = unpacker.integer() else { return nil }
+        for _ in 0..<offeringCount {
+            guard let id = unpacker.text(), let isMain = unpacker.bool(), let products = unpacker.texts() else {
+                return nil
+            }
+            offerings.append(Offering(id: id, isMain: isMain, products: products))
         }
     }
 }

@@ -4,6 +4,8 @@ package enum CatalogEdit: Act {
     case removeEntitlement(String)
     case putProduct(Catalog.Product)
     case removeProduct(String)
+    case putOffering(Catalog.Offering)
+    case removeOffering(String)
     case tellMilliseconds(Bool)
 
     package static var kinds: [ActKind] { [.editCatalog] }
@@ -11,9 +13,10 @@ package enum CatalogEdit: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Changes an entitlement or a product of the catalog. Throws `catalogFull`, `noSuchDefinition`, `noSuchProduct`,
-    /// `entitlementInUse`, `undefinedEntitlement`, or `storeIDTaken`. A product names only defined entitlements, and a store
-    /// id means one product, so each purchase gives definite access.
+    /// Changes an entitlement, a product or an offering of the catalog. Throws `catalogFull`, `noSuchDefinition`,
+    /// `noSuchProduct`, `noSuchOffering`, `entitlementInUse`, `productOffered`, `undefinedEntitlement`, `undefinedProduct`, or
+    /// `storeIDTaken`. A product names only defined entitlements, and a store id means one product, so each purchase gives
+    /// definite access.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -40,7 +43,18 @@ package enum CatalogEdit: Act {
             guard catalog.products.count <= Catalog.productsPerProject else { throw .catalogFull }
         case .removeProduct(let id):
             guard catalog.products.contains(where: { $0.id.hasSameBytes(as: id) }) else { throw .noSuchProduct }
+            let isOffered = catalog.offerings.contains { $0.products.contains { $0.hasSameBytes(as: id) } }
+            guard !isOffered else { throw .productOffered }
             catalog.removeProduct(id)
+        case .putOffering(let offering):
+            for id in offering.products where !catalog.products.contains(where: { $0.id.hasSameBytes(as: id) }) {
+                throw .undefinedProduct(id)
+            }
+            catalog.put(offering)
+            guard catalog.offerings.count <= Catalog.offeringsPerProject else { throw .catalogFull }
+        case .removeOffering(let id):
+            guard catalog.offering(id) != nil else { throw .noSuchOffering }
+            catalog.removeOffering(id)
         case .tellMilliseconds(let value): catalog.tellsMilliseconds = value
         }
         let reply = AccessReply.edited(catalog)

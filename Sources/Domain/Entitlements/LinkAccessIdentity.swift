@@ -59,7 +59,7 @@ package struct LinkAccessIdentity: Act {
         }
         target.identity = identity.value
         var changes = people.changes + [.linked(target.person, identity)]
-        if let payer { changes += target.takeOver(paidBy: payer, view) }
+        if let payer { changes += target.takeOver(paidBy: payer, stamp, view) }
         changes.append(target.put)
         let answer = AccessReply.identified(identity: identity.value, user: target.id)
         return Decision(
@@ -70,11 +70,11 @@ package struct LinkAccessIdentity: Act {
 
 extension AccessUser {
     /// Gives the purchases without owners of the payer's store account to a new identity.
-    mutating func takeOver<V: DocumentFacts>(paidBy payer: AccessUser, _ view: V) -> [Change] {
+    mutating func takeOver<V: DocumentFacts>(paidBy payer: AccessUser, _ stamp: Stamp, _ view: V) -> [Change] {
         var changes: [Change] = []
         for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
             guard owned.count < AccessUser.purchasesPerUser else { break }
-            purchase.owners = [person]
+            purchase.own([person], at: stamp.at)
             owned.append(purchase.id)
             changes.append(purchase.put)
         }
@@ -85,7 +85,7 @@ extension AccessUser {
     func paidPurchases<V: DocumentFacts>(_ view: V) -> [Purchase] {
         let principals = AccessPrincipals(loggedOut: self)
         let purchases: [Purchase] = principals.purchases { view.document($0) }
-        return purchases.filter { principals.pays($0.account) }
+        return purchases.filter { principals.pays($0) }
     }
 }
 

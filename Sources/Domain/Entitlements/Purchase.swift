@@ -15,42 +15,45 @@ package struct PurchaseID: Hashable, Sendable {
     var key: DocumentKey { DocumentKey(.purchase, hash: hash) }
 }
 
-/// The account that paid, as far as a store names it (spec/entitlements.md, decision 5).
-package enum StoreAccount: Equatable, Sendable {
-    /// The account of the install that first reported the purchase.
-    case install(PersonID)
+/// A name by which a store knows the account that paid (spec/entitlements-live.md 3).
+///
+/// Installs join an account by proof: a receipt names the account, and the install that sends the receipt has joined. The
+/// original transaction of a purchase is a name as well. The purchase itself keeps the installs that joined by that name.
+package enum StoreAccount {
     /// The hash of a store's name for the account.
-    case named(Hash128)
-
-    /// The account with a store's name, as a hash.
-    package static func named(
+    package static func name(
         _ source: Purchase.Source, _ name: String, in world: AccessWorld, of project: ProjectID, hash: KeyedHash
-    ) -> StoreAccount {
+    ) -> Hash128 {
         let tag = 7 << 60 | UInt64(UInt32(bitPattern: project.rawValue)) << 8 | UInt64(world.rawValue) << 7
-        return .named(hash.hash(tag: tag | UInt64(source.rawValue), name))
+        return hash.hash(tag: tag | UInt64(source.rawValue), name)
     }
 }
 
-/// The data that a store has confirmed.
+/// The data of one store document: a transaction of a purchase or several, and the state of its renewal if the document has it.
 package struct Receipt: Equatable, Sendable {
     package var purchase: PurchaseID
     package var source: Purchase.Source
-    package var transaction: String
     package var originalTransaction: String
-    package var product: String
-    package var purchasedAt: Instant
-    /// The end; nil for a purchase without an end, or if the product's duration decides.
-    package var expiresAt: Instant?
-    /// The moment of a refund; nil if there was no refund.
-    package var revokedAt: Instant?
-    /// Whether it is a subscription; nil if the store does not say.
-    package var isSubscription: Bool?
-    package var renewal = Purchase.Renewal.willRenew
-    package var period = Purchase.Period.normal
-    /// The account that the store names; nil if the store names no account.
-    package var account: StoreAccount?
-    /// The moment at which the store signed the data; nil if it is unknown.
-    package var signedAt: Instant?
+    package var told: Purchase.Transaction
+    /// Further transactions of the same purchase, if the document has several.
+    package var others: [Purchase.Transaction] = []
+    /// The state of the renewal; nil if the document does not have it.
+    package var renewal: Purchase.RenewalState?
+    /// The names of the account that paid, besides the original transaction.
+    package var accounts: [Hash128] = []
+    /// The weight of the receipt as a proof of the caller.
+    package var trust = Trust.proof
+
+    /// The weight of a receipt as a proof that the caller has the account that paid.
+    package enum Trust: Equatable, Sendable {
+        /// Whoever has the receipt has the account.
+        case proof
+        /// The receipt only names the purchase, so it counts for a caller that has a part in the account. It also counts for
+        /// the user and the identity that the store names as the buyer.
+        ///
+        /// - Parameter takesFirst: whether an unknown purchase belongs to the first caller that names it.
+        case name(user: String?, identity: String?, takesFirst: Bool)
+    }
 
     package init(
         purchase: PurchaseID, source: Purchase.Source, transaction: String, originalTransaction: String,
@@ -58,14 +61,24 @@ package struct Receipt: Equatable, Sendable {
     ) {
         self.purchase = purchase
         self.source = source
-        self.transaction = transaction
         self.originalTransaction = originalTransaction
-        self.product = product
-        self.purchasedAt = purchasedAt
+        told = Purchase.Transaction(id: transaction, product: product, startedAt: purchasedAt)
     }
+
+    package init(
+        purchase: PurchaseID, source: Purchase.Source, originalTransaction: String, told: Purchase.Transaction
+    ) {
+        self.purchase = purchase
+        self.source = source
+        self.originalTransaction = originalTransaction
+        self.told = told
+    }
+
+    package var transaction: String { told.id }
+    package var product: String { told.product }
 }
 
-/// A purchase with its payer and its owners. Payer and owner are two different things (spec/entitlements.md 2.4).
+/// A purchase with its payers and its owners. Payer and owner are two different things (spec/entitlements.md 2.4).
 package struct Purchase: Equatable, Sendable {
     /// The source of the confirmation. Stores keep the raw values, so a raw value never changes.
     package enum Source: UInt8, CaseIterable, Sendable {
@@ -75,71 +88,54 @@ package struct Purchase: Equatable, Sendable {
         case paddle = 4
     }
 
-    /// The state of a subscription's renewal. Stores keep the raw values, so a raw value never changes.
-    package enum Renewal: UInt8, Sendable {
-        case willRenew = 1
-        case canceled = 2
-        case billingIssue = 3
-    }
-
-    /// The kind of a subscription's present period. Stores keep the raw values, so a raw value never changes.
-    package enum Period: UInt8, Sendable {
-        case normal = 1
-        case trial = 2
-        case intro = 3
-    }
-
     package let id: PurchaseID
     package let source: Source
     package let originalTransaction: String
-    /// The last known transaction, and its product.
-    package private(set) var transaction: String
-    package private(set) var product: String
-    /// The moments of the first and the last known transaction.
-    package let startedAt: Instant
-    package private(set) var purchasedAt: Instant
-    /// The store's data about the end and the kind. If the store gives none, the product's definition applies, also if it was
-    /// made later.
-    private var expiresAt: Instant?
-    package private(set) var revokedAt: Instant?
-    private var saysSubscription: Bool?
-    package private(set) var renewal: Renewal
-    package private(set) var period: Period
-    /// The moment at which the store signed the data; nil if it is unknown.
-    private var signedAt: Instant?
+    /// The data from the store: transactions and the renewal.
+    package internal(set) var history: History
     /// The user that first reported the purchase.
     package let reporter: PersonID
-    /// The payer; nil if it is unknown.
-    package internal(set) var account: StoreAccount?
+    /// The installs that have proven the original transaction.
+    package internal(set) var installs = JoinedInstalls()
+    /// The other names of the account that paid, in the order in which they became known.
+    package internal(set) var accounts: [Hash128] = []
     /// The identities that own the purchase, as the users of these identities.
     package internal(set) var owners: [PersonID]
-    /// The identities that asked for the purchase and did not get it, while the owners were the present owners. The journal
-    /// notes each such identity once.
-    private(set) var keptFrom: [PersonID] = []
+    /// The latest moments at which an identity became an owner.
+    var owningMoments: [Instant] = []
+    /// The identities that asked for the purchase in vain under the present owners. The journal notes each of them once.
+    var keptFrom: [PersonID] = []
+    /// The last moment at which too many installs or identities had proven the purchase; nil if there was none.
+    package internal(set) var sharedAt: Instant?
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
     package static let ownersAtMost = 100
+    /// The limit of names of an account, without the original transaction.
+    package static let accountsAtMost = 3
 
-    /// The limit of this list. The journal does not note identities beyond it.
+    /// The limit of the list ``keptFrom``. The journal does not note identities beyond it.
     private static let keptFromAtMost = 32
 
-    init(_ receipt: Receipt, reporter: PersonID, account: StoreAccount?, owners: [PersonID]) {
+    init(_ receipt: Receipt, reporter: PersonID) {
         id = receipt.purchase
         source = receipt.source
         originalTransaction = receipt.originalTransaction
-        startedAt = receipt.purchasedAt
+        history = History(receipt.told, receipt.renewal)
+        history.update(receipt)
         self.reporter = reporter
-        self.account = account
+        owners = []
+    }
+
+    init(
+        id: PurchaseID, source: Source, originalTransaction: String, history: History, reporter: PersonID,
+        owners: [PersonID]
+    ) {
+        self.id = id
+        self.source = source
+        self.originalTransaction = originalTransaction
+        self.history = history
+        self.reporter = reporter
         self.owners = owners
-        transaction = receipt.transaction
-        product = receipt.product
-        purchasedAt = receipt.purchasedAt
-        expiresAt = receipt.expiresAt
-        revokedAt = receipt.revokedAt
-        saysSubscription = receipt.isSubscription
-        renewal = receipt.renewal
-        period = receipt.period
-        signedAt = receipt.signedAt
     }
 
     /// Notes that an identity asked for the purchase, and that the purchase stays.
@@ -149,206 +145,112 @@ package struct Purchase: Equatable, Sendable {
     }
 
     /// Gives the purchase to other owners.
-    mutating func own(_ owners: [PersonID]) {
+    mutating func own(_ owners: [PersonID], at moment: Instant) {
         if owners != self.owners { keptFrom = [] }
+        let isGrowing = owners.contains { !self.owners.contains($0) }
         self.owners = owners
+        guard isGrowing else { return }
+        owningMoments = Array((owningMoments + [moment]).suffix(Purchase.identitiesPerMonth + 1))
+        noteSharing(at: moment)
     }
 
-    /// Whether a receipt has a later transaction than the last known transaction.
-    func isBehind(_ receipt: Receipt) -> Bool {
-        !receipt.transaction.hasSameBytes(as: transaction) && receipt.purchasedAt > purchasedAt
+    // MARK: - Receipts that many people have
+
+    /// More installs or identities than these in 30 days are unusual for one account.
+    package static let installsPerMonth = 20
+    package static let identitiesPerMonth = 5
+    private static let monthMilliseconds: Int64 = 30 * 86_400_000
+
+    /// Notes the moment if the receipt of the purchase is in unusually many hands.
+    mutating func noteSharing(at moment: Instant) {
+        let start = moment.advanced(byMilliseconds: -Purchase.monthMilliseconds)
+        let isShared =
+            installs.all.count { $0.joinedAt > start } > Purchase.installsPerMonth
+            || owningMoments.count { $0 > start } > Purchase.identitiesPerMonth
+        if isShared { sharedAt = moment }
     }
 
-    /// Applies a receipt. A receipt of an earlier transaction, or with an earlier signature, changes nothing.
-    mutating func update(_ receipt: Receipt) {
-        guard receipt.transaction.hasSameBytes(as: transaction) ? isAsNew(receipt) : isBehind(receipt) else { return }
-        transaction = receipt.transaction
-        product = receipt.product
-        purchasedAt = receipt.purchasedAt
-        expiresAt = receipt.expiresAt
-        revokedAt = receipt.revokedAt
-        saysSubscription = receipt.isSubscription
-        renewal = receipt.renewal
-        period = receipt.period
-        signedAt = receipt.signedAt
-    }
+    // MARK: - What counts now
 
-    /// Whether a receipt of the same transaction is as new as the last receipt, or newer. A refund stays until the store
-    /// signs other data later.
-    private func isAsNew(_ receipt: Receipt) -> Bool {
-        if let revokedAt, receipt.revokedAt == nil {
-            return receipt.signedAt.map { $0 > signedAt ?? revokedAt } ?? false
-        }
-        guard let signedAt else { return true }
-        return receipt.signedAt.map { $0 >= signedAt } ?? false
-    }
-
-    /// Whether the purchase equals another purchase, without the moment of the signature.
-    func isSame(as other: Purchase) -> Bool {
-        var other = other
-        other.signedAt = signedAt
-        return self == other
-    }
+    /// The transaction that counts.
+    package var transaction: String { history.current.id }
+    package var product: String { history.current.product }
+    package var purchasedAt: Instant { history.current.startedAt }
+    package var startedAt: Instant { history.startedAt }
+    package var revokedAt: Instant? { history.revokedAt }
+    package var period: Period { history.current.period }
+    package var renewal: Renewal { history.renewal }
 
     /// The end of the purchase, from the store or from the product's duration; nil for a purchase without an end.
-    package func expiry(_ definition: Catalog.Product?) -> Instant? {
-        expiresAt ?? definition?.end(from: purchasedAt)
+    package func expiry(_ definition: Catalog.Product?) -> Instant? { history.end(definition) }
+
+    /// The end of the access as reads show it: the refund of a purchase that gives none any more, or else the expiry.
+    func end(shownAt moment: Instant, _ definition: Catalog.Product?) -> Instant? {
+        if let revokedAt, !isActive(at: moment, definition) { return revokedAt }
+        return expiry(definition)
     }
 
     /// Whether the purchase is a subscription, from the store or from the product's definition.
     package func isSubscription(_ definition: Catalog.Product?) -> Bool {
-        saysSubscription ?? definition.map { $0.kind == .subscription } ?? (expiresAt != nil)
+        history.current.isSubscription
+            ?? definition.map { $0.kind == .subscription } ?? (history.current.endsAt != nil)
     }
 
     /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
-        revokedAt == nil && expiry(definition).map { moment < $0 } ?? true
+        history.givesAccess && (expiry(definition).map { moment < $0 } ?? true)
     }
 
     var put: Change { .documentPut(id.key, keeper, packed) }
 
-    /// The person whose erasure removes the purchase; no person if only the name of the payer's account is known.
-    private var keeper: PersonID {
-        if let owner = owners.first { return owner }
-        if case .install(let person) = account { return person }
-        return PersonID(rawValue: 0)
-    }
+    /// The person with whose erasure the purchase is removed; nobody if only the name of the payer's account is known.
+    private var keeper: PersonID { owners.first ?? installs.people.first ?? PersonID(rawValue: 0) }
 }
 
-extension Receipt {
-    /// The end, from the store or from the product's duration; nil for a purchase without an end.
-    func expiry(_ product: Catalog.Product?) -> Instant? {
-        expiresAt ?? product?.end(from: purchasedAt)
-    }
-}
-
-extension Catalog.Product {
-    /// The end of the product's own duration; nil for a product without a duration.
-    fileprivate func end(from moment: Instant) -> Instant? {
-        durationSeconds.map { moment.advanced(byMilliseconds: $0 * 1000) }
-    }
-}
-
-extension Purchase {
-    package var packed: [UInt8] {
-        var packer = Packer()
-        packer.add(source.rawValue)
-        packer.add(originalTransaction)
-        packer.add(transaction)
-        packer.add(product)
-        packer.add(startedAt)
-        packer.add(purchasedAt)
-        packer.add(optional: expiresAt)
-        packer.add(optional: revokedAt)
-        packer.add(saysSubscription.map { $0 ? 1 : 0 } ?? 2 as UInt8)
-        packer.add(renewal.rawValue)
-        packer.add(period.rawValue)
-        packer.add(reporter)
-        packer.add(account)
-        packer.add(UInt64(owners.count))
-        for owner in owners { packer.add(owner) }
-        packer.add(optional: signedAt)
-        if !keptFrom.isEmpty { packer.add(keptFrom) }
-        return packer.bytes
+/// The installs that have joined a store account, in the order of their last proofs.
+package struct JoinedInstalls: Equatable, Sendable {
+    package struct Joined: Equatable, Sendable {
+        package let person: PersonID
+        package let joinedAt: Instant
     }
 
-    package init?(_ id: PurchaseID, packed: [UInt8]) {
-        var unpacker = Unpacker(packed)
-        guard let source = unpacker.byte().flatMap(Source.init), let original = unpacker.text(),
-            let transaction = unpacker.text(), let product = unpacker.text(), let startedAt = unpacker.instant(),
-            let purchasedAt = unpacker.instant(), let expiresAt = unpacker.optionalInstant(),
-            let revokedAt = unpacker.optionalInstant(), let isSubscription = unpacker.byte(),
-            let renewal = unpacker.byte().flatMap(Renewal.init), let period = unpacker.byte().flatMap(Period.init),
-            let reporter = unpacker.person(), let account = unpacker.account(), let owners = unpacker.people()
-        else { return nil }
-        self.id = id
-        self.source = source
-        originalTransaction = original
-        self.transaction = transaction
-        self.product = product
-        self.startedAt = startedAt
-        self.purchasedAt = purchasedAt
-        self.expiresAt = expiresAt
-        self.revokedAt = revokedAt
-        saysSubscription = isSubscription == 2 ? nil : isSubscription == 1
-        self.renewal = renewal
-        self.period = period
-        self.reporter = reporter
-        self.account = account
-        self.owners = owners
-        // Earlier versions did not store this value.
-        signedAt = unpacker.optionalInstant() ?? nil
-        guard !unpacker.isAtEnd else { return }
-        guard let keptFrom = unpacker.people() else { return nil }
-        self.keptFrom = keptFrom
-    }
-}
+    package private(set) var all: [Joined] = []
 
-extension Packer {
-    mutating func add(_ person: PersonID) { add(UInt64(bitPattern: person.rawValue)) }
+    /// The limit of installs of one account. The install whose last proof is the oldest leaves.
+    package static let atMost = 100
 
-    mutating func add(_ people: [PersonID]) {
-        add(UInt64(people.count))
-        for person in people { add(person) }
-    }
+    init() {}
 
-    mutating func add(optional moment: Instant?) {
-        add(moment == nil ? 0 : 1 as UInt8)
-        if let moment { add(moment) }
-    }
+    package var people: [PersonID] { all.map(\.person) }
 
-    mutating func add(_ hash: Hash128) {
-        for byte in hash.bytes { add(byte) }
-    }
+    package func contains(_ person: PersonID) -> Bool { all.contains { $0.person == person } }
 
-    mutating func add(_ account: StoreAccount?) {
-        switch account {
-        case nil: add(0 as UInt8)
-        case .install(let person):
-            add(1 as UInt8)
-            add(person)
-        case .named(let hash):
-            add(2 as UInt8)
-            add(hash)
+    /// Adds an install, and returns the install that leaves for it. The function moves an install that is there already to
+    /// the end only from the first half, so that a proof at each start is seldom a change.
+    mutating func join(_ person: PersonID, at moment: Instant) -> PersonID? {
+        if let place = all.firstIndex(where: { $0.person == person }) {
+            if place < all.count / 2 { all.append(all.remove(at: place)) }
+            return nil
         }
+        all.append(Joined(person: person, joinedAt: moment))
+        return all.count > JoinedInstalls.atMost ? all.removeFirst().person : nil
     }
-}
 
-extension Unpacker {
-    /// The next optional moment. The outer nil means that the bytes are at their end.
-    mutating func optionalInstant() -> Instant?? {
-        switch byte() {
-        case 0: .some(nil)
-        case 1: instant().map { .some($0) } ?? nil
-        default: nil
+    mutating func remove(_ people: [PersonID]) { all.removeAll { people.contains($0.person) } }
+
+    func pack(into packer: inout Packer) {
+        packer.add(UInt64(all.count))
+        for joined in all {
+            packer.add(joined.person)
+            packer.add(joined.joinedAt)
         }
     }
 
-    mutating func hash() -> Hash128? {
-        var bytes: [UInt8] = []
-        for _ in 0..<16 {
-            guard let byte = byte() else { return nil }
-            bytes.append(byte)
-        }
-        return Hash128(bytes.span)
-    }
-
-    mutating func account() -> StoreAccount?? {
-        switch byte() {
-        case 0: .some(nil)
-        case 1: person().map { .some(.install($0)) } ?? nil
-        case 2: hash().map { .some(.named($0)) } ?? nil
-        default: nil
-        }
-    }
-
-    mutating func people() -> [PersonID]? {
-        guard let count = integer() else { return nil }
-        var people: [PersonID] = []
+    init?(unpacking unpacker: inout Unpacker) {
+        guard let count = unpacker.integer() else { return nil }
         for _ in 0..<count {
-            guard let person = person() else { return nil }
-            people.append(person)
+            guard let person = unpacker.person(), let joinedAt = unpacker.instant() else { return nil }
+            all.append(Joined(person: person, joinedAt: joinedAt))
         }
-        return people
     }
 }

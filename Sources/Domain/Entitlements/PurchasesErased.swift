@@ -12,12 +12,11 @@ extension DocumentFacts {
                 guard let known = self.purchase(id) else { continue }
                 var left = known
                 left.owners.removeAll { people.contains($0) }
-                if case .install(let payer) = left.account, people.contains(payer) { left.account = nil }
-                if left.isNobodys(without: people) {
+                left.installs.remove(people)
+                for name in left.accounts { accounts[name, default: namedAccount(name)].installs.remove(people) }
+                if left.isNobodys(without: people, left.accounts.compactMap { accounts[$0] }) {
                     changes.append(.documentPut(id.key, person, []))
-                    if case .named(let hash) = left.account {
-                        accounts[hash, default: namedAccount(hash)].paid.removeAll { $0 == id }
-                    }
+                    for name in left.accounts { accounts[name]?.paid.removeAll { $0 == id } }
                 } else if left != known {
                     changes.append(left.put)
                 }
@@ -32,14 +31,10 @@ extension DocumentFacts {
 }
 
 extension Purchase {
-    /// Whether no person has the purchase after the erasure. For this question, a purchase of a named account belongs only
-    /// to its reporter.
-    fileprivate func isNobodys(without people: [PersonID]) -> Bool {
-        guard owners.isEmpty else { return false }
-        switch account {
-        case .install: return false
-        case .named: return people.contains(reporter)
-        case nil: return true
-        }
+    /// Whether nobody has the purchase after the erasure. The installs that joined an account by name in earlier versions are
+    /// not known. So a purchase of such an account lasts as long as its reporter.
+    fileprivate func isNobodys(without people: [PersonID], _ accounts: [NamedAccount]) -> Bool {
+        guard owners.isEmpty, installs.all.isEmpty else { return false }
+        return accounts.isEmpty || (people.contains(reporter) && accounts.allSatisfy(\.installs.all.isEmpty))
     }
 }

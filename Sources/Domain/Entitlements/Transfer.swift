@@ -1,41 +1,21 @@
 /// The purchases that a restore moved. The store keeps this document so that an administrator can undo the restore.
 package struct Transfer: Equatable, Sendable {
-    /// The owners and the payer of a purchase.
+    /// The owners of a purchase.
     package struct Side: Equatable, Sendable {
         package let owners: [PersonID]
-        package let account: StoreAccount?
 
-        init(_ purchase: Purchase) {
-            owners = purchase.owners
-            account = purchase.account
-        }
+        init(_ purchase: Purchase) { owners = purchase.owners }
 
-        fileprivate init(owners: [PersonID], account: StoreAccount?) {
-            self.owners = owners
-            self.account = account
-        }
+        fileprivate init(owners: [PersonID]) { self.owners = owners }
 
         /// Whether all people of the side still exist. A purchase cannot return to an erased person.
         fileprivate func isThere<V: DocumentFacts>(_ view: V) -> Bool {
-            var people = owners
-            if case .install(let person) = account { people.append(person) }
-            return people.allSatisfy { person in view.accessUser(person) != nil }
+            owners.allSatisfy { person in view.accessUser(person) != nil }
         }
 
-        /// The people that lose a purchase and the people that gain it. Without owners, the install with the paying store
-        /// account counts. Of a named account, only the install of the restore is known.
-        func parties(goingTo other: Side, by payer: PersonID?) -> (lost: [PersonID], gained: [PersonID]) {
-            let isRebound = account != other.account
-            func people(_ side: Side, _ payer: PersonID?) -> [PersonID] {
-                guard side.owners.isEmpty else { return side.owners }
-                switch side.account {
-                case .install(let person) where isRebound: return [person]
-                case .named where isRebound: return payer.map { [$0] } ?? []
-                default: return []
-                }
-            }
-            let (had, has) = (people(self, nil), people(other, payer))
-            return (had.filter { !has.contains($0) }, has.filter { !had.contains($0) })
+        /// The people that lose a purchase and the people that gain it.
+        func parties(goingTo other: Side) -> (lost: [PersonID], gained: [PersonID]) {
+            (owners.filter { !other.owners.contains($0) }, other.owners.filter { !owners.contains($0) })
         }
     }
 
@@ -83,7 +63,8 @@ package struct Transfer: Equatable, Sendable {
             packer.add(move.purchase.hash)
             for side in [move.before, move.after] {
                 packer.add(side.owners)
-                packer.add(side.account)
+                // Earlier versions stored the payer here.
+                packer.add(0 as UInt8)
             }
         }
         return packer.bytes
@@ -110,8 +91,8 @@ package struct Transfer: Equatable, Sendable {
 
 extension Unpacker {
     fileprivate mutating func side() -> Transfer.Side? {
-        guard let owners = people(), let account = account() else { return nil }
-        return Transfer.Side(owners: owners, account: account)
+        guard let owners = people(), accountOfFirstForm() != nil else { return nil }
+        return Transfer.Side(owners: owners)
     }
 }
 
@@ -131,7 +112,8 @@ package struct UndoTransfer: Act {
 
     /// Moves the purchases of the transfer back. Throws `noSuchTransfer` if the transfer does not exist or was undone, and
     /// `transferOutdated` if a purchase has moved again or an owner was erased. Throws `tooManyPurchases` at the limit of a
-    /// principal. The undo moves all purchases or none, because half an undo would make a state that no call asked for.
+    /// principal. The undo is all or nothing, because half an undo would be a third state that no call asked for. Installs that have
+    /// joined the store account stay joined, because their proofs hold.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
@@ -146,7 +128,7 @@ package struct UndoTransfer: Act {
         guard var transfer = view.document(Transfer.key(id)).flatMap({ Transfer(id, packed: $0) }),
             transfer.undoneAt == nil, transfer.project == project
         else { throw .noSuchTransfer }
-        var ledger = AccessLedger(view)
+        var ledger = AccessLedger(view, at: stamp.at)
         var events: [Change] = []
         var moved: [TransferUndone.Item] = []
         for move in transfer.moves {
@@ -154,18 +136,15 @@ package struct UndoTransfer: Act {
                 move.before.isThere(view)
             else { throw .transferOutdated }
             try ledger.own(&purchase, move.before.owners)
-            try ledger.set(move.before.account, of: &purchase)
-            let (losers, winners) = move.after.parties(goingTo: move.before, by: nil)
+            let (losers, winners) = move.after.parties(goingTo: move.before)
             events += (losers + winners).map {
                 .rowAdded($0, AccessEvent.transferred(purchase, losers, winners).row(stamp))
             }
-            let lost = move.after.owners.filter { !move.before.owners.contains($0) }
-            let gained = move.before.owners.filter { !move.after.owners.contains($0) }
             moved.append(
                 TransferUndone.Item(
                     transaction: purchase.transaction, product: purchase.product,
-                    from: lost.compactMap { ledger.user($0)?.identity },
-                    to: gained.compactMap { ledger.user($0)?.identity }))
+                    from: losers.compactMap { ledger.user($0)?.identity },
+                    to: winners.compactMap { ledger.user($0)?.identity }))
         }
         transfer.undoneAt = stamp.at
         let reply = AccessReply.transferUndone(TransferUndone(id: id, isDryRun: isDryRun, items: moved))

@@ -1,0 +1,108 @@
+/// The users, accounts and purchases of a decision. Each changed document is written once.
+struct AccessLedger<V: DocumentFacts> {
+    private let view: V
+    private let moment: Instant
+    private var users: [PersonID: AccessUser] = [:]
+    private var accounts: [Hash128: NamedAccount] = [:]
+    private var purchases: [PurchaseID: Purchase] = [:]
+
+    /// - Parameters:
+    ///   - view: the facts of the decision.
+    ///   - moment: the moment of the call.
+    init(_ view: V, at moment: Instant) {
+        self.view = view
+        self.moment = moment
+    }
+
+    func purchase(_ id: PurchaseID) -> Purchase? { purchases[id] ?? view.purchase(id) }
+
+    func user(_ person: PersonID) -> AccessUser? { users[person] ?? view.accessUser(person) }
+
+    func account(_ hash: Hash128) -> NamedAccount {
+        accounts[hash] ?? NamedAccount(hash, packed: view.document(NamedAccount.key(hash)))
+    }
+
+    /// The changed documents, in the order of their ids.
+    var changes: [Change] {
+        let puts =
+            purchases.values.sorted { $0.id.hash.low < $1.id.hash.low }.map(\.put)
+            + accounts.values.sorted { $0.hash.low < $1.hash.low }.map(\.put)
+            + users.values.sorted { $0.person < $1.person }.map(\.put)
+        return puts.filter { !isAsBefore($0) }
+    }
+
+    private func isAsBefore(_ change: Change) -> Bool {
+        guard case .documentPut(let key, _, let body) = change else { return false }
+        return view.document(key) ?? [] == body
+    }
+
+    mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }
+
+    /// Gives a purchase to some identities, and removes all other owners.
+    mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(Refusal) {
+        let isGrowing = owners.count > purchase.owners.count
+        guard owners.count <= Purchase.ownersAtMost || !isGrowing else { throw .tooManyPurchases }
+        for person in purchase.owners where !owners.contains(person) {
+            guard var user = user(person) else { continue }
+            user.owned.removeAll { $0 == purchase.id }
+            users[person] = user
+        }
+        for person in owners {
+            guard var user = user(person), !user.owned.contains(purchase.id) else { continue }
+            guard user.owned.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+            user.owned.append(purchase.id)
+            users[person] = user
+        }
+        purchase.own(owners.sorted(), at: moment)
+        purchases[purchase.id] = purchase
+    }
+
+    /// Joins an install to the account that paid for a purchase, by the original transaction and by the names in a receipt.
+    /// No other install leaves the account because of it, apart from the limit of installs.
+    mutating func join(
+        _ install: PersonID?, to purchase: inout Purchase, by names: [Hash128]
+    ) throws(Refusal) {
+        for name in names where !purchase.accounts.contains(name) {
+            guard purchase.accounts.count < Purchase.accountsAtMost else { break }
+            purchase.accounts.append(name)
+        }
+        for name in names where purchase.accounts.contains(name) {
+            var account = account(name)
+            if !account.paid.contains(purchase.id) {
+                guard account.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+                account.paid.append(purchase.id)
+            }
+            if let install, var user = user(install), join(&user, name) {
+                users[install] = user
+                if let leaving = account.installs.join(install, at: moment), var left = self.user(leaving) {
+                    left.accounts.removeAll { $0 == name }
+                    users[leaving] = left
+                }
+            }
+            accounts[name] = account
+        }
+        if let install, var user = user(install) {
+            if !user.paid.contains(purchase.id) {
+                guard user.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+                user.paid.append(purchase.id)
+                users[install] = user
+            }
+            let isNew = !purchase.installs.contains(install)
+            if let leaving = purchase.installs.join(install, at: moment), var left = self.user(leaving) {
+                left.paid.removeAll { $0 == purchase.id }
+                users[leaving] = left
+            }
+            if isNew { purchase.noteSharing(at: moment) }
+        }
+        purchases[purchase.id] = purchase
+    }
+
+    /// Adds the name of an account to a user; false if the user has too many. The user then sees this purchase by its
+    /// original transaction only.
+    private func join(_ user: inout AccessUser, _ name: Hash128) -> Bool {
+        if user.accounts.contains(name) { return true }
+        guard user.accounts.count < AccessUser.accountsPerUser else { return false }
+        user.accounts.append(name)
+        return true
+    }
+}

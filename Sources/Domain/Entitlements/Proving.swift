@@ -1,0 +1,169 @@
+/// The handling of confirmed receipts for known principals (spec/entitlements-live.md 2). A receipt is a proof: the install
+/// joins the store account that paid. Only a restore moves a purchase to other owners.
+struct Proving {
+    /// The reason for which a call has sent receipts.
+    enum Purpose: Equatable, Sendable {
+        /// A person asked for the purchases. The strategy decides about the purchases of other identities.
+        case restore(RestoreStrategy)
+        /// The app sent what it has, at a start or by its own code. No owner changes.
+        case sync
+        /// The app reports this purchase as new. All other receipts only join.
+        case purchase(PurchaseID)
+
+        /// Whether an unknown purchase belongs to the signed-in identity.
+        fileprivate func owns(_ purchase: PurchaseID) -> Bool {
+            switch self {
+            case .restore: true
+            case .sync: false
+            case .purchase(let bought): bought == purchase
+            }
+        }
+    }
+
+    /// The results of the receipts.
+    struct Proven {
+        fileprivate(set) var items: [Restored.Item] = []
+        fileprivate(set) var transfer: TransferID?
+        /// All changes, with the events for the people concerned.
+        fileprivate(set) var changes: [Change] = []
+        /// The purchases of the receipts, in their order.
+        fileprivate(set) var purchases: [Purchase] = []
+    }
+
+    /// Nil for an invalid receipt.
+    let receipts: [Receipt?]
+    let purpose: Purpose
+    /// The strategy that a transfer notes.
+    let strategy: RestoreStrategy
+
+    func prove<V: DocumentFacts>(
+        for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Proven {
+        let catalog = view.catalog(of: project)
+        var ledger = AccessLedger(view, at: stamp.at)
+        var proven = Proven()
+        var moves: [Transfer.Move] = []
+        var events: [Change] = []
+        for receipt in receipts {
+            guard let receipt else {
+                proven.items.append(Restored.Item(transaction: nil, product: nil, outcome: .invalid))
+                continue
+            }
+            let known = ledger.purchase(receipt.purchase)
+            guard isTrusted(receipt, known, principals, ledger) else {
+                proven.items.append(
+                    Restored.Item(transaction: receipt.transaction, product: receipt.product, outcome: .invalid))
+                continue
+            }
+            var purchase = known ?? Purchase(receipt, reporter: principals.user.person)
+            purchase.history.update(receipt)
+            let before = Transfer.Side(purchase)
+            let wasJoined = principals.payer == nil || principals.pays(purchase)
+            let outcome = try outcome(of: &purchase, isKnown: known != nil, catalog, principals, stamp, &ledger)
+            do throws(Refusal) {
+                try ledger.join(principals.payer?.person, to: &purchase, by: receipt.accounts)
+            } catch {
+                // A start must not fail because an install has more purchases than the server keeps for it.
+                guard purpose == .sync else { throw error }
+                continue
+            }
+            proven.purchases.append(purchase)
+            let after = Transfer.Side(purchase)
+            if known != nil, before != after {
+                moves.append(Transfer.Move(purchase: purchase.id, before: before, after: after))
+            }
+            events += self.events(
+                purchase, since: known, before, after, hasJoined: !wasJoined,
+                catalog.product(purchase.product), principals, stamp, view)
+            proven.items.append(
+                Restored.Item(
+                    transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
+                    names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
+        }
+        proven.changes = ledger.changes
+        if !moves.isEmpty {
+            let made = Transfer(
+                id: TransferID(rawValue: stamp.person.rawValue), in: project, user: principals.user.person,
+                at: stamp.at, strategy: strategy, moves: moves)
+            proven.transfer = made.id
+            proven.changes.append(made.put)
+        }
+        if !proven.changes.isEmpty { proven.changes += events }
+        return proven
+    }
+
+    /// Whether a receipt counts for the caller.
+    private func isTrusted<V: DocumentFacts>(
+        _ receipt: Receipt, _ known: Purchase?, _ principals: AccessPrincipals, _ ledger: AccessLedger<V>
+    ) -> Bool {
+        guard case .name(let user, let identity, let takesFirst) = receipt.trust else { return true }
+        func hasPart(_ purchase: Purchase) -> Bool {
+            principals.rule(for: purchase) != nil || principals.pays(purchase)
+        }
+        let ids = [principals.user, principals.install].compactMap { $0?.id }
+        if let user, ids.contains(where: { $0.hasSameBytes(as: user) }) { return true }
+        if let identity, principals.identity?.identity?.hasSameBytes(as: identity) == true { return true }
+        if known.map(hasPart) ?? takesFirst { return true }
+        return receipt.accounts.contains { name in
+            ledger.account(name).paid.contains { ledger.purchase($0).map(hasPart) ?? false }
+        }
+    }
+
+    /// Decides who owns a purchase.
+    private func outcome<V: DocumentFacts>(
+        of purchase: inout Purchase, isKnown: Bool, _ catalog: Catalog, _ principals: AccessPrincipals,
+        _ stamp: Stamp, _ ledger: inout AccessLedger<V>
+    ) throws(Refusal) -> Restored.Outcome {
+        guard let identity = principals.identity?.person else { return .yours }
+        let others = purchase.owners.filter { $0 != identity }
+        guard isKnown, !others.isEmpty, !purchase.owners.contains(identity) else {
+            // Nobody loses anything.
+            let isOwner = purchase.owners.contains(identity)
+            if !isOwner, isKnown ? isRestore : purpose.owns(purchase.id) { try ledger.own(&purchase, [identity]) }
+            return .yours
+        }
+        guard case .restore(let strategy) = purpose else { return .kept(by: others) }
+        let product = catalog.product(purchase.product)
+        switch strategy {
+        case .keepOriginal:
+            purchase.keep(from: identity)
+            return .kept(by: others)
+        case .transferIfInactive where purchase.isSubscription(product) && purchase.isActive(at: stamp.at, product):
+            purchase.keep(from: identity)
+            return .kept(by: others)
+        case .transfer, .transferIfInactive:
+            try ledger.own(&purchase, [identity])
+            return .moved(from: others)
+        case .copy:
+            try ledger.own(&purchase, purchase.owners + [identity])
+            return .shared
+        }
+    }
+
+    private var isRestore: Bool { if case .restore = purpose { true } else { false } }
+
+    /// The events for the people whose access the receipt changes.
+    private func events<V: DocumentFacts>(
+        _ purchase: Purchase, since known: Purchase?, _ before: Transfer.Side, _ after: Transfer.Side, hasJoined: Bool,
+        _ product: Catalog.Product?, _ principals: AccessPrincipals, _ stamp: Stamp, _ view: V
+    ) -> [Change] {
+        let isActive = purchase.isActive(at: stamp.at, product)
+        func tell(_ people: [PersonID], _ event: AccessEvent) -> [Change] {
+            people.map { .rowAdded($0, event.row(stamp)) }
+        }
+        guard let known else {
+            return isActive ? tell([principals.user.person], .purchased(purchase, isActive: true)) : []
+        }
+        let (lost, gained) = before.parties(goingTo: after)
+        if !lost.isEmpty { return tell(lost + gained, .transferred(purchase, lost, gained)) }
+        let news = AccessEvent.purchased(purchase, isActive: isActive)
+        if !gained.isEmpty { return isActive ? tell(gained, news) : [] }
+        if hasJoined, isActive, principals.identity == nil || after.owners.isEmpty {
+            return tell(principals.payer.map { [$0.person] } ?? [], news)
+        }
+        // The receipt may have new data about a purchase that stays with its owners.
+        guard !purchase.history.isSame(as: known.history) else { return [] }
+        guard isActive || known.isActive(at: stamp.at, product) else { return [] }
+        return tell([purchase.user(shownTo: principals, view).person], news)
+    }
+}

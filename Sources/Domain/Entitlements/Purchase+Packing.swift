@@ -1,0 +1,214 @@
+/// The bytes of purchases and receipts. Stores and journals keep them, so each form stays readable.
+extension Purchase {
+    /// The mark on the first byte of the present form. The first form began with the source alone.
+    fileprivate static let mark: UInt8 = 0x80
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(source.rawValue | Purchase.mark)
+        packer.add(originalTransaction)
+        packer.add(reporter)
+        history.pack(into: &packer)
+        installs.pack(into: &packer)
+        packer.add(hashes: accounts)
+        packer.add(owners)
+        packer.add(UInt64(owningMoments.count))
+        for moment in owningMoments { packer.add(moment) }
+        packer.add(keptFrom)
+        packer.add(optional: sharedAt)
+        return packer.bytes
+    }
+
+    package init?(_ id: PurchaseID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let first = unpacker.byte(), let source = Source(rawValue: first & ~Purchase.mark) else { return nil }
+        if first & Purchase.mark == 0 {
+            self.init(id, source, firstForm: &unpacker)
+            return
+        }
+        guard let original = unpacker.text(), let reporter = unpacker.person(),
+            let history = History(unpacking: &unpacker), let installs = JoinedInstalls(unpacking: &unpacker),
+            let accounts = unpacker.hashes(), let owners = unpacker.people(), let count = unpacker.integer()
+        else { return nil }
+        self.init(
+            id: id, source: source, originalTransaction: original, history: history, reporter: reporter,
+            owners: owners)
+        self.installs = installs
+        self.accounts = accounts
+        for _ in 0..<count {
+            guard let moment = unpacker.instant() else { return nil }
+            owningMoments.append(moment)
+        }
+        guard let keptFrom = unpacker.people(), let sharedAt = unpacker.optionalInstant() else { return nil }
+        self.keptFrom = keptFrom
+        self.sharedAt = sharedAt
+    }
+
+    /// Reads a purchase from before store accounts were sets of installs: it had one transaction and one payer.
+    private init?(_ id: PurchaseID, _ source: Source, firstForm unpacker: inout Unpacker) {
+        guard let original = unpacker.text(), let transaction = unpacker.text(), let product = unpacker.text(),
+            let startedAt = unpacker.instant(), let purchasedAt = unpacker.instant(),
+            let endsAt = unpacker.optionalInstant(), let revokedAt = unpacker.optionalInstant(),
+            let isSubscription = unpacker.byte(), let renewal = unpacker.byte().flatMap(Renewal.init),
+            let period = unpacker.byte().flatMap(Period.init), let reporter = unpacker.person(),
+            let account = unpacker.accountOfFirstForm(), let owners = unpacker.people()
+        else { return nil }
+        // The first versions of this form did not store the last two values.
+        let signedAt = unpacker.optionalInstant() ?? nil
+        var told = Transaction(id: transaction, product: product, startedAt: purchasedAt)
+        told.endsAt = endsAt
+        told.revokedAt = revokedAt
+        told.isSubscription = isSubscription == 2 ? nil : isSubscription == 1
+        told.period = period
+        told.signedAt = signedAt
+        var history = History(told, RenewalState(renewal, saidAt: signedAt ?? purchasedAt))
+        history.begin(at: startedAt)
+        self.init(
+            id: id, source: source, originalTransaction: original, history: history, reporter: reporter,
+            owners: owners)
+        switch account {
+        case .install(let person): _ = installs.join(person, at: startedAt)
+        case .named(let hash): accounts = [hash]
+        case nil: break
+        }
+        guard !unpacker.isAtEnd else { return }
+        guard let keptFrom = unpacker.people() else { return nil }
+        self.keptFrom = keptFrom
+    }
+}
+
+extension Receipt {
+    /// Packs the receipt for the journal, which has only receipts that counted. So the trust is left out.
+    func pack(into packer: inout Packer) {
+        packer.add(purchase.hash)
+        packer.add(source.rawValue | Purchase.mark)
+        packer.add(kept: originalTransaction.hasSameBytes(as: transaction) ? nil : originalTransaction)
+        told.pack(into: &packer)
+        packer.add(renewal != nil)
+        renewal?.pack(into: &packer)
+        packer.add(hashes: accounts)
+        packer.add(UInt64(others.count))
+        for transaction in others { transaction.pack(into: &packer) }
+    }
+
+    init?(unpacking unpacker: inout Unpacker) {
+        guard let purchase = unpacker.hash(), let first = unpacker.byte(),
+            let source = Purchase.Source(rawValue: first & ~Purchase.mark)
+        else { return nil }
+        if first & Purchase.mark == 0 {
+            self.init(PurchaseID(hash: purchase), source, firstForm: &unpacker)
+            return
+        }
+        guard let original = unpacker.keptText(), let told = Purchase.Transaction(unpacking: &unpacker),
+            let renewal = unpacker.kept({ Purchase.RenewalState(unpacking: &$0) }), let accounts = unpacker.hashes()
+        else { return nil }
+        self.init(
+            purchase: PurchaseID(hash: purchase), source: source, originalTransaction: original.value ?? told.id,
+            told: told)
+        self.renewal = renewal.value
+        self.accounts = accounts
+        guard let count = unpacker.integer() else { return nil }
+        for _ in 0..<count {
+            guard let transaction = Purchase.Transaction(unpacking: &unpacker) else { return nil }
+            others.append(transaction)
+        }
+    }
+
+    private init?(_ purchase: PurchaseID, _ source: Purchase.Source, firstForm unpacker: inout Unpacker) {
+        guard let transaction = unpacker.text(), let original = unpacker.keptText(), let product = unpacker.text(),
+            let purchasedAt = unpacker.instant(), let endsAt = unpacker.optionalInstant(),
+            let revokedAt = unpacker.optionalInstant(), let isSubscription = unpacker.byte(), isSubscription < 3,
+            let renewal = unpacker.byte().flatMap(Purchase.Renewal.init),
+            let period = unpacker.byte().flatMap(Purchase.Period.init),
+            let account = unpacker.accountOfFirstForm(), let signedAt = unpacker.optionalInstant()
+        else { return nil }
+        self.init(
+            purchase: purchase, source: source, transaction: transaction,
+            originalTransaction: original.value ?? transaction, product: product, purchasedAt: purchasedAt)
+        told.endsAt = endsAt
+        told.revokedAt = revokedAt
+        told.isSubscription = isSubscription == 2 ? nil : isSubscription == 1
+        told.period = period
+        told.signedAt = signedAt
+        self.renewal = Purchase.RenewalState(renewal, saidAt: signedAt ?? purchasedAt)
+        if case .named(let hash) = account { accounts = [hash] }
+    }
+}
+
+/// The account of a purchase in the first form: an install, or a name.
+enum AccountOfFirstForm: Equatable {
+    case install(PersonID)
+    case named(Hash128)
+}
+
+extension Packer {
+    mutating func add(_ person: PersonID) { add(UInt64(bitPattern: person.rawValue)) }
+
+    mutating func add(_ people: [PersonID]) {
+        add(UInt64(people.count))
+        for person in people { add(person) }
+    }
+
+    mutating func add(optional moment: Instant?) {
+        add(moment == nil ? 0 : 1 as UInt8)
+        if let moment { add(moment) }
+    }
+
+    mutating func add(_ hash: Hash128) {
+        for byte in hash.bytes { add(byte) }
+    }
+
+    mutating func add(hashes: [Hash128]) {
+        add(UInt64(hashes.count))
+        for hash in hashes { add(hash) }
+    }
+}
+
+extension Unpacker {
+    /// The next optional moment. The outer nil means that the bytes are at their end.
+    mutating func optionalInstant() -> Instant?? {
+        switch byte() {
+        case 0: .some(nil)
+        case 1: instant().map { .some($0) } ?? nil
+        default: nil
+        }
+    }
+
+    mutating func hash() -> Hash128? {
+        var bytes: [UInt8] = []
+        for _ in 0..<16 {
+            guard let byte = byte() else { return nil }
+            bytes.append(byte)
+        }
+        return Hash128(bytes.span)
+    }
+
+    mutating func hashes() -> [Hash128]? {
+        guard let count = integer() else { return nil }
+        var hashes: [Hash128] = []
+        for _ in 0..<count {
+            guard let hash = hash() else { return nil }
+            hashes.append(hash)
+        }
+        return hashes
+    }
+
+    mutating func accountOfFirstForm() -> AccountOfFirstForm?? {
+        switch byte() {
+        case 0: .some(nil)
+        case 1: person().map { .some(.install($0)) } ?? nil
+        case 2: hash().map { .some(.named($0)) } ?? nil
+        default: nil
+        }
+    }
+
+    mutating func people() -> [PersonID]? {
+        guard let count = integer() else { return nil }
+        var people: [PersonID] = []
+        for _ in 0..<count {
+            guard let person = person() else { return nil }
+            people.append(person)
+        }
+        return people
+    }
+}

@@ -1,0 +1,316 @@
+import ByteText
+import Crypto
+import DialectEntitlements
+import Foundation
+import TestKit
+import Testing
+
+/// App Store receipts, which shipped iOS apps send (spec/entitlements-live.md 4.1), against a chain of certificates of our own.
+@Suite("App Store receipts")
+struct AppReceiptTests {
+    private static let chain = Result { try AppleChain(isOfRSA: true) }
+
+    private func client(
+        _ kind: StoreKind = .memory, _ chain: AppleChain, deviceRule: AppStore.DeviceRule = .off,
+        restore: String = "copy"
+    ) throws -> AccessClient {
+        let root = try #require(Certificate(pem: chain.rootPEM))
+        return try AccessClient(kind, restore: restore, at: chain.now) {
+            $0.stores.appStore = AppStore(
+                root: nil, receiptRoot: root, bundleID: "com.example.app", deviceRule: deviceRule)
+        }
+    }
+
+    private func send(
+        _ client: AccessClient, _ path: String, _ user: String, _ receipt: String, _ more: String = "",
+        trigger: String = "Init", device: String = "d"
+    ) throws -> Wire.Answer {
+        try client.call(
+            "POST", path,
+            #"{"q_uid":"\#(user)","version":"6.13.0","receipt":"\#(receipt)","device":{"os":"ios","device_id":"\#(device)"}\#(more)}"#,
+            fields: [("Platform", "iOS"), ("Trigger", trigger)])
+    }
+
+    private func month(
+        _ chain: AppleChain, _ id: String, product: String = "X", original: String? = nil, start: Int64 = 0
+    )
+        -> ReceiptMaker.Entry
+    {
+        ReceiptMaker.Entry(
+            product: product, transaction: id, original: original ?? id, purchased: chain.now + start,
+            expires: chain.now + start + 2_592_000)
+    }
+
+    // MARK: - What a receipt gives
+
+    @Test("a phone's purchases come with its start, and a restore brings them back", arguments: StoreKind.allCases)
+    func starts(_ kind: StoreKind) throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(kind, chain, restore: "transfer")
+        var maker = ReceiptMaker(chain)
+        maker.entries = [
+            month(chain, "10", original: "9", start: -2_592_000), month(chain, "11", original: "9"),
+            ReceiptMaker.Entry(product: "Y", transaction: "20", original: "20", purchased: chain.now),
+        ]
+        let receipt = try maker.receipt()
+        let started = try send(client, "/v1/user/init", "A", receipt)
+        #expect(started.status == 200, "\(started)")
+        #expect(try client.active("A") == ["X", "Y"])
+        #expect(started.body.contains(#""renews_count":1"#), "\(started)")
+        // The app was installed anew, and the phone is another one: an account is no single install.
+        for user in ["B", "A", "B"] {
+            #expect(try send(client, "/v1/user/init", user, receipt, trigger: "Restore").status == 200)
+            #expect(try client.active("A") == ["X", "Y"])
+        }
+        #expect(try client.active("B") == ["X", "Y"])
+        // A later receipt has the refund of the last period.
+        maker.entries[1].canceled = chain.now
+        maker.createdAt += 60
+        client.clock.advance(days: 1)
+        _ = try send(client, "/v1/user/init", "A", try maker.receipt())
+        #expect(try client.active("A") == ["Y"])
+        // The earlier receipt takes nothing of that back.
+        _ = try send(client, "/v1/user/init", "B", receipt)
+        #expect(try client.active("A") == ["Y"])
+    }
+
+    @Test("a reported purchase is the caller's, and the rest of the receipt only joins", arguments: StoreKind.allCases)
+    func buys(_ kind: StoreKind) throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(kind, chain)
+        var maker = ReceiptMaker(chain)
+        maker.entries = [month(chain, "1"), month(chain, "2", product: "Y")]
+        let receipt = try maker.receipt()
+        _ = try client.call("POST", "/v1/user/init", #"{"q_uid":"A"}"#)
+        _ = try client.call("POST", "/v2/identities", #"{"anon_id":"A","identity_id":"u1"}"#)
+        let bought = try send(
+            client, "/v1/user/purchase", "A", receipt,
+            #","purchase":{"product":"X","transaction_id":"1","original_transaction_id":"","value":"9.99"}"#,
+            trigger: "Purchase")
+        #expect(bought.status == 200, "\(bought)")
+        let explained = try client.call("GET", "/v3/users/A/entitlements?explain=true", key: client.secretKey).body
+        #expect(explained.contains(#""rule":"owner""#) && explained.contains(#""rule":"unclaimed""#), "\(explained)")
+        let absent = try send(client, "/v1/user/purchase", "A", receipt, #","purchase":{"transaction_id":"3"}"#)
+        #expect(absent.status == 422 && absent.body.contains(#""code":20008"#), "\(absent)")
+    }
+
+    // MARK: - Forms
+
+    static let forms: [[String]] = [
+        ["-md", "sha256"], ["-md", "sha1"], ["-md", "sha256", "-noattr"], ["-md", "sha1", "-noattr"],
+        ["-md", "sha256", "-stream"], ["-md", "sha256", "-stream", "-noattr"],
+    ]
+
+    @Test("counts in each form that signing has", arguments: forms)
+    func form(_ words: [String]) throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(.memory, chain)
+        var maker = ReceiptMaker(chain)
+        maker.entries = [month(chain, "1")]
+        #expect(try send(client, "/v1/user/init", "A", try maker.receipt(words)).body.contains(#""id":"X""#))
+    }
+
+    @Test("stays good when its certificates are over")
+    func expired() throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(.memory, chain)
+        var maker = ReceiptMaker(chain)
+        maker.entries = [month(chain, "1")]
+        let receipt = try maker.receipt()
+        client.clock.advance(days: 20)
+        #expect(
+            try send(client, "/v1/user/init", "A", receipt).body.contains(
+                #""id":"X","associated_product":"X","active":1"#))
+    }
+
+    // MARK: - What is refused
+
+    private func expectRefused(
+        _ client: AccessClient, _ receipt: String, code: Int = 10008, _ location: SourceLocation = #_sourceLocation
+    ) throws {
+        let answer = try send(client, "/v1/user/purchase", "A", receipt, #","purchase":{"product":"X"}"#)
+        #expect(
+            answer.status == 422 && answer.body.contains(#""code":\#(code),"#), "\(answer)", sourceLocation: location)
+        // A start succeeds all the same, and gives nothing.
+        let start = try send(client, "/v1/user/init", "A", receipt)
+        #expect(start.status == 200 && start.body.contains(#""permissions":[]"#), "\(start)", sourceLocation: location)
+    }
+
+    @Test("is refused where it is another's, for another world or app, or over")
+    func foreign() throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(.memory, chain)
+        var good = ReceiptMaker(chain)
+        good.entries = [month(chain, "1")]
+        for change: (inout ReceiptMaker) -> Void in [
+            { $0.bundleID = "com.example.other" }, { $0.kind = "Production" }, { $0.kind = "Xcode" },
+            { $0.endsAt = chain.now - 1 }, { $0.createdAt = 1_500_000_000 }, { $0.certificates = ["unmarked"] },
+            { $0.certificates = ["leaf"] },
+        ] {
+            var maker = good
+            change(&maker)
+            try expectRefused(client, maker.receipt())
+        }
+        let stranger = try AppleChain(isOfRSA: true)
+        var others = ReceiptMaker(stranger)
+        others.entries = good.entries
+        try expectRefused(client, others.receipt())
+        // Its own certificates may be with a stranger's signature.
+        var bytes = [UInt8](Data(base64Encoded: try good.receipt()) ?? Data())
+        bytes[bytes.count - 1] ^= 1
+        try expectRefused(client, Base64.encode(bytes))
+        try expectRefused(client, "MIIB", code: 10008)
+        try expectRefused(client, "nonsense", code: 20102)
+        good.bundleID = ""
+        try expectRefused(client, good.receipt(), code: 20102)
+        // A receipt without a kind counts for the world of the key.
+        var unnamed = ReceiptMaker(chain)
+        unnamed.kind = ""
+        unnamed.entries = [month(chain, "1")]
+        #expect(try send(client, "/v1/user/init", "B", unnamed.receipt()).body.contains(#""id":"X""#))
+        // A receipt of tomorrow says that the clock of this server is behind.
+        var early = ReceiptMaker(chain)
+        early.createdAt += 3600
+        let later = try send(client, "/v1/user/purchase", "A", early.receipt(), #","purchase":{}"#)
+        #expect(later.status == 503 && later["Retry-After"] != nil, "\(later)")
+    }
+
+    @Test("counts only on its device where the server asks for that")
+    func device() throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(.memory, chain, deviceRule: .require)
+        let device = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
+        var maker = ReceiptMaker(chain)
+        maker.entries = [month(chain, "1")]
+        maker.device = UUID(uuidString: device)
+        let receipt = try maker.receipt()
+        #expect(try send(client, "/v1/user/init", "A", receipt, device: device).body.contains(#""id":"X""#))
+        for other in ["6F9619FF-8B86-D011-B42D-00CF4FC964FE", "", "d"] {
+            #expect(try send(client, "/v1/user/init", "B", receipt, device: other).body.contains(#""permissions":[]"#))
+        }
+    }
+
+    @Test("no change of its bytes gives anything, or ends the server", arguments: Soak.seeds(2))
+    func mutations(_ seed: UInt64) throws {
+        let chain = try AppReceiptTests.chain.get()
+        let client = try client(.memory, chain)
+        var maker = ReceiptMaker(chain)
+        maker.entries = (0..<3).map { month(chain, "\($0)") }
+        let good = [UInt8](Data(base64Encoded: try maker.receipt()) ?? Data())
+        var generator = SeededGenerator(seed: seed)
+        let content = try maker.content()
+        let place = try #require(good.firstRange(of: content)?.lowerBound)
+        for round in 0..<150 {
+            var bytes = good
+            switch round % 3 {
+            case 0:
+                bytes[Int.random(in: place..<(place + content.count), using: &generator)] ^=
+                    1 << UInt8.random(in: 0..<8, using: &generator)
+            case 1: bytes.removeLast(Int.random(in: 1..<bytes.count, using: &generator))
+            default:
+                let at = Int.random(in: 0..<bytes.count, using: &generator)
+                bytes.insert(UInt8.random(in: 0...255, using: &generator), at: at)
+            }
+            let answer = try send(client, "/v1/user/init", "A", Base64.encode(bytes))
+            #expect(answer.status == 200 && answer.body.contains(#""permissions":[]"#), "ONYM_SEED=\(seed): \(answer)")
+        }
+    }
+}
+
+/// Makes receipts in the App Store's form.
+struct ReceiptMaker {
+    struct Entry {
+        var product: String
+        var transaction: String
+        var original: String
+        var purchased: Int64
+        var expires: Int64?
+        var canceled: Int64?
+    }
+
+    let chain: AppleChain
+    var kind = "ProductionSandbox"
+    var bundleID = "com.example.app"
+    var createdAt: Int64
+    var endsAt: Int64?
+    var device: UUID?
+    var entries: [Entry] = []
+    /// The signer, and the certificates beside it.
+    var certificates = ["leaf", "intermediate"]
+
+    init(_ chain: AppleChain) {
+        self.chain = chain
+        createdAt = chain.now
+    }
+
+    private static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        var length: [UInt8] = []
+        if content.count < 0x80 {
+            length = [UInt8(content.count)]
+        } else {
+            var count = content.count
+            while count > 0 {
+                length.insert(UInt8(count & 0xFF), at: 0)
+                count >>= 8
+            }
+            length.insert(0x80 | UInt8(length.count), at: 0)
+        }
+        return [tag] + length + content
+    }
+
+    private static func integer(_ number: Int) -> [UInt8] {
+        value(0x02, number < 0x80 ? [UInt8(number)] : [UInt8(number >> 8), UInt8(number & 0xFF)])
+    }
+
+    private static func attribute(_ type: Int, _ content: [UInt8]) -> [UInt8] {
+        value(0x30, integer(type) + integer(1) + value(0x04, content))
+    }
+
+    private static func text(_ text: String) -> [UInt8] { value(0x0C, Array(text.utf8)) }
+
+    private static func moment(_ seconds: Int64) -> [UInt8] {
+        value(0x16, Array(Date(timeIntervalSince1970: TimeInterval(seconds)).ISO8601Format().utf8))
+    }
+
+    /// The content that is signed.
+    func content() throws -> [UInt8] {
+        var body: [UInt8] = []
+        if !kind.isEmpty { body += Self.attribute(0, Self.text(kind)) }
+        if !bundleID.isEmpty { body += Self.attribute(2, Self.text(bundleID)) }
+        let opaque: [UInt8] = [1, 2, 3]
+        body += Self.attribute(4, opaque)
+        if let device {
+            let bytes = withUnsafeBytes(of: device.uuid) { Array($0) }
+            body += Self.attribute(5, SHA1.digest(of: bytes + opaque + Self.text(bundleID)))
+        }
+        body += Self.attribute(12, Self.moment(createdAt))
+        if let endsAt { body += Self.attribute(21, Self.moment(endsAt)) }
+        for entry in entries {
+            var set = Self.attribute(1701, Self.integer(1)) + Self.attribute(1702, Self.text(entry.product))
+            set += Self.attribute(1703, Self.text(entry.transaction)) + Self.attribute(1705, Self.text(entry.original))
+            set += Self.attribute(1704, Self.moment(entry.purchased))
+            set += Self.attribute(1708, entry.expires.map(Self.moment) ?? Self.value(0x16, []))
+            set += Self.attribute(1712, entry.canceled.map(Self.moment) ?? Self.value(0x16, []))
+            set += Self.attribute(1719, Self.integer(0))
+            body += Self.attribute(17, Self.value(0x31, set))
+        }
+        return Self.value(0x31, body)
+    }
+
+    /// The signed receipt, in Base64.
+    func receipt(_ words: [String] = ["-md", "sha256"]) throws -> String {
+        let files = TemporaryFolder()
+        let path = chain.folder.path
+        try Data(try content()).write(to: URL(filePath: files.path + "/content"))
+        var command = [
+            "openssl", "cms", "-sign", "-binary", "-nodetach", "-outform", "DER", "-in", files.path + "/content",
+            "-out",
+            files.path + "/receipt", "-signer", "\(path)/\(certificates[0]).pem", "-inkey",
+            "\(path)/\(certificates[0]).key",
+        ]
+        for certificate in certificates.dropFirst() { command += ["-certfile", "\(path)/\(certificate).pem"] }
+        let result = try Shell.result(command + words)
+        guard result.code == 0 else { throw Shell.Failed(description: result.errors) }
+        return Base64.encode([UInt8](try Data(contentsOf: URL(filePath: files.path + "/receipt"))))
+    }
+}

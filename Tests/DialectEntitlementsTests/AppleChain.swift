@@ -1,0 +1,85 @@
+import ByteText
+import Foundation
+import TestKit
+
+/// A root, what it vouches for, and what that vouches for: as Apple has them.
+final class AppleChain: Sendable {
+    let now: Int64
+    let rootPEM: [UInt8]
+    let intermediate: String
+    let leaf: String
+    /// A leaf that is not marked as one that signs receipts.
+    let unmarked: String
+    let folder = TemporaryFolder()
+
+    /// - Parameter isOfRSA: whether the keys are of RSA, as those of receipts are.
+    init(isOfRSA: Bool = false) throws {
+        let newKey = isOfRSA ? ["-newkey", "rsa:2048"] : ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        let path = folder.path
+        func run(_ words: [String]) throws {
+            let result = try Shell.result(words)
+            guard result.code == 0 else { throw Shell.Failed(description: result.errors) }
+        }
+        func make(_ name: String, by issuer: String?, _ extensions: String) throws -> String {
+            try Data(extensions.utf8).write(to: URL(filePath: "\(path)/\(name).ext"))
+            try run(
+                [
+                    "openssl", "req", "-new",
+                ] + newKey + [
+                    "-nodes", "-subj", "/CN=\(name)", "-keyout", "\(path)/\(name).key", "-out", "\(path)/\(name).csr",
+                ])
+            var words = [
+                "openssl", "x509", "-req", "-in", "\(path)/\(name).csr", "-days", "2", "-extfile",
+                "\(path)/\(name).ext",
+                "-out", "\(path)/\(name).pem",
+            ]
+            if let issuer {
+                words += ["-CA", "\(path)/\(issuer).pem", "-CAkey", "\(path)/\(issuer).key", "-CAcreateserial"]
+            } else {
+                words += ["-signkey", "\(path)/\(name).key"]
+            }
+            try run(words)
+            try run(["openssl", "x509", "-in", "\(path)/\(name).pem", "-outform", "DER", "-out", "\(path)/\(name).der"])
+            return Base64.encode(try [UInt8](Data(contentsOf: URL(filePath: "\(path)/\(name).der"))))
+        }
+        let authority = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n"
+        _ = try make("root", by: nil, authority)
+        intermediate = try make("intermediate", by: "root", authority + "1.2.840.113635.100.6.2.1=ASN1:NULL\n")
+        let signing = "keyUsage=critical,digitalSignature\n"
+        leaf = try make("leaf", by: "intermediate", signing + "1.2.840.113635.100.6.11.1=ASN1:NULL\n")
+        unmarked = try make("unmarked", by: "intermediate", signing)
+        rootPEM = try [UInt8](Data(contentsOf: URL(filePath: "\(path)/root.pem")))
+        // All of them hold from some moment before now on.
+        now = Int64(Date().timeIntervalSince1970)
+    }
+
+    /// A signed token of a payload.
+    func sign(_ payload: [String: Any], chain: [String]? = nil, algorithm: String = "ES256") throws -> String {
+        let certificates = chain ?? [leaf, intermediate]
+        let header = try JSONSerialization.data(withJSONObject: ["alg": algorithm, "x5c": certificates])
+        let body = try JSONSerialization.data(withJSONObject: payload)
+        let signed = Base64.encodeForAddresses([UInt8](header)) + "." + Base64.encodeForAddresses([UInt8](body))
+        let files = TemporaryFolder()
+        try Data(signed.utf8).write(to: URL(filePath: files.path + "/text"))
+        let key = certificates.first == unmarked ? "unmarked" : "leaf"
+        let result = try Shell.result([
+            "openssl", "dgst", "-sha256", "-sign", "\(folder.path)/\(key).key", "-out", files.path + "/signature",
+            files.path + "/text",
+        ])
+        guard result.code == 0 else { throw Shell.Failed(description: result.errors) }
+        let der = try [UInt8](Data(contentsOf: URL(filePath: files.path + "/signature")))
+        return signed + "." + Base64.encodeForAddresses(AppleChain.raw(der))
+    }
+
+    /// A sequence of two integers as 32 bytes each.
+    private static func raw(_ der: [UInt8]) -> [UInt8] {
+        var rest = der.dropFirst(2)
+        func integer() -> [UInt8] {
+            let count = Int(rest[rest.startIndex + 1])
+            let bytes = rest.dropFirst(2).prefix(count).drop { $0 == 0 }
+            rest = rest.dropFirst(2 + count)
+            return [UInt8](repeating: 0, count: 32 - bytes.count) + bytes
+        }
+        return integer() + integer()
+    }
+}
