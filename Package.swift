@@ -250,7 +250,7 @@ let package = Package(
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
         tests("ContentFiles", ["ByteText", "TestKit"]),
-        tests("Crypto", ["ByteText"]),
+        tests("Crypto", ["ByteText", "TestKit"]),
         tests(
             "DialectIDSync",
             [

@@ -22,10 +22,14 @@ package struct AppStore: StoreValidator {
     /// The bundle id for apps without a bundle id of their own.
     private let bundleID: String?
     private let deviceRule: DeviceRule
+    /// The number of the app at Apple; nil to take notifications of any number.
+    let appID: Int64?
 
     package init(
-        root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off
+        root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off,
+        appID: Int64? = nil
     ) {
+        self.appID = appID
         self.root = root
         self.receiptRoot = receiptRoot
         self.bundleID = bundleID
@@ -35,7 +39,8 @@ package struct AppStore: StoreValidator {
     /// Apple's marks on the certificates of its chain: on the certificate that signs receipts, and on the certificate above
     /// it.
     private static let marks = ["1.2.840.113635.100.6.11.1", "1.2.840.113635.100.6.2.1"]
-    private static let bytesAtMost = 32 << 10
+    /// The limit of a signed text. A notification has two others in it.
+    private static let bytesAtMost = 256 << 10
     private static let certificatesAtMost = 6
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
@@ -78,7 +83,7 @@ package struct AppStore: StoreValidator {
         guard createdAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
         }
-        guard let bundleID = place.bundleID ?? bundleID, receipt.bundleID.hasSameBytes(as: bundleID),
+        guard takes(receipt.bundleID, place.bundleID),
             receipt.world == .unknown || receipt.world == (place.world == .production ? .production : .sandbox),
             deviceRule == .off || receipt.binding(to: claim.deviceID) == .bound
         else { throw .bad(.foreign) }
@@ -109,37 +114,35 @@ package struct AppStore: StoreValidator {
     private func transaction(
         _ text: String, _ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools
     ) throws(StoreProblem) -> Receipt {
-        guard let root else { throw AppStore.notSetUp }
-        let payload = try payload(of: text, root, place, tools)
-        guard let bundleID = place.bundleID ?? bundleID, payload.bundleID == bundleID,
-            payload.environment == (place.world == .production ? "Production" : "Sandbox"),
-            claim.transaction.map({ $0.hasSameBytes(as: payload.transaction) }) ?? true,
-            claim.originalTransaction.map({ $0.hasSameBytes(as: payload.originalTransaction) }) ?? true
+        let transaction = try signed(text, as: AppleTransaction.self, now: place.now, tools)
+        guard takes(transaction.bundleID, place.bundleID), transaction.world == place.world,
+            claim.transaction.map({ $0.hasSameBytes(as: transaction.id) }) ?? true,
+            claim.originalTransaction.map({ $0.hasSameBytes(as: transaction.original) }) ?? true
         else { throw .bad(.foreign) }
-        var told = Purchase.Transaction(
-            id: payload.transaction, product: payload.product, startedAt: payload.purchasedAt)
-        told.endsAt = payload.expiresAt
-        told.revokedAt = payload.revokedAt
-        told.signedAt = payload.signedAt
-        told.isSubscription = payload.type.map { $0 == "Auto-Renewable Subscription" }
-        told.period = payload.period
-        told.isUpgraded = payload.isUpgraded
-        told.isFamilys = payload.isFamilys
-        told.offer = payload.offer
-        var receipt = Receipt(
-            purchase: PurchaseID(
-                .appStore, payload.originalTransaction, in: place.world, of: place.project, hash: tools.hash),
-            source: .appStore, originalTransaction: payload.originalTransaction, told: told)
-        receipt.accounts = payload.accounts.map {
-            StoreAccount.name(.appStore, $0, in: place.world, of: place.project, hash: tools.hash)
+        var receipt = transaction.receipt(in: place.project, tools.hash)
+        if let text = claim.renewalInfo {
+            let renewal = try signed(text, as: AppleRenewal.self, now: place.now, tools)
+            guard renewal.world == place.world, renewal.original.hasSameBytes(as: transaction.original) else {
+                throw .bad(.foreign)
+            }
+            receipt.renewal = renewal.state
         }
         return receipt
     }
 
-    /// The signed payload. The root certificate has to vouch for the signature.
-    private func payload(
-        of text: String, _ root: Certificate, _ place: StorePlace, _ tools: LoopTools
+    /// Whether signed data is for the app: for the key's app, or for the app of the settings.
+    private func takes(_ bundleID: String, _ own: String?) -> Bool {
+        (own ?? self.bundleID).map { $0.hasSameBytes(as: bundleID) } ?? false
+    }
+
+    /// The app of the settings.
+    var bundleIDOfSettings: String? { bundleID }
+
+    /// The payload of a signed text. The root certificate has to vouch for the signature.
+    func signed<Payload: SignedPayload>(
+        _ text: String, as type: Payload.Type, now: Instant, _ tools: LoopTools
     ) throws(StoreProblem) -> Payload {
+        guard let root else { throw AppStore.notSetUp }
         guard text.utf8.count <= AppStore.bytesAtMost else { throw .bad(.unreadable) }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64.decodeForAddresses(Array(parts[0]).span),
@@ -149,13 +152,13 @@ package struct AppStore: StoreValidator {
             let payload = try? tools.json.read(body, { root throws(JSONFault) in try Payload(root) })
         else { throw .bad(.unreadable) }
         // The chain has to be valid at the time of signing, also if it has expired since.
-        let signedAt = payload.signedAt ?? place.now
+        let signedAt = payload.signedAt ?? now
         guard let leaf = chain.first, chain.count >= AppStore.marks.count,
             zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),
             leaf.leads(to: root, by: Array(chain.dropFirst()), at: signedAt.seconds),
             leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature)
         else { throw .bad(.forged) }
-        guard signedAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
+        guard signedAt.milliseconds <= now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
         }
         return payload
@@ -183,63 +186,5 @@ package struct AppStore: StoreValidator {
         }
         guard algorithm == "ES256" else { throw JSONFault(.wrong("must be ES256"), at: "alg") }
         return chain
-    }
-
-    /// The parts of Apple's transaction that Onym uses.
-    private struct Payload {
-        var bundleID = ""
-        var environment = ""
-        var transaction = ""
-        var originalTransaction = ""
-        var product = ""
-        var purchasedAt = Instant(milliseconds: 0)
-        var expiresAt: Instant?
-        var revokedAt: Instant?
-        var signedAt: Instant?
-        var type: String?
-        /// The names of the account that paid.
-        var accounts: [String] = []
-        var isUpgraded = false
-        var isFamilys = false
-        var offer: String?
-        var period = Purchase.Period.normal
-
-        init(_ root: JSONValue) throws(JSONFault) {
-            var offerType: Int64?
-            var discount: String?
-            func moment(_ value: JSONValue, _ name: String) throws(JSONFault) -> Instant {
-                let milliseconds = Int64(exactly: try value.number(at: name).rounded()) ?? -1
-                guard let moment = Instant(seconds: milliseconds / 1000), milliseconds >= 0 else {
-                    throw JSONFault(.wrong("must be a time"), at: name)
-                }
-                return moment.advanced(byMilliseconds: milliseconds % 1000)
-            }
-            try root.forEachMember(at: "the transaction") { key, value throws(JSONFault) in
-                switch key {
-                case "bundleId": bundleID = try value.string(at: "bundleId")
-                case "environment": environment = try value.string(at: "environment")
-                case "transactionId": transaction = try value.string(at: "transactionId")
-                case "originalTransactionId": originalTransaction = try value.string(at: "originalTransactionId")
-                case "productId": product = try value.string(at: "productId")
-                case "purchaseDate": purchasedAt = try moment(value, "purchaseDate")
-                case "expiresDate": expiresAt = try moment(value, "expiresDate")
-                case "revocationDate": revokedAt = try moment(value, "revocationDate")
-                case "signedDate": signedAt = try moment(value, "signedDate")
-                case "type": type = try value.string(at: "type")
-                case "appAccountToken", "appTransactionId":
-                    if let name = try value.optionalText(at: key.shown)?.copy(), !name.isEmpty { accounts.append(name) }
-                case "isUpgraded": isUpgraded = try value.bool(at: "isUpgraded")
-                case "inAppOwnershipType": isFamilys = try value.string(at: "inAppOwnershipType") == "FAMILY_SHARED"
-                case "offerType": offerType = try value.integer(at: "offerType")
-                case "offerIdentifier": offer = try value.optionalText(at: "offerIdentifier")?.copy()
-                case "offerDiscountType": discount = try value.string(at: "offerDiscountType")
-                default: break
-                }
-            }
-            guard !transaction.isEmpty, !product.isEmpty, transaction.utf8.count <= 255, product.utf8.count <= 255
-            else { throw JSONFault(.wrong("is not complete"), at: "the transaction") }
-            if originalTransaction.isEmpty { originalTransaction = transaction }
-            if discount == "FREE_TRIAL" { period = .trial } else if offerType == 1 { period = .intro }
-        }
     }
 }

@@ -199,6 +199,7 @@ extension StoreClaim {
             case "transaction_id": transaction = text
             case "original_transaction_id": originalTransaction = text
             case "subscription_id": subscription = text
+            case "renewal_info": renewalInfo = text
             case "product": product = text
             // Only Stripe has no other member for it. For the other stores it is the vendor's id, a hint.
             case "product_id": if source == .stripe { product = text }

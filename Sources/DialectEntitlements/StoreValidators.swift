@@ -20,6 +20,8 @@ struct StoreClaim: Sendable {
     var subscription: String?
     /// The store's id of the product.
     var product: String?
+    /// The store's signed data about the renewal, if the client has it.
+    var renewalInfo: String?
     /// The id of the device, for a receipt that is bound to one.
     var deviceID: String?
 

@@ -17,7 +17,8 @@ package enum Registry {
         DeleteAttachment.self,
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
-        RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, UndoTransfer.self, CatalogEdit.self,
+        RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, UndoTransfer.self,
+        CatalogEdit.self,
         // Installs.
         MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,
         RefreshTokens.self, CheckInstall.self, SubmitRows.self, ResetInstall.self, DeleteUser.self,

@@ -233,6 +233,8 @@ package struct Caller: Sendable {
     package let key: AccessKey?
     /// The install that makes the call, if an install calls.
     package let install: LinkingCaller?
+    /// Whether the operator of the server calls, over the control socket or with the operator's key.
+    package let isOperator: Bool
     /// The time of the call.
     package let now: Instant
     /// The world of access of the call: production or sandbox.
@@ -251,6 +253,7 @@ package struct Caller: Sendable {
         self.world = world
         project = key.project
         scopes = key.scopes
+        isOperator = key.kind == .operator
     }
 
     /// Makes the operator of the server, with a key of no project. A project stands for the server.
@@ -261,6 +264,7 @@ package struct Caller: Sendable {
         install = nil
         world = .production
         scopes = key.scopes
+        isOperator = key.kind == .operator
     }
 
     /// Makes the operator of the server, who may make every call.
@@ -269,22 +273,22 @@ package struct Caller: Sendable {
         self.now = now
         world = .production
         scopes = ScopeSet(Scope.allCases)
+        isOperator = true
         key = nil
         install = nil
     }
 
-    /// Makes a caller without a key of the project: an install, or a client that is about to become an install.
+    /// Makes a caller without a key of the project: an install, a client that is about to become an install, or a store that
+    /// signs what it sends.
     package init(_ install: LinkingCaller? = nil, of project: ProjectID, scopes: ScopeSet = [], at now: Instant) {
         self.install = install
         self.project = project
         self.scopes = scopes
         self.now = now
         world = .production
+        isOperator = false
         key = nil
     }
-
-    /// Whether the operator of the server calls, over the control socket or with the operator's key.
-    package var isOperator: Bool { key.map { $0.kind == .operator } ?? (install == nil) }
 
     /// The owner of an Idempotency-Key: an API key or an install, each with a number of its own.
     var replayOwner: UInt64 {

@@ -100,6 +100,7 @@ package final class RunningServer: Sendable {
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days),
             Entitlements.surface(stores: stores), Entitlements.legacySurface(stores: stores),
+            Entitlements.notificationSurface(stores: stores),
             Linking.surface(
                 Linking.Tools(
                     tokens: LinkingTokens(

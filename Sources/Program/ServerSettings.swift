@@ -129,6 +129,9 @@ enum ServerSettings {
                 standard: AppStore.DeviceRule.off.rawValue,
                 demand: { oneOf(AppStore.DeviceRule.allCases.map(\.rawValue), $0) }),
             SettingDefinition(
+                "app_store_app_id", "The number of the app at Apple; notifications for another number are ignored.",
+                demand: { integer(1...Int(Int64.max), $0) }),
+            SettingDefinition(
                 "app_store_bundle_id", "The bundle id of the app whose App Store receipts the server accepts."),
             SettingDefinition(
                 "stripe_url", "The address of Stripe.", standard: Stripe.standardURL,
@@ -213,7 +216,8 @@ enum ServerSettings {
         if roots.0 != nil || roots.1 != nil {
             stores.appStore = AppStore(
                 root: roots.0, receiptRoot: roots.1, bundleID: settings["app_store_bundle_id"],
-                deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off)
+                deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off,
+                appID: settings["app_store_app_id"].flatMap(Int64.init))
         }
         if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
             stores.stripe = Stripe(url, key: key)

@@ -21,6 +21,7 @@ final class AccessClient {
         init(seconds: Int64) { milliseconds = Monitor(seconds * 1000) }
 
         var seconds: Int64 { milliseconds.withLock { $0 } / 1000 }
+        func set(seconds: Int64) { milliseconds.withLock { $0 = seconds * 1000 } }
         func advance(days: Int64) { milliseconds.withLock { $0 += days * 86_400_000 } }
         var now: @Sendable () -> Instant { { [milliseconds] in milliseconds.withLock { Instant(milliseconds: $0) } } }
     }

@@ -1,4 +1,5 @@
 import ByteText
+import Crypto
 import Foundation
 import TestKit
 
@@ -59,27 +60,11 @@ final class AppleChain: Sendable {
         let header = try JSONSerialization.data(withJSONObject: ["alg": algorithm, "x5c": certificates])
         let body = try JSONSerialization.data(withJSONObject: payload)
         let signed = Base64.encodeForAddresses([UInt8](header)) + "." + Base64.encodeForAddresses([UInt8](body))
-        let files = TemporaryFolder()
-        try Data(signed.utf8).write(to: URL(filePath: files.path + "/text"))
         let key = certificates.first == unmarked ? "unmarked" : "leaf"
-        let result = try Shell.result([
-            "openssl", "dgst", "-sha256", "-sign", "\(folder.path)/\(key).key", "-out", files.path + "/signature",
-            files.path + "/text",
-        ])
-        guard result.code == 0 else { throw Shell.Failed(description: result.errors) }
-        let der = try [UInt8](Data(contentsOf: URL(filePath: files.path + "/signature")))
-        return signed + "." + Base64.encodeForAddresses(AppleChain.raw(der))
-    }
-
-    /// A sequence of two integers as 32 bytes each.
-    private static func raw(_ der: [UInt8]) -> [UInt8] {
-        var rest = der.dropFirst(2)
-        func integer() -> [UInt8] {
-            let count = Int(rest[rest.startIndex + 1])
-            let bytes = rest.dropFirst(2).prefix(count).drop { $0 == 0 }
-            rest = rest.dropFirst(2 + count)
-            return [UInt8](repeating: 0, count: 32 - bytes.count) + bytes
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: "\(folder.path)/\(key).key")))
+        guard let key = PrivateKey(pem: pem) else {
+            throw Shell.Failed(description: "the key of a test cannot be read")
         }
-        return integer() + integer()
+        return signed + "." + Base64.encodeForAddresses(key.sign(Array(signed.utf8)))
     }
 }

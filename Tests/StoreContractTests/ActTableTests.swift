@@ -274,6 +274,10 @@ private final class ActWorld {
         }
         _ = try play(UndoTransfer(transfer, isDryRun: false))
         _ = try play(SetAccessProperties([AccessProperty("name", "Ada")], of: a))
+        var later = receipt()
+        later.told.revokedAt = Instant(milliseconds: 9)
+        later.renewal = Purchase.RenewalState(.canceled, saidAt: Instant(milliseconds: 8))
+        _ = try play(TakeStoreNews([later]))
         _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }
 

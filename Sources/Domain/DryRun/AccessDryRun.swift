@@ -40,7 +40,7 @@ struct AccessDryRun {
             then.documents.apply([catalog.put(project)])
         case .transferUndone(let undone): undo(undone.id, call)
         case .purchased, .purchaseKept, .restored, .identified: difference.unknown += 1
-        case .user, .granted, .revoked, .propertiesSet: break
+        case .user, .granted, .revoked, .propertiesSet, .noted: break
         }
     }
 
@@ -68,6 +68,13 @@ struct AccessDryRun {
                 ? then.restore(parties, receipts, extent, by: strategies[world], in: world, stamp) : nil
             if would != outcomes {
                 differs(call, parties.user, now: text(outcomes), then: would.map(text) ?? "refused")
+            }
+        case .told(let receipts):
+            purchases.formUnion(receipts.map(\.purchase))
+            let stamp = stamp(call, nil)
+            for world in [\AccessDryRun.now, \.then] {
+                let taken = TakeStoreNews.take(receipts, stamp, in: project, self[keyPath: world].documents)
+                self[keyPath: world].documents.apply(taken.outcome?.changes ?? [])
             }
         case .identified(let person, let payer):
             meet([person, payer].compactMap { $0 }, call.at)

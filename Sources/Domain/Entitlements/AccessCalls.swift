@@ -40,6 +40,8 @@ package indirect enum AccessReply: Equatable, Sendable {
     case purchased(user: String, isNew: Bool, transfer: TransferID?)
     /// The purchase is another identity's, and the strategy leaves it there.
     case purchaseKept
+    /// The news of a store were taken.
+    case noted
     case restored(Restored)
     case propertiesSet(saved: [AccessProperty], tooMany: [String])
     case transferUndone(TransferUndone)

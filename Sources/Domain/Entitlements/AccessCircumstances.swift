@@ -5,6 +5,8 @@ package enum AccessCircumstances: Equatable, Sendable {
     case purchased(AccessParties, Receipt, by: RestoreStrategy, in: AccessWorld)
     /// Receipts of an install. Nil stands for an invalid receipt.
     case restored(AccessParties, [Receipt?], RestorePurchases.Extent, in: AccessWorld)
+    /// The statements of a store.
+    case told([Receipt])
     /// The user that an identity was linked to, and the install whose store account pays for the user.
     case identified(PersonID, payer: PersonID?)
 }
@@ -55,6 +57,10 @@ extension AccessCircumstances {
                 packer.add(receipt != nil)
                 receipt?.pack(into: &packer)
             }
+        case .told(let receipts):
+            packer.add(5 as UInt8)
+            packer.add(UInt64(receipts.count))
+            for receipt in receipts { receipt.pack(into: &packer) }
         case .identified(let person, let payer):
             packer.add(3 as UInt8)
             packer.add(person)
@@ -89,6 +95,14 @@ extension AccessCircumstances {
                 receipts.append(receipt.value)
             }
             self = .restored(parties, receipts, extent, in: world)
+        case 5:
+            guard let count = unpacker.integer() else { return nil }
+            var receipts: [Receipt] = []
+            for _ in 0..<count {
+                guard let receipt = Receipt(unpacking: &unpacker) else { return nil }
+                receipts.append(receipt)
+            }
+            self = .told(receipts)
         case 3:
             guard let person = unpacker.person(), let payer = unpacker.keptNumber() else { return nil }
             self = .identified(person, payer: payer.value.map(PersonID.init(rawValue:)))

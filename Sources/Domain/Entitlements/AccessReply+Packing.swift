@@ -27,6 +27,7 @@ extension AccessReply: Answer {
             packer.add(isNew ? 1 : 0 as UInt8)
             if let transfer { packer.add(UInt64(bitPattern: transfer.rawValue)) }
         case .purchaseKept: packer.add(13 as UInt8)
+        case .noted: packer.add(14 as UInt8)
         case .restored(let restored):
             packer.add(6 as UInt8)
             restored.pack(into: &packer)
@@ -88,6 +89,7 @@ extension AccessReply: Answer {
             }
             self = .purchased(user: user, isNew: isNew == 1, transfer: transfer)
         case 13: self = .purchaseKept
+        case 14: self = .noted
         case 6:
             guard let restored = Restored(unpacking: &unpacker) else { return nil }
             self = .restored(restored)

@@ -49,13 +49,16 @@ struct Proving {
                 proven.items.append(Restored.Item(transaction: nil, product: nil, outcome: .invalid))
                 continue
             }
-            let known = ledger.purchase(receipt.purchase)
+            let stored = ledger.purchase(receipt.purchase)
+            // A purchase that only the store has told of is new for its first user.
+            let known = stored.flatMap { $0.isUnclaimed ? nil : $0 }
             guard isTrusted(receipt, known, principals, ledger) else {
                 proven.items.append(
                     Restored.Item(transaction: receipt.transaction, product: receipt.product, outcome: .invalid))
                 continue
             }
-            var purchase = known ?? Purchase(receipt, reporter: principals.user.person)
+            var purchase = stored ?? Purchase(receipt, reporter: principals.user.person)
+            purchase.reporter = known?.reporter ?? principals.user.person
             purchase.history.update(receipt)
             let before = Transfer.Side(purchase)
             let wasJoined = principals.payer == nil || principals.pays(purchase)

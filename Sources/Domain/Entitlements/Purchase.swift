@@ -93,8 +93,8 @@ package struct Purchase: Equatable, Sendable {
     package let originalTransaction: String
     /// The data from the store: transactions and the renewal.
     package internal(set) var history: History
-    /// The user that first reported the purchase.
-    package let reporter: PersonID
+    /// The user that first reported the purchase; person 0 while only the store has told of it.
+    package internal(set) var reporter: PersonID
     /// The installs that have proven the original transaction.
     package internal(set) var installs = JoinedInstalls()
     /// The other names of the account that paid, in the order in which they became known.
@@ -116,6 +116,10 @@ package struct Purchase: Equatable, Sendable {
     /// The limit of the list ``keptFrom``. The journal does not note identities beyond it.
     private static let keptFromAtMost = 32
 
+    /// Whether only the store has told of the purchase, and no user has proven it.
+    package var isUnclaimed: Bool { reporter.rawValue == 0 }
+
+    /// - Parameter reporter: the user of the call; person 0 for a call of the store.
     init(_ receipt: Receipt, reporter: PersonID) {
         id = receipt.purchase
         source = receipt.source

@@ -41,7 +41,7 @@ package struct RecordPurchase: Act {
         _ receipt: Receipt, for principals: AccessPrincipals, by strategy: RestoreStrategy, in world: AccessWorld,
         _ stamp: Stamp, _ project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
-        let known = view.purchase(receipt.purchase)
+        let known = view.purchase(receipt.purchase).flatMap { $0.isUnclaimed ? nil : $0 }
         let isRestore = known.map { known in
             known.history.knows(receipt.transaction)
                 && !(principals.rule(for: known) != nil || principals.pays(known))

@@ -1,0 +1,140 @@
+import ByteText
+import Domain
+package import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls with which stores tell of renewals, refunds and other changes (spec/entitlements-live.md 4.3). A signature stands
+/// in for a key.
+extension Entitlements {
+    package static func notificationSurface(stores: StoreValidators) -> WireDialect {
+        WireDialect(
+            name: "store_notifications",
+            description: "What app stores tell of purchases. The data itself is signed, so a call needs no key.",
+            routes: StoreNotifications.routes(stores),
+            authenticate: { request, route, directory, now, tools throws(Rejection) in
+                try StoreNotifications.caller(request, route, directory, now, tools)
+            },
+            refuse: { problem, _ in Entitlements.response(to: problem) })
+    }
+}
+
+enum StoreNotifications {
+    static func routes(_ stores: StoreValidators) -> [Endpoint] {
+        [(applePath, "apple_notification"), (vendorsApplePath, "apple_notification_by_key")].flatMap { path, id in
+            [
+                Endpoint(
+                    .post, path, scope: .usersWrite, keyPlace: .path(isOpen: true), limit: .none,
+                    operation: Operation(
+                        id: id, summary: "Takes a notification of the App Store (version 2).",
+                        description: """
+                            The signature has to lead to app_store_root. A repeated or late notification changes nothing, \
+                            because the state of a purchase follows from the times that Apple has signed.
+                            """,
+                        request: .object([.init("signedPayload", .string(), required: true)]),
+                        responses: [.init(.ok, "The server has stored what it says.", schema: .object([]))]
+                            + Entitlements.answers([.notFound])),
+                    action: .steps(
+                        body: BufferedBody(),
+                        decode: { request, caller, tools throws(Rejection) in
+                            try apple(request, caller, stores, tools)
+                        })),
+                Endpoint(
+                    .get, path, scope: .usersWrite, keyPlace: .path(isOpen: true), limit: .none,
+                    operation: Operation(
+                        id: id + "_probe", summary: "Answers a console that looks whether the address exists.",
+                        responses: [.init(.ok, "It does.", schema: .object([]))] + Entitlements.answers([.notFound])),
+                    action: .steps(body: .optional, decode: { _, _, _ in .answer(Entitlements.object { _ in }) })),
+            ]
+        }
+    }
+
+    private static let applePath = "/onym/v1/stores/apple/:project"
+    /// The vendor's address, with a project key in the path.
+    private static let vendorsApplePath = "/v1/apple-s2s/:key"
+
+    /// The caller is the project that the path names, by its number or by a project key.
+    static func caller(
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> Caller {
+        let name = request.parameters[0]
+        let project: ProjectID?
+        if route.path == vendorsApplePath {
+            project = Entitlements.caller(name.utf8.span, directory, now, tools)?.project
+        } else {
+            project = Int32(name).map(ProjectID.init).flatMap { directory.projects[$0] == nil ? nil : $0 }
+        }
+        guard let project else {
+            throw Rejection(Entitlements.error(.notFound, "resource", "not_found", "There is no such project"))
+        }
+        return Caller(of: project, scopes: [.usersWrite], at: now)
+    }
+
+    // MARK: - Apple
+
+    private static func apple(
+        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+    ) throws(Rejection) -> Step {
+        var signed: String?
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    if case "signedPayload" = key { signed = try value.string(at: "signedPayload") }
+                }
+            }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+        guard let signed else { throw Entitlements.invalid("signedPayload is required") }
+        guard let store = stores.appStore else {
+            return .answer(Entitlements.response(to: StoreOutage(source: .appStore, reason: .notSetUp)))
+        }
+        do throws(StoreProblem) {
+            let receipts = try store.news(signed, for: caller.project, at: caller.now, tools)
+            return .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+        } catch {
+            switch error {
+            // Apple repeats a notification after 503, and gives up after other refusals.
+            case .unavailable(let outage): return .answer(Entitlements.response(to: outage))
+            case .bad:
+                return .answer(
+                    Entitlements.error(
+                        .unauthorized, "request", "control_unauthorized", "The signature does not lead to the root"))
+            }
+        }
+    }
+}
+
+extension AppStore {
+    /// The statements of a notification; none for one that tells of no purchase, or of another app.
+    func news(
+        _ text: String, for project: ProjectID, at now: Instant, _ tools: LoopTools
+    ) throws(StoreProblem) -> [Receipt] {
+        let notification = try signed(text, as: AppleNotification.self, now: now, tools)
+        guard let text = notification.transaction, let world = notification.world,
+            let bundleID = notification.bundleID, takesNews(of: bundleID, notification.appID, project, tools)
+        else { return [] }
+        let transaction = try signed(text, as: AppleTransaction.self, now: now, tools)
+        guard transaction.world == world, transaction.bundleID.hasSameBytes(as: bundleID) else { throw .bad(.foreign) }
+        var receipt = transaction.receipt(in: project, tools.hash)
+        if let text = notification.renewal {
+            let renewal = try signed(text, as: AppleRenewal.self, now: now, tools)
+            guard renewal.world == world, renewal.original.hasSameBytes(as: transaction.original) else {
+                throw .bad(.foreign)
+            }
+            receipt.renewal = renewal.state
+        }
+        return [receipt]
+    }
+
+    /// Whether an app belongs to the project.
+    private func takesNews(
+        of bundleID: String, _ id: Int64?, _ project: ProjectID, _ tools: LoopTools
+    ) -> Bool {
+        if let appID, let id, appID != id { return false }
+        let apps = tools.directory.apps.values.filter { $0.project == project }
+        return bundleIDOfSettings?.hasSameBytes(as: bundleID) ?? false
+            || apps.contains { $0.bundleID?.hasSameBytes(as: bundleID) ?? false }
+    }
+}

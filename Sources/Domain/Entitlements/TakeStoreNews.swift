@@ -1,0 +1,59 @@
+/// A call of a store, or the answer of a store that the server has asked (spec/entitlements-live.md 4.3). The store's own
+/// statements count whoever brings them.
+package struct TakeStoreNews: Act {
+    /// The statements; none for news that changes no purchase.
+    package let receipts: [Receipt]
+
+    package init(_ receipts: [Receipt]) { self.receipts = receipts }
+
+    package static var kinds: [ActKind] { [.storeNews] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 * (1 + receipts.count) }
+
+    /// Adds the statements to their purchases, and throws nothing. The state of a purchase follows from the store's times, so
+    /// a repeated or late statement changes nothing. A purchase that no user has proven is kept for its first user.
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<AccessReply> {
+        TakeStoreNews.take(receipts, stamp, in: project, view)
+    }
+
+    static func take<V: DocumentFacts>(
+        _ receipts: [Receipt], _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) -> Decision<AccessReply> {
+        let catalog = view.catalog(of: project)
+        var ledger = AccessLedger(view, at: stamp.at)
+        var events: [Change] = []
+        for receipt in receipts {
+            let known = ledger.purchase(receipt.purchase)
+            var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
+            purchase.history.update(receipt)
+            // An account at its limit keeps the purchase under its other names.
+            do throws(Refusal) {
+                try ledger.join(nil, to: &purchase, by: receipt.accounts)
+            } catch {
+                ledger.put(purchase)
+            }
+            guard let known, !purchase.history.isSame(as: known.history) else { continue }
+            let product = catalog.product(purchase.product)
+            let (was, isNow) = (known.isActive(at: stamp.at, product), purchase.isActive(at: stamp.at, product))
+            guard was || isNow else { continue }
+            let news = AccessEvent.purchased(purchase, isActive: isNow)
+            let people = purchase.owners.isEmpty ? purchase.installs.people : purchase.owners
+            events += people.map { .rowAdded($0, news.row(stamp)) }
+        }
+        let changes = ledger.changes
+        guard !changes.isEmpty else { return Decision(.noted) }
+        let person = receipts.lazy.compactMap { ledger.purchase($0.purchase) }.first {
+            !$0.isUnclaimed
+        }?.reporter
+        return Decision(
+            .kept(.noted, .told(receipts)),
+            outcome: Outcome(kind: .storeNews, person: person, changes: changes + events))
+    }
+}
+
+extension ActKind {
+    package static let storeNews = ActKind(111, "store_news")
+}
