@@ -3,16 +3,31 @@ import JSON
 
 /// The attachments of events, for the answers of several calls.
 enum AttachmentReads {
+    /// The event of an attachment; nil until the event has arrived.
+    static func event(of attachment: Attachment, _ snapshot: any Snapshot) throws(StoreFault) -> StoredRow? {
+        guard let at = attachment.eventAt else { return nil }
+        let said = attachment.description
+        let hash = ClaimEvent.recognition(said.clientEventID.utf8.span, said.app, in: attachment.project, snapshot.hash)
+        var range = RowsByTime()
+        (range.since, range.until) = (at, at.advanced(byMilliseconds: 1))
+        while true {
+            let rows = try snapshot.rows(of: .event, in: attachment.project, range)
+            if let found = rows.first(where: { $0.row.recognition == hash }) { return found }
+            guard rows.count == range.limit, let last = rows.last else { return nil }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+        }
+    }
+
     /// The attachments of an event, also announced ones without bytes, the oldest first.
     static func attachments(
-        of event: EventMembers, in project: ProjectID, _ snapshot: any Snapshot
+        of event: EventMembers, in project: ProjectID, at now: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> [Attachment] {
         guard let id = event["client_event_id"] else { return [] }
         let hash = ClaimEvent.recognition(
             id.utf8.span, AppID(rawValue: event.app), in: project, snapshot.hash)
         var attachments: [Attachment] = []
         for id in try AttachmentsOfEvent(hash, snapshot).ids {
-            guard let attachment = try snapshot.attachment(id), attachment.isListed else { continue }
+            guard let attachment = try snapshot.attachment(id), attachment.isListed(at: now) else { continue }
             attachments.append(attachment)
         }
         return attachments
@@ -36,12 +51,4 @@ enum AttachmentReads {
 extension Attachment {
     /// The moment at which the bytes arrived; nil for an announced file.
     var uploadedAt: Instant? { state == .stored ? storedAt ?? madeAt : nil }
-
-    /// Whether lists show the attachment: its bytes are stored, or are still expected.
-    var isListed: Bool {
-        switch state {
-        case .stored, .reserved: true
-        case .deleted, .tooShort, .tooLong, .wrongDigest: false
-        }
-    }
 }

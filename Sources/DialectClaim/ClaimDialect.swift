@@ -155,6 +155,10 @@ struct ClaimFault: Error, Equatable {
         switch refusal {
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
+        case .noSuchAttachment: "Attachment not found"
+        case .attachmentOfOtherApp: "Attachment belongs to a different app"
+        case .attachmentGone: "Attachment has been deleted"
+        case .attachmentWithoutBody: "Request body must be sent with Content-Type: application/octet-stream"
         case .noSuchFeedback: "Feedback not found"
         case .noSuchMetric: "Metric not found"
         case .noSuchFunnel: "Funnel not found"

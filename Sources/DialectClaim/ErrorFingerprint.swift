@@ -10,10 +10,23 @@ import JSON
 struct ErrorFingerprint {
     let digest: Digest
 
-    init(module: String?, message: String, discriminator: [String]) {
+    /// The fingerprint of an error.
+    ///
+    /// - Parameters:
+    ///   - module: the module of the error.
+    ///   - message: the message of the error.
+    ///   - attribute: finds an attribute of the error.
+    init(module: String?, message: String, attribute: (String) -> String?) {
+        let discriminator = ["_error_type", "_error_domain", "_error_code"].compactMap(attribute)
         var text = "\(module ?? ""):\(ErrorFingerprint.normalized(message))"
         if !discriminator.isEmpty { text += "|" + discriminator.joined(separator: ":") }
         digest = SHA256.digest(of: Array(text.utf8))
+    }
+
+    /// The fingerprint of an error that the store keeps.
+    init(_ event: EventMembers, _ parser: JSONParser) {
+        let attributes = event.attributeTexts(parser)
+        self.init(module: event["source_module"], message: event["message"] ?? "") { attributes[$0] }
     }
 
     var text: String {
@@ -24,8 +37,8 @@ struct ErrorFingerprint {
     }
 
     /// The id of the issue for an app's errors with this fingerprint.
-    func issue(of app: App, isDevelopment: Bool) -> IssueID {
-        let named = digest.bytes + Array("|\(app.id.rawValue)|\(isDevelopment)".utf8)
+    func issue(of app: AppID, isDevelopment: Bool) -> IssueID {
+        let named = digest.bytes + Array("|\(app.rawValue)|\(isDevelopment)".utf8)
         return IssueID(rawValue: Int64(bitPattern: SHA256.digest(of: named).words.0 & (1 << 62 - 1)))
     }
 
@@ -143,10 +156,9 @@ extension ClaimEvent {
         else { return nil }
         let module = self[.sourceModule]?.copy()
         let isDevelopment = isDevelopment ?? false
-        let discriminator = ["_error_type", "_error_domain", "_error_code"].compactMap(attribute)
-        let fingerprint = ErrorFingerprint(module: module, message: message, discriminator: discriminator)
+        let fingerprint = ErrorFingerprint(module: module, message: message, attribute: attribute)
         let issue = Issue(
-            id: fingerprint.issue(of: app, isDevelopment: isDevelopment), fingerprint: fingerprint.text, app: app.id,
+            id: fingerprint.issue(of: app.id, isDevelopment: isDevelopment), fingerprint: fingerprint.text, app: app.id,
             isDevelopment: isDevelopment, title: String(message.prefix(ClaimEvent.titleCharacters)),
             sourceModule: module, madeAt: at)
         let sessionText = "\(app.id.rawValue) \(isDevelopment) \(session.lowercased())"

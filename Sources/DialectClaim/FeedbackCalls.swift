@@ -133,7 +133,7 @@ enum FeedbackCalls {
 
     // MARK: - Reading
 
-    private struct Feedback {
+    private struct Feedback: Sendable {
         let id: FeedbackID
         let stored: StoredRow
         let members: EventMembers
@@ -141,52 +141,30 @@ enum FeedbackCalls {
     }
 
     private static func list(_ path: String, _ id: String, _ summary: String) -> Endpoint {
-        Endpoint(
+        let isOfProject = path.contains(":id")
+        return Endpoint(
             .get, path, scope: .feedbackRead, limit: .claim,
             operation: Operation(
-                id: id, summary: summary, description: FormFilter.description,
+                id: id, summary: summary,
+                query: RowFilter.parameters([], isOfProject: isOfProject) + RowFilter.pages,
                 responses: [
-                    .init(
-                        .ok, "A page.",
-                        schema: .object([
-                            .init("feedback", .array(.object([])), required: true),
-                            .init("cursor", .anyOf([.string(), .null]), required: true),
-                            .init("has_more", .boolean(), required: true),
-                        ])),
+                    .init(.ok, "A page.", schema: RowPage.schema("feedback", .object([]))),
                     .init(.notFound, "There is no such project.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let filter: FormFilter
-                do throws(ClaimFault) {
-                    let own = ClaimID.text(.project, Int64(caller.project.rawValue))
-                    if let project = request.parameters.first, project.lowercased() != own {
-                        throw ClaimFault("Project not found", status: .notFound)
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let filter = try RowFilter.read(request, caller, tools, isOfProject: isOfProject)
+                    let page = ItemPage<Feedback>(limit: filter.limit) { row, snapshot throws(StoreFault) in
+                        guard let id = row.members["feedback_id"].flatMap(Int64.init).map(FeedbackID.init),
+                            try !snapshot.isDeleted(id)
+                        else { return nil }
+                        return Feedback(id: id, stored: row.stored, members: row.members, userID: row.user?.id)
                     }
-                    filter = try FormFilter(request, caller, tools)
-                } catch {
-                    throw error.rejection()
-                }
-                return { snapshot throws(StoreFault) in
-                    let list = try read(filter.resolved(snapshot), snapshot)
-                    return IdentityCalls.json { json in
-                        json.key("feedback")
-                        json.array { json in
-                            for feedback in list.items { json.object { write(feedback, filter.project, &$0) } }
-                        }
-                        json.end(of: list.next)
+                    return RowSearch(.feedback, filter, page).step { page, _ in
+                        IdentityCalls.json { page.write("feedback", &$0) { write($0, filter.project, &$1) } }
                     }
-                }
-            })
-    }
-
-    private static func read(_ filter: FormFilter, _ snapshot: any Snapshot) throws(StoreFault) -> FormList<Feedback> {
-        var users = UserNames(filter.project)
-        return try FormList(of: .feedback, filter, snapshot) { row, members throws(StoreFault) in
-            guard let id = members["feedback_id"].flatMap(Int64.init).map(FeedbackID.init),
-                try !snapshot.isDeleted(id)
-            else { return nil }
-            return Feedback(id: id, stored: row, members: members, userID: try users.name(of: row.person, snapshot))
-        }
+                }))
     }
 
     private static let columns = ["message", "submitter_name", "submitter_email"] + FormBody.columns
@@ -208,16 +186,6 @@ enum FeedbackCalls {
         json.bool(feedback.members.isDevelopment)
         json.key("created_at")
         json.moment(feedback.stored.row.at)
-    }
-}
-
-extension JSONWriter {
-    /// Ends a list, with the cursor of the next page if a page follows.
-    mutating func end(of next: Instant?) {
-        key("cursor")
-        if let next { moment(next) } else { null() }
-        key("has_more")
-        bool(next != nil)
     }
 }
 

@@ -214,6 +214,12 @@ extension Caller {
         }
     }
 
+    /// Refuses all callers except administrators. The vendor wants a signed-in person for such a call.
+    func requireAdministrator(_ message: String) throws(Rejection) {
+        let isAdministrator = key.map { $0.kind == .admin } ?? isOperator
+        guard isAdministrator else { throw ClaimFault(message, status: .forbidden).rejection() }
+    }
+
     /// The app of the key.
     func app(
         _ tools: LoopTools, unscoped: String = "Client key must be scoped to an app", gone: String = "App not found"

@@ -100,6 +100,19 @@ enum IssueReads {
             "unique_user_count", .integer("A user counts once, with all that the user has claimed."), required: true),
     ])
 
+    /// The issue of an event; nil for an event that is no error.
+    static func issue(
+        of event: StoredRow, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> IssueID? {
+        let parser = JSONParser()
+        guard let members = try EventMembers.present(of: event.row, parser, snapshot), members["level"] == "error"
+        else {
+            return nil
+        }
+        return ErrorFingerprint(members, parser).issue(
+            of: AppID(rawValue: members.app), isDevelopment: members.isDevelopment)
+    }
+
     // MARK: - Counting
 
     private struct Counted {
@@ -127,7 +140,7 @@ enum IssueReads {
 
         init(of only: IssueID?) { self.only = only }
 
-        mutating func take(_ row: FoundRow) -> Bool {
+        mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             let (members, at) = (row.members, row.stored.row.at)
             guard let number = members["issue_id"].flatMap({ ClaimID.number(.issue, $0) }) else { return true }
             let id = IssueID(rawValue: number)

@@ -239,7 +239,7 @@ enum QuestionnaireCalls {
 
     // MARK: - Reading
 
-    private struct Item {
+    private struct Item: Sendable {
         let stored: StoredRow
         let members: EventMembers
         let response: FoldedResponses.Response
@@ -250,58 +250,41 @@ enum QuestionnaireCalls {
         .get, "/v1/questionnaires/:slug/responses", scope: .questionnairesRead, limit: .claim,
         operation: Operation(
             id: "list_responses", summary: "Lists what users have submitted, the newest first.",
-            description: FormFilter.description,
-            responses: [
-                .init(
-                    .ok, "A page.",
-                    schema: .object([
-                        .init("responses", .array(.object([])), required: true),
-                        .init("cursor", .anyOf([.string(), .null]), required: true),
-                        .init("has_more", .boolean(), required: true),
-                    ])), notFound,
-            ] + ClaimFault.answers),
-        action: .query { request, caller, tools throws(Rejection) in
-            let slug = request.parameters[0]
-            let filter: FormFilter
-            do throws(ClaimFault) {
-                filter = try FormFilter(request, caller, tools)
-            } catch {
-                throw error.rejection()
-            }
-            return { snapshot throws(StoreFault) in
-                guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
-                    return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
-                }
-                let list = try read(questionnaire, filter.resolved(snapshot), at: caller.now, snapshot)
-                return IdentityCalls.json { json in
-                    json.key("responses")
-                    json.array { json in
-                        for item in list.items { json.object { write(item, &$0) } }
+            query: RowFilter.parameters([]) + RowFilter.pages,
+            responses: [.init(.ok, "A page.", schema: RowPage.schema("responses", .object([]))), notFound]
+                + ClaimFault.answers),
+        action: .steps(
+            body: .optional,
+            decode: { request, caller, tools throws(Rejection) in
+                let slug = request.parameters[0]
+                let (filter, now) = (try RowFilter.read(request, caller, tools), caller.now)
+                return .read { snapshot throws(StoreFault) in
+                    guard let questionnaire = try snapshot.questionnaire(slug, in: filter.project) else {
+                        return .answer(
+                            ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response)
                     }
-                    json.end(of: list.next)
+                    let own = String(questionnaire.id.rawValue)
+                    // A response that the fold hides is not in the list.
+                    let page = ItemPage<Item>(limit: filter.limit) { row, snapshot throws(StoreFault) in
+                        guard row.members["questionnaire_id"] == own,
+                            let id = row.members["response_id"].flatMap(Int64.init).map(ResponseID.init)
+                        else { return nil }
+                        let person = row.stored.person
+                        let response =
+                            row.members["user_id"] == nil
+                            ? try snapshot.response(id, of: person, to: questionnaire.id)
+                            : try snapshot.response(of: person, to: questionnaire.id, at: now)
+                        guard let response, response.response.id == id, response.response.submittedAt != nil else {
+                            return nil
+                        }
+                        return Item(
+                            stored: row.stored, members: row.members, response: response, userID: row.user?.id)
+                    }
+                    return RowSearch(.answer, filter, page).step { page, _ in
+                        IdentityCalls.json { page.write("responses", &$0) { write($0, &$1) } }
+                    }
                 }
-            }
-        })
-
-    /// A response that the fold hides is not in the list.
-    private static func read(
-        _ questionnaire: Questionnaire, _ filter: FormFilter, at now: Instant, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> FormList<Item> {
-        var users = UserNames(filter.project)
-        let own = String(questionnaire.id.rawValue)
-        return try FormList(of: .answer, filter, snapshot) { row, members throws(StoreFault) in
-            guard members["questionnaire_id"] == own,
-                let id = members["response_id"].flatMap(Int64.init).map(ResponseID.init)
-            else { return nil }
-            let response =
-                members["user_id"] == nil
-                ? try snapshot.response(id, of: row.person, to: questionnaire.id)
-                : try snapshot.response(of: row.person, to: questionnaire.id, at: now)
-            guard let response, response.response.id == id, response.response.submittedAt != nil else { return nil }
-            return Item(
-                stored: row, members: members, response: response, userID: try users.name(of: row.person, snapshot))
-        }
-    }
+            }))
 
     private static func write(_ item: Item, _ json: inout JSONWriter) {
         json.key("id")

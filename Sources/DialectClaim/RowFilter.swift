@@ -49,11 +49,23 @@ struct RowFilter: Sendable {
         // A range includes its end, and the store's ranges do not.
         range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
         range.isAscending = query["order"] == "asc"
-        range.after = query["cursor"].flatMap { RowCursor.place($0, tools) }
+        if let cursor = query["cursor"] { range.after = RowCursor.place(cursor, tools) }
         limit = query.limit
         guard !isOfProject else { return }
         let isForeign = query["app_id"] == nil && query["project_id"].map { $0.lowercased() != ownProject } ?? false
         isEmpty = isForeign || query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
+    }
+
+    /// Reads the filter from a query, and answers a mistake in the query.
+    static func read(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ members: [String] = [],
+        isOfProject: Bool = false
+    ) throws(Rejection) -> RowFilter {
+        do throws(ClaimFault) {
+            return try RowFilter(request, caller, tools, members, isOfProject: isOfProject)
+        } catch {
+            throw error.rejection()
+        }
     }
 
     /// Adds the condition that a member has a value.
@@ -70,6 +82,20 @@ struct RowFilter: Sendable {
     var inAllModes: RowFilter {
         var filter = self
         filter.isDevelopment = nil
+        return filter
+    }
+
+    /// The same filter without a range of time, for an answer that reads all rows.
+    var ofAllTimes: RowFilter {
+        var filter = self
+        filter.range = RowsByTime()
+        return filter
+    }
+
+    /// The same filter for rows of all users.
+    var ofAllUsers: RowFilter {
+        var filter = self
+        filter.user = nil
         return filter
     }
 
@@ -111,8 +137,12 @@ struct RowFilter: Sendable {
 
 /// The cursors of lists of rows: the moment and the id of a page's last row, as a JSON array in Base64.
 enum RowCursor {
-    /// The place of a cursor; nil for an invalid cursor, which lists ignore.
+    /// The place of a cursor; nil for an invalid cursor, which lists ignore. The vendor's cursor of some lists is the moment
+    /// of the last row alone: then the page continues before all rows of this moment.
     static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
+        if let moment = ISO8601.parse(cursor.utf8.span) {
+            return RowsByTime.Place(at: Instant(milliseconds: moment), number: RowNumber(rawValue: 0))
+        }
         var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         guard let bytes = Base64.decode(text.utf8.span) else { return nil }

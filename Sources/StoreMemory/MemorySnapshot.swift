@@ -181,10 +181,10 @@ struct MemorySnapshot: Snapshot {
         return ""
     }
 
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
         try readLimit.check()
         guard facts.knowsRow(recognition) else { return nil }
-        return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }?.person
+        return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }
     }
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {

@@ -114,7 +114,7 @@ struct EnvelopeTests {
             "GET /v1/projects/{id}/funnels/{slug}/query", "GET /v1/projects/{id}/metric-stats", "GET /v1/metric-stats",
             "GET /v1/metrics/completions/count", "GET /v1/funnels/completions/count", "POST /v1/ingest/attachment",
             "PUT /v1/ingest/attachment/{id}", "GET /v1/attachments", "GET /v1/attachments/{id}",
-            "DELETE /v1/attachments/{id}", "GET /v1/attachments/download",
+            "DELETE /v1/attachments/{id}", "GET /v1/attachments/download", "GET /v1/projects/{id}/attachment-usage",
         ]
         let definitions = ["metrics", "funnels"].flatMap { kind in
             ["GET /v1/\(kind)", "GET /v1/\(kind)/by-id/{id}"]

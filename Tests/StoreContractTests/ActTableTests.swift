@@ -245,7 +245,7 @@ private final class ActWorld {
                 ).as(Domain.Attachment.self))
         }
         let attachment = try reserve()
-        _ = try play(NoteEventOfAttachments(awaited, of: claimed))
+        _ = try play(NoteEventOfAttachments(awaited, of: claimed, at: fixture.clock.now))
         _ = try play(StoreAttachment(attachment.id, app: app, byteCount: 5, digest: digest))
         _ = try play(DeleteAttachment(attachment.id))
     }

@@ -68,6 +68,7 @@ extension Collect {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
+            var issues: [RowHash: IssueID] = [:]
             var revisions: [(hash: RowHash, row: Row)] = []
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
@@ -92,7 +93,10 @@ extension Collect {
                 }
                 if isNew {
                     rows.append(row)
-                    if let error = part.errors[place] { errors.append(error) }
+                    if let error = part.errors[place] {
+                        errors.append(error)
+                        if let hash = row.recognition { issues[hash] = error.issue.id }
+                    }
                 }
             }
             // An import touches the user of every row, also of rows that it only updates.
@@ -108,7 +112,7 @@ extension Collect {
             }
             for row in rows {
                 changes.append(.rowAdded(person, row))
-                if let event = row.recognition { events.announce(event, of: person, view) }
+                if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
             }
             for error in errors { changes += occurrences.changes(by: error, of: person, view) }
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
