@@ -63,10 +63,14 @@ struct FormBody {
 
     // MARK: - Checks
 
-    /// Checks that the body names the key's app, if it names an app.
-    func checkBundle(isRequired: Bool, _ message: String) throws(ClaimFault) {
+    /// Checks that the body names the key's app, if the app has a bundle id.
+    ///
+    /// - Parameters:
+    ///   - missing: the answer if the body names no app; nil for the answer to another app.
+    ///   - message: the answer if the body names another app.
+    func checkBundle(missing: String? = nil, _ message: String) throws(ClaimFault) {
         guard let expected = app.bundleID, app.platform != .backend else { return }
-        if bundleID == nil, !isRequired { return }
+        if let missing, bundleID?.isEmpty ?? true { throw ClaimFault(missing) }
         guard bundleID == expected else { throw ClaimFault(message, status: .forbidden) }
     }
 
@@ -119,5 +123,8 @@ struct FormBody {
     }
 
     /// The members that readers get again.
-    static let columns = members.filter { $0 != .userID }.map { "\($0.name)" } + ["country_code"]
+    static let columns = [
+        "session_id", "environment", "os_version", "app_version", "sdk_name", "sdk_version", "device_model",
+        "country_code",
+    ]
 }

@@ -139,6 +139,14 @@ enum IdentityCalls {
         }
     }
 
+    /// The answer to a deletion.
+    static let deleted = json { json in
+        json.key("deleted")
+        json.bool(true)
+    }
+
+    static let deletedSchema = Schema.object([.init("deleted", .boolean(), required: true)])
+
     static func json(_ status: Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
         var json = JSONWriter()
         json.object(body)
@@ -211,6 +219,13 @@ extension Caller {
     func refuseAgents() throws(ClaimFault) {
         if key?.kind == .claimAgent {
             throw ClaimFault("Client or import key required for identity calls", status: .forbidden)
+        }
+    }
+
+    /// Refuses a path that names another project in its first parameter.
+    func requireProject(_ request: borrowing Request) throws(Rejection) {
+        guard request.parameters[0].lowercased() == ClaimID.text(.project, Int64(project.rawValue)) else {
+            throw ClaimFault("Project not found", status: .notFound).rejection()
         }
     }
 

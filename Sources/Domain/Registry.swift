@@ -14,7 +14,7 @@ package enum Registry {
         // Claim.
         Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
         SetQuestionnaire.self, AnswerQuestionnaire.self, ReserveAttachment.self, StoreAttachment.self,
-        DeleteAttachment.self,
+        DeleteAttachment.self, PostComment.self, EditComment.self, ReviewFeedback.self, ReviewResponse.self,
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, UndoTransfer.self, CatalogEdit.self,

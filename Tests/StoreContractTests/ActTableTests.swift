@@ -224,14 +224,24 @@ private final class ActWorld {
         let body = Array(#"{"text":"good"}"#.utf8)
         let sent = try #require(
             try play(SendFeedback(user: user, body: body, sighting: sighting)).as(SentFeedback.self))
+        _ = try play(ReviewFeedback(sent.id, .addressed))
+        let author = Domain.Comment.Author(key: KeyID(rawValue: 7), isAgent: true)
+        let subject = CommentSubject(.feedback, id: sent.id.rawValue)
+        let comment = try #require(try play(PostComment(on: subject, by: author, "seen")).as(Domain.Comment.self))
+        _ = try play(EditComment(comment.id, on: subject, by: author, .write("done")))
+        _ = try play(EditComment(comment.id, on: subject, by: author, .delete))
         _ = try play(DeleteFeedback(sent.id))
         let question = Questionnaire.Question(id: "q", .text, isRequired: true)
         let text = Questionnaire.Text(name: "N", description: nil, schema: Array("{}".utf8), questions: [question])
-        _ = try play(SetQuestionnaire.put(slug: "n", text))
-        _ = try play(
-            AnswerQuestionnaire(
-                slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: true, details: body,
-                sighting: sighting))
+        let survey = try #require(try play(SetQuestionnaire.put(slug: "n", text)).as(Questionnaire.self))
+        let answered = try #require(
+            try play(
+                AnswerQuestionnaire(
+                    slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: true, details: body,
+                    sighting: sighting)
+            ).as(Answered.self))
+        _ = try play(ReviewResponse(answered.id, to: survey.id, .status(.dismissed)))
+        _ = try play(ReviewResponse(answered.id, to: survey.id, .delete))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)
         func reserve() throws -> Domain.Attachment {

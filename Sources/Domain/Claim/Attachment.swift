@@ -381,11 +381,6 @@ struct ErasedAttachments {
 }
 
 extension Snapshot {
-    /// Whether an attachment has no user, and no event has named one.
-    package func isNobodys(_ attachment: Attachment) throws(StoreFault) -> Bool {
-        try identities(of: attachment.person).first?.type == .claimNobody
-    }
-
     /// The attachment with an id; nil if it does not exist.
     package func attachment(_ id: AttachmentID) throws(StoreFault) -> Attachment? {
         try document(id.documentKey).flatMap(Attachment.init(packed:))

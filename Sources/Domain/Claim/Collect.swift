@@ -64,6 +64,7 @@ extension Collect {
         var (accepted, repeated) = (0, 0)
         var late = LateRows()
         var events = EventsTelling()
+        var apps = AppFactsNoting()
         for part in parts {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
@@ -115,10 +116,11 @@ extension Collect {
                 if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
             }
             for error in errors { changes += occurrences.changes(by: error, of: person, view) }
+            apps.note(part.sighting, at: stamp.at, view)
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
             if user.see(part.sighting, at: stamp.at) { changes.append(user.put) }
         }
-        changes += events.changes + late.changes
+        changes += events.changes + late.changes + apps.changes
         changes.insert(contentsOf: people.changes, at: 0)
         let reply = Collected(accepted: accepted, repeated: repeated)
         guard !changes.isEmpty else { return Decision(reply) }

@@ -62,6 +62,20 @@ package struct IssueID: Hashable, Sendable {
     var titleKey: DocumentKey { DocumentKey(.issueTitle, of: rawValue) }
 }
 
+extension DecisionFacts {
+    /// The issue with an id; nil if the project does not have it.
+    func issue(_ id: IssueID, in project: ProjectID) -> Issue? {
+        guard let issue = document(id.documentKey).flatMap({ Issue(packed: $0, titled: nil) }),
+            directory.apps[issue.app]?.project == project
+        else { return nil }
+        return issue
+    }
+}
+
+extension Refusal {
+    package static let noSuchIssue = Refusal(.notFound, "not_found", "There is no issue with this id.")
+}
+
 extension Snapshot {
     /// The issue with an id; nil if it does not exist.
     package func issue(_ id: IssueID) throws(StoreFault) -> Issue? {
