@@ -110,7 +110,7 @@ enum AttachmentCalls {
                             if attachment.eventAt == nil, let row = try snapshot.recentRow(event) {
                                 first = NoteEventOfAttachments(
                                     event, of: row.person, at: row.row.at,
-                                    issue: try IssueReads.issue(of: row, snapshot))
+                                    issue: try IssueCalls.issue(of: row, snapshot))
                             }
                             return .take(atMost: attachment.description.byteCount, first: first)
                         },
@@ -222,6 +222,7 @@ enum AttachmentCalls {
                             wanted.includes(attachment)
                         else { return nil }
                         let shown = try Shown(attachment, snapshot)
+                        if let issue = wanted.issue, shown.issue != issue { return nil }
                         return user == nil || shown.user?.key == user ? shown : nil
                     }
                     return RowSearch(.attachment, filter, page).step { page, _ in
@@ -242,7 +243,7 @@ enum AttachmentCalls {
             self.attachment = attachment
             user = try users.user(of: attachment.person, snapshot)
             event = try AttachmentReads.event(of: attachment, snapshot)?.number
-            issue = attachment.issue
+            issue = try attachment.issue.map { issue throws(StoreFault) in try snapshot.issueRoot(issue) }
         }
 
         func write(_ json: inout JSONWriter) {
@@ -305,7 +306,7 @@ enum AttachmentCalls {
 
             func includes(_ attachment: Attachment) -> Bool {
                 let id = attachment.description.clientEventID.lowercased()
-                return !isEmpty && clientIDs.allSatisfy { $0 == id } && (issue == nil || attachment.issue == issue)
+                return !isEmpty && clientIDs.allSatisfy { $0 == id }
             }
         }
 
@@ -313,7 +314,10 @@ enum AttachmentCalls {
             var wanted = Wanted()
             if let clientID { wanted.clientIDs.append(clientID.lowercased()) }
             if let issue {
-                wanted.issue = ClaimID.number(.issue, issue).map(IssueID.init)
+                // A part of another issue finds the attachments of the whole.
+                wanted.issue = try ClaimID.number(.issue, issue).map(IssueID.init).map { id throws(StoreFault) in
+                    try snapshot.issueRoot(id)
+                }
                 if wanted.issue == nil { wanted.isEmpty = true }
             }
             guard let event else { return wanted }

@@ -7,15 +7,7 @@ enum AttachmentReads {
     static func event(of attachment: Attachment, _ snapshot: any Snapshot) throws(StoreFault) -> StoredRow? {
         guard let at = attachment.eventAt else { return nil }
         let said = attachment.description
-        let hash = ClaimEvent.recognition(said.clientEventID.utf8.span, said.app, in: attachment.project, snapshot.hash)
-        var range = RowsByTime()
-        (range.since, range.until) = (at, at.advanced(byMilliseconds: 1))
-        while true {
-            let rows = try snapshot.rows(of: .event, in: attachment.project, range)
-            if let found = rows.first(where: { $0.row.recognition == hash }) { return found }
-            guard rows.count == range.limit, let last = rows.last else { return nil }
-            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
-        }
+        return try snapshot.event(said.clientEventID, of: said.app, at: at, in: attachment.project)
     }
 
     /// The attachments of an event, also announced ones without bytes, the oldest first.
@@ -51,4 +43,21 @@ enum AttachmentReads {
 extension Attachment {
     /// The moment at which the bytes arrived; nil for an announced file.
     var uploadedAt: Instant? { state == .stored ? storedAt ?? madeAt : nil }
+}
+
+extension Snapshot {
+    /// The event of an app with the client's id; nil if no event of the moment has this id.
+    func event(
+        _ clientID: String, of app: AppID, at moment: Instant, in project: ProjectID
+    ) throws(StoreFault) -> StoredRow? {
+        let recognition = ClaimEvent.recognition(clientID.utf8.span, app, in: project, hash)
+        var range = RowsByTime()
+        (range.since, range.until) = (moment, moment.advanced(byMilliseconds: 1))
+        while true {
+            let rows = try self.rows(of: .event, in: project, range)
+            if let found = rows.first(where: { $0.row.recognition == recognition }) { return found }
+            guard rows.count == range.limit, let last = rows.last else { return nil }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+        }
+    }
 }

@@ -29,7 +29,7 @@ package enum ClaimDialect {
             ],
             routes: [health] + IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes
                 + EventReads.routes
-                + UserReads.routes + AppCalls.routes(terms, makeKey) + IssueReads.routes + MetricReads.routes
+                + UserReads.routes + AppCalls.routes(terms, makeKey) + IssueCalls.routes + MetricReads.routes
                 + FunnelReads.routes
                 + DefinitionCalls.routes
                 + CompletionReads.routes
@@ -165,6 +165,8 @@ struct ClaimFault: Error, Equatable {
         case .attachmentWithoutBody: "Request body must be sent with Content-Type: application/octet-stream"
         case .noSuchFeedback: "Feedback not found"
         case .noSuchIssue: "Issue not found"
+        case .noTargetIssue: "Target issue not found"
+        case .noSourceIssue: "Source issue not found in this project"
         case .noSuchResponse: "Response not found"
         case .noSuchComment: "Comment not found"
         case .commentOfOtherAuthor: "Only the original author can edit this comment"

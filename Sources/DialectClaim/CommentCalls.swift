@@ -25,7 +25,9 @@ enum CommentCalls {
                     guard try subject.exists(names, snapshot) else {
                         return ClaimFault(ClaimFault.words(for: kind.missing), status: .notFound).response
                     }
-                    let comments = try snapshot.comments(on: subject)
+                    var comments: [Comment] = []
+                    for one in try subject.whole(snapshot) { comments += try snapshot.comments(on: one) }
+                    comments.sort { ($0.madeAt, $0.id.rawValue) < ($1.madeAt, $1.id.rawValue) }
                     return IdentityCalls.json { write(comments, names, &$0) }
                 }
             })
@@ -168,6 +170,16 @@ enum CommentCalls {
 }
 
 extension CommentSubject {
+    /// The thing with its parts: an issue has the comments about all issues that are merged into it.
+    fileprivate func whole(_ snapshot: any Snapshot) throws(StoreFault) -> [CommentSubject] {
+        switch kind {
+        case .issue:
+            let root = try snapshot.issueRoot(IssueID(rawValue: id))
+            return try snapshot.wholeIssue(root).ids.map { CommentSubject(.issue, id: $0.rawValue) }
+        case .feedback, .response: return [self]
+        }
+    }
+
     /// Whether the project has the thing.
     fileprivate func exists(_ names: Names, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         switch kind {

@@ -49,6 +49,14 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         }
     }
 
+    /// Makes the step of a call that continues with the finding.
+    func then(_ next: @escaping @Sendable (Finding) -> Step) -> Step {
+        .read { snapshot throws(StoreFault) in
+            var search = self
+            return try search.goOn(snapshot) ? search.then(next) : next(search.finding)
+        }
+    }
+
     /// Looks at further rows; false when the search is complete.
     private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         if isComplete { return false }

@@ -184,6 +184,15 @@ enum UserReads {
         return nil
     }
 
+    /// The id of a user, found by a person that holds the user id.
+    static func userID(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> PersonID? {
+        for identity in try snapshot.identities(of: person)
+        where identity.type == .claimUserID || identity.type == .claimAnonymousID {
+            if let user = try user((0, person, identity.type, identity.value), snapshot) { return user.id }
+        }
+        return nil
+    }
+
     // MARK: - Locales
 
     private static func locales(_ path: String, _ id: String) -> Endpoint {

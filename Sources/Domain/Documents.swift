@@ -59,6 +59,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case comments = 49
     /// The facts about an app that its uploads tell, by the app's id.
     case appFacts = 57
+    /// The status of an issue, and the issues that are parts of it, by the issue's id.
+    case issueState = 58
     /// A comment, by its id.
     case comment = 54
     /// The review of a response to a questionnaire, and the place of the response, by the response's id.

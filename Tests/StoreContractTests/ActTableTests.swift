@@ -242,6 +242,25 @@ private final class ActWorld {
             ).as(Answered.self))
         _ = try play(ReviewResponse(answered.id, to: survey.id, .status(.dismissed)))
         _ = try play(ReviewResponse(answered.id, to: survey.id, .delete))
+        let issues = (1...2).map { number in
+            Issue(
+                id: IssueID(rawValue: Int64(number)), fingerprint: "f\(number)", app: AppID(rawValue: 1),
+                isDevelopment: false, title: "It broke", sourceModule: nil, madeAt: fixture.clock.now)
+        }
+        for issue in issues {
+            let session = RowHash(.session, "s\(issue.id.rawValue)".utf8.span, in: World.project, hash: hash)
+            let failed = Row(
+                .event, at: fixture.clock.now,
+                recognition: RowHash(.event, issue.fingerprint.utf8.span, in: World.project, hash: hash),
+                body: Array(#"{"n":2}"#.utf8))
+            let report = ErrorReport(
+                issue: issue, at: fixture.clock.now, occurrence: Row(.occurrence, at: fixture.clock.now, body: body),
+                session: session)
+            _ = try play(Collect([.init(user: user, rows: [failed], sighting: sighting, errors: [0: report])]))
+        }
+        _ = try play(SetIssueStatus(issues[0].id, .resolved, version: "1.0"))
+        _ = try play(MergeIssues(issues[1].id, into: issues[0].id))
+        _ = try play(MergeIssues(issues[1].id, into: issues[0].id, isUndo: true))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)
         func reserve() throws -> Domain.Attachment {
