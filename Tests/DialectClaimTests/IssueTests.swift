@@ -174,6 +174,13 @@ struct IssueTests {
             #expect(answer.status == 400 && answer.body == #"{"error":"\#(text)"}"#, "\(answer)")
         }
         #expect(try change(client, "x", #"{"status":"new"}"#).status == 404)
+        // A comment changes the issue too.
+        let before = try detail(client, id)["updated_at"] as? String
+        clock.advance(milliseconds: 1000)
+        _ = try client.call(
+            "POST", try path(client, id) + "/comments", #"{"body":"seen"}"#,
+            key: client.server.credentials.claimAgentKey)
+        #expect(try detail(client, id)["updated_at"] as? String ?? "" > before ?? "")
         func set(_ status: String) throws -> Wire.Answer {
             try change(client, id, #"{"status":"\#(status)","resolved_at_version":" 1.9 "}"#)
         }

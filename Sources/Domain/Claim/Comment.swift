@@ -148,8 +148,9 @@ package struct PostComment: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 512 + body.utf8.count }
 
-    /// Adds the comment. Throws `noSuchIssue`, `noSuchFeedback` or `noSuchResponse` if the project does not have the thing, and
-    /// `tooManyComments` at the limit, because a list reads all comments.
+    /// Adds the comment. A comment also changes the moment of the last change of its issue. Throws `noSuchIssue`,
+    /// `noSuchFeedback` or `noSuchResponse` if the project does not have the thing, and `tooManyComments` at the limit, because a
+    /// list reads all comments.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Comment> {
@@ -160,11 +161,15 @@ package struct PostComment: Act {
             id: CommentID(rawValue: stamp.person.rawValue), subject: subject, project: project, author: author,
             body: body, at: stamp.at)
         list.add(comment.id)
+        var changes = [comment.put(owner), list.put(owner)]
+        if subject.kind == .issue {
+            var state = view.issueState(view.issueRoot(IssueID(rawValue: subject.id)))
+            state.noteComment(at: stamp.at)
+            changes.append(state.put)
+        }
         return Decision(
             comment,
-            outcome: Outcome(
-                kind: .postComment, person: owner == .nobody ? nil : owner,
-                changes: [comment.put(owner), list.put(owner)]))
+            outcome: Outcome(kind: .postComment, person: owner == .nobody ? nil : owner, changes: changes))
     }
 }
 

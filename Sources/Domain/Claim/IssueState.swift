@@ -60,6 +60,9 @@ package struct IssueState: Equatable, Sendable {
         changedAt = moment
     }
 
+    /// Notes a comment about the issue.
+    mutating func noteComment(at moment: Instant) { changedAt = moment }
+
     /// Follows an occurrence in a version: a resolved issue regresses in a later version, and a snoozed issue is new again. Returns
     /// whether the status changed.
     mutating func occur(in version: String?) -> Bool {
