@@ -3,16 +3,23 @@ import JSON
 
 /// The attachments of events, for the answers of several calls.
 enum AttachmentReads {
+    /// The event of an attachment; nil until the event has arrived.
+    static func event(of attachment: Attachment, _ snapshot: any Snapshot) throws(StoreFault) -> StoredRow? {
+        guard let at = attachment.eventAt else { return nil }
+        let said = attachment.description
+        return try snapshot.event(said.clientEventID, of: said.app, at: at, in: attachment.project)
+    }
+
     /// The attachments of an event, also announced ones without bytes, the oldest first.
     static func attachments(
-        of event: EventMembers, in project: ProjectID, _ snapshot: any Snapshot
+        of event: EventMembers, in project: ProjectID, at now: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> [Attachment] {
         guard let id = event["client_event_id"] else { return [] }
         let hash = ClaimEvent.recognition(
             id.utf8.span, AppID(rawValue: event.app), in: project, snapshot.hash)
         var attachments: [Attachment] = []
         for id in try AttachmentsOfEvent(hash, snapshot).ids {
-            guard let attachment = try snapshot.attachment(id), attachment.isListed else { continue }
+            guard let attachment = try snapshot.attachment(id), attachment.isListed(at: now) else { continue }
             attachments.append(attachment)
         }
         return attachments
@@ -36,12 +43,21 @@ enum AttachmentReads {
 extension Attachment {
     /// The moment at which the bytes arrived; nil for an announced file.
     var uploadedAt: Instant? { state == .stored ? storedAt ?? madeAt : nil }
+}
 
-    /// Whether lists show the attachment: its bytes are stored, or are still expected.
-    var isListed: Bool {
-        switch state {
-        case .stored, .reserved: true
-        case .deleted, .tooShort, .tooLong, .wrongDigest: false
+extension Snapshot {
+    /// The event of an app with the client's id; nil if no event of the moment has this id.
+    func event(
+        _ clientID: String, of app: AppID, at moment: Instant, in project: ProjectID
+    ) throws(StoreFault) -> StoredRow? {
+        let recognition = ClaimEvent.recognition(clientID.utf8.span, app, in: project, hash)
+        var range = RowsByTime()
+        (range.since, range.until) = (moment, moment.advanced(byMilliseconds: 1))
+        while true {
+            let rows = try self.rows(of: .event, in: project, range)
+            if let found = rows.first(where: { $0.row.recognition == recognition }) { return found }
+            guard rows.count == range.limit, let last = rows.last else { return nil }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
         }
     }
 }

@@ -11,9 +11,10 @@ package enum ClaimDialect {
     ///   - network: the ad network that knows the source of users.
     ///   - attachments: the settings for attachments.
     ///   - retentionDays: the days for which the server keeps rows, for each kind of row with a limit.
+    ///   - makeKey: makes a client key for a new app.
     package static func surface(
         attribution network: AdServices = AdServices(), attachments: AttachmentLinks,
-        retentionDays: [RowKind: Int] = [:]
+        retentionDays: [RowKind: Int] = [:], makeKey: @escaping @Sendable () -> (text: String, hash: KeyHash)
     ) -> WireDialect {
         let terms = ProjectTerms(retentionDays: retentionDays, quotas: attachments.quotas)
         return WireDialect(
@@ -28,11 +29,13 @@ package enum ClaimDialect {
             ],
             routes: [health] + IdentityCalls.routes + [AttributionCall.route(network)] + IngestCalls.routes
                 + EventReads.routes
-                + UserReads.routes(terms) + IssueReads.routes + MetricReads.routes + FunnelReads.routes
+                + UserReads.routes + AppCalls.routes(terms, makeKey) + IssueCalls.routes + MetricReads.routes
+                + FunnelReads.routes
                 + DefinitionCalls.routes
                 + CompletionReads.routes
-                + FeedbackCalls.routes
-                + QuestionnaireCalls.routes + AttachmentCalls.routes(attachments),
+                + FeedbackCalls.routes + CommentCalls.routes
+                + QuestionnaireCalls.routes + SurveyCalls.routes + ResponseCalls.routes
+                + AttachmentCalls.routes(attachments),
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },
@@ -55,7 +58,7 @@ package enum ClaimDialect {
 
     /// Finds the key of a call. The scheme's letters have to match exactly, as with the vendor. A key of an administrator
     /// stands for the vendor's administrator of a team.
-    private static func authenticate(
+    static func authenticate(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
         guard request.hasField("authorization") else {
@@ -153,9 +156,21 @@ struct ClaimFault: Error, Equatable {
     /// The sentence for a refusal: the vendor's sentence, if the vendor has one.
     static func words(for refusal: Refusal) -> String {
         switch refusal {
+        case .noSuch(.app): "App not found"
         case .claimedByAnother: "anonymous_id is already claimed by another user"
         case .tooManyProperties: "Total properties count exceeds max of \(SetProperties.propertiesPerUser)"
+        case .noSuchAttachment: "Attachment not found"
+        case .attachmentOfOtherApp: "Attachment belongs to a different app"
+        case .attachmentGone: "Attachment has been deleted"
+        case .attachmentWithoutBody: "Request body must be sent with Content-Type: application/octet-stream"
         case .noSuchFeedback: "Feedback not found"
+        case .noSuchIssue: "Issue not found"
+        case .noTargetIssue: "Target issue not found"
+        case .noSourceIssue: "Source issue not found in this project"
+        case .noSuchResponse: "Response not found"
+        case .noSuchComment: "Comment not found"
+        case .commentOfOtherAuthor: "Only the original author can edit this comment"
+        case .commentNotDeletable: "Only the original author or a team admin can delete this comment"
         case .noSuchMetric: "Metric not found"
         case .noSuchFunnel: "Funnel not found"
         case .metricExists: "A metric with this slug already exists in this project"

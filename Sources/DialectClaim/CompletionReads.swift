@@ -143,7 +143,7 @@ enum CompletionReads {
     private struct PhaseCount: RowFinding {
         private(set) var ofSlugs: [String: (complete: Int, failed: Int)] = [:]
 
-        mutating func take(_ row: FoundRow) -> Bool {
+        mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             guard let slug = row.members["metric_slug"] else { return true }
             switch row.members["phase"] {
             case "complete": ofSlugs[slug, default: (0, 0)].complete += 1
@@ -171,7 +171,7 @@ enum CompletionReads {
         var completed: Int { completing.reduce(0) { $0 + $1.count } }
         var started: Int { starting.reduce(0) { $0 + $1.count } }
 
-        mutating func take(_ row: FoundRow) -> Bool {
+        mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             guard let user = row.user else { return true }
             for (place, end) in ends.enumerated() {
                 let isLast = end.last.includes(row.members)

@@ -33,12 +33,7 @@ enum DefinitionCalls {
                     .init(.notFound, "The project does not exist.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
             action: .query { request, caller, tools throws(Rejection) in
-                let isEmpty: Bool
-                do throws(ClaimFault) {
-                    isEmpty = try RowFilter(request, caller, tools, [], isOfProject: isOfProject).isEmpty
-                } catch {
-                    throw error.rejection()
-                }
+                let isEmpty = try RowFilter.read(request, caller, tools, isOfProject: isOfProject).isEmpty
                 let project = caller.project
                 return { snapshot throws(StoreFault) in
                     let definitions = isEmpty ? [] : try snapshot.definitions(kind, of: project)
@@ -62,7 +57,7 @@ enum DefinitionCalls {
                 responses: answers(kind, .ok)),
             action: .query { request, caller, _ throws(Rejection) in
                 let id = ClaimID.number(kind.subject, request.parameters[0])
-                if !byID { try requireProject(request, caller) }
+                if !byID { try caller.requireProject(request) }
                 let (project, slug) = (caller.project, byID ? nil : request.parameters[1])
                 return { snapshot throws(StoreFault) in
                     let found =
@@ -130,7 +125,7 @@ enum DefinitionCalls {
             action: .call(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
-                    try requireProject(request, caller)
+                    try caller.requireProject(request)
                     let project = caller.project
                     do throws(ClaimFault) {
                         return PreparedCall(try read(request, tools)) { defined, _ in
@@ -154,12 +149,6 @@ enum DefinitionCalls {
             && text.utf8.allSatisfy { byte in
                 byte &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
             }
-    }
-
-    private static func requireProject(_ request: borrowing Request, _ caller: Caller) throws(Rejection) {
-        guard request.parameters[0].lowercased() == ClaimID.text(.project, Int64(caller.project.rawValue)) else {
-            throw ClaimFault("Project not found", status: .notFound).rejection()
-        }
     }
 
     private static func answers(_ kind: Definition.Kind, _ status: Status?) -> [Operation.Answer] {

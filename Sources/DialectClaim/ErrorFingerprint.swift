@@ -10,10 +10,25 @@ import JSON
 struct ErrorFingerprint {
     let digest: Digest
 
-    init(module: String?, message: String, discriminator: [String]) {
+    /// The fingerprint of an error.
+    ///
+    /// - Parameters:
+    ///   - module: the module of the error.
+    ///   - message: the message of the error.
+    ///   - attribute: finds an attribute of the error.
+    init(module: String?, message: String, attribute: (String) -> String?) {
+        let request = NetworkRequest(message: message, attribute: attribute)
+        let discriminator =
+            request.map { [$0.text] } ?? ["_error_type", "_error_domain", "_error_code"].compactMap(attribute)
         var text = "\(module ?? ""):\(ErrorFingerprint.normalized(message))"
         if !discriminator.isEmpty { text += "|" + discriminator.joined(separator: ":") }
         digest = SHA256.digest(of: Array(text.utf8))
+    }
+
+    /// The fingerprint of an error that the store keeps.
+    init(_ event: EventMembers, _ parser: JSONParser) {
+        let attributes = event.attributeTexts(parser)
+        self.init(module: event["source_module"], message: event["message"] ?? "") { attributes[$0] }
     }
 
     var text: String {
@@ -24,8 +39,8 @@ struct ErrorFingerprint {
     }
 
     /// The id of the issue for an app's errors with this fingerprint.
-    func issue(of app: App, isDevelopment: Bool) -> IssueID {
-        let named = digest.bytes + Array("|\(app.id.rawValue)|\(isDevelopment)".utf8)
+    func issue(of app: AppID, isDevelopment: Bool) -> IssueID {
+        let named = digest.bytes + Array("|\(app.rawValue)|\(isDevelopment)".utf8)
         return IssueID(rawValue: Int64(bitPattern: SHA256.digest(of: named).words.0 & (1 << 62 - 1)))
     }
 
@@ -133,21 +148,55 @@ struct ErrorFingerprint {
     }
 }
 
+/// The request that an error of the network is about.
+struct NetworkRequest {
+    /// The method, the host and the path, without the parts of the path that differ each time:
+    ///
+    ///     a part of the path                                 becomes
+    ///     a UUID                                             <uuid>
+    ///     digits                                             <n>
+    ///     12 characters or more, with a digit among them     <id>
+    let text: String
+
+    /// Reads the request of an error; nil for another error.
+    init?(message: String, attribute: (String) -> String?) {
+        guard message == "sdk:network_request", let url = attribute("_http_url") ?? attribute("_url") else {
+            return nil
+        }
+        let method = (attribute("_http_method") ?? attribute("_method") ?? "GET").uppercased()
+        let rest = url.split(separator: "://", maxSplits: 1).last ?? ""
+        let place = rest.prefix { $0 != "?" && $0 != "#" }
+        var parts = place.split(separator: "/").map(String.init)
+        guard !parts.isEmpty else { return nil }
+        for index in parts.indices.dropFirst() { parts[index] = NetworkRequest.common(parts[index]) }
+        parts[0] = parts[0].lowercased()
+        text = "\(method) \(parts.joined(separator: "/"))"
+    }
+
+    private static func common(_ part: String) -> String {
+        if ClaimEvent.isUUID(part) { return "<uuid>" }
+        let digits = part.utf8.count { $0 &- UInt8(ascii: "0") < 10 }
+        if digits == part.utf8.count { return "<n>" }
+        return digits > 0 && part.unicodeScalars.count >= 12 ? "<id>" : part
+    }
+}
+
 extension ClaimEvent {
     private static let titleCharacters = 500
 
     /// The event's error report, if the event is an error.
-    func error(in project: ProjectID, _ hash: KeyedHash, _ app: App) -> ErrorReport? {
+    func error(in project: ProjectID, _ hash: KeyedHash, _ app: App, _ country: String?) -> ErrorReport? {
         guard let level = self[.level], "error" ~= level, let message = self[.message]?.copy(),
             let session = self[.sessionID]?.copy()
         else { return nil }
         let module = self[.sourceModule]?.copy()
         let isDevelopment = isDevelopment ?? false
-        let discriminator = ["_error_type", "_error_domain", "_error_code"].compactMap(attribute)
-        let fingerprint = ErrorFingerprint(module: module, message: message, discriminator: discriminator)
+        let fingerprint = ErrorFingerprint(module: module, message: message, attribute: attribute)
+        let request = NetworkRequest(message: message, attribute: attribute)
+        let title = request.map { "Network error: \($0.text)" } ?? message
         let issue = Issue(
-            id: fingerprint.issue(of: app, isDevelopment: isDevelopment), fingerprint: fingerprint.text, app: app.id,
-            isDevelopment: isDevelopment, title: String(message.prefix(ClaimEvent.titleCharacters)),
+            id: fingerprint.issue(of: app.id, isDevelopment: isDevelopment), fingerprint: fingerprint.text, app: app.id,
+            isDevelopment: isDevelopment, title: String(title.prefix(ClaimEvent.titleCharacters)),
             sourceModule: module, madeAt: at)
         let sessionText = "\(app.id.rawValue) \(isDevelopment) \(session.lowercased())"
         let recognition = RowHash(
@@ -158,16 +207,24 @@ extension ClaimEvent {
             json.string(ClaimID.text(.issue, issue.id.rawValue))
             json.key("app_id")
             json.integer(app.id.rawValue)
-            for member in [Member.sessionID, .clientEventID, .environment, .appVersion, .buildNumber, .osVersion] {
+            for member in [
+                Member.sessionID, .clientEventID, .environment, .appVersion, .sdkName, .sdkVersion, .buildNumber,
+                .osVersion,
+            ] {
                 guard let text = self[member] else { continue }
                 json.key(member.name)
                 json.string(text)
+            }
+            if let country {
+                json.key("country_code")
+                json.string(country)
             }
             json.key("is_dev")
             json.bool(isDevelopment)
         }
         return ErrorReport(
             issue: issue, at: at, occurrence: Row(.occurrence, at: at, recognition: recognition, body: json.bytes),
-            session: RowHash(.session, sessionText.utf8.span, in: project, hash: hash))
+            session: RowHash(.session, sessionText.utf8.span, in: project, hash: hash),
+            version: self[.appVersion]?.copy())
     }
 }

@@ -23,7 +23,7 @@ enum EventReads {
                     let filter = try filter(request, caller, tools)
                     return RowSearch(.event, filter, RowPage(limit: filter.limit)).step {
                         page, snapshot throws(StoreFault) in
-                        let arrivals = try snapshot.arrivals(of: page.rows.map(\.stored.number))
+                        let arrivals = try snapshot.arrivals(of: page.items.map(\.stored.number))
                         return IdentityCalls.json { json in
                             page.write("events", &json) { write($0, arrivals[$0.stored.number], &$1) }
                         }
@@ -66,8 +66,8 @@ enum EventReads {
                 ] + ClaimFault.answers),
             action: .query { request, caller, tools throws(Rejection) in
                 let number = ClaimID.number(.row, request.parameters[0]).map(RowNumber.init)
-                let project = caller.project
-                return { snapshot throws(StoreFault) in try answer(number, project, snapshot) }
+                let (project, now) = (caller.project, caller.now)
+                return { snapshot throws(StoreFault) in try answer(number, project, at: now, snapshot) }
             }),
     ]
 
@@ -89,7 +89,7 @@ enum EventReads {
         private var users: Set<IdentityKey> = []
         private var sessions: Set<String> = []
 
-        mutating func take(_ row: FoundRow) -> Bool {
+        mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             count += 1
             if let user = row.user { users.insert(user.key) }
             if let session = row.members["session_id"] { sessions.insert(session.lowercased()) }
@@ -109,7 +109,7 @@ enum EventReads {
     // MARK: - One event
 
     private static func answer(
-        _ number: RowNumber?, _ project: ProjectID, _ snapshot: any Snapshot
+        _ number: RowNumber?, _ project: ProjectID, at now: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Response {
         let parser = JSONParser()
         guard let number, let row = try snapshot.row(number), row.row.kind == .event,
@@ -121,7 +121,7 @@ enum EventReads {
         var users = UserNames(project)
         let event = FoundRow(stored: row, members: members, user: try users.user(of: row.person, snapshot))
         let arrival = try snapshot.arrivals(of: [number])[number]
-        let attachments = try AttachmentReads.attachments(of: members, in: project, snapshot)
+        let attachments = try AttachmentReads.attachments(of: members, in: project, at: now, snapshot)
         return IdentityCalls.json { json in
             write(event, arrival, &json)
             json.key("project_id")
@@ -206,6 +206,22 @@ struct EventMembers: Sendable {
         }
         for name in ["country_code", "preferred_language"] { members.texts[name] = first?[name] }
         return members
+    }
+
+    /// The attributes of the event.
+    func attributeTexts(_ parser: JSONParser) -> [String: String] {
+        guard let attributes else { return [:] }
+        var texts: [String: String] = [:]
+        do throws(JSONFault) {
+            try parser.read(attributes) { root throws(JSONFault) in
+                try root.forEachMember(at: "") { key, value throws(JSONFault) in
+                    if value.kind == .string { texts[key.copy()] = try value.string(at: "") }
+                }
+            }
+        } catch {
+            preconditionFailure("The server keeps valid attributes only.")
+        }
+        return texts
     }
 
     /// Nil for an event of another dialect.

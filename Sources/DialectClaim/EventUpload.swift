@@ -140,7 +140,7 @@ struct EventUpload {
 
     private mutating func keep(_ event: ClaimEvent, at index: Int) throws(Unfit) {
         let place = try place(of: event[.userID])
-        if let error = event.error(in: caller.project, tools.hash, app) {
+        if let error = event.error(in: caller.project, tools.hash, app, country) {
             uploads[place].errors[uploads[place].rows.count] = error
         }
         event.add(to: &uploads[place].rows, in: caller.project, tools.hash, app, country)

@@ -4,12 +4,10 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls for feedback (spec/claim.md 1.7): users send it, and the project's agents read and delete it.
+/// The calls for feedback (spec/claim.md 1.7, spec/claim-reads.md 7): users send it, agents read and review it, and
+/// administrators delete it.
 enum FeedbackCalls {
-    static let routes = [
-        send, list("/v1/feedback", "list_feedback", "Lists feedback, the newest first."),
-        list("/v1/projects/:id/feedback", "list_project_feedback", "Lists the feedback of a project."), delete,
-    ]
+    static let routes = [send, list(isOfProject: false), list(isOfProject: true), count, get, review, delete]
 
     // MARK: - Sending
 
@@ -81,7 +79,7 @@ enum FeedbackCalls {
         }
         try form.check()
         try form.checkBundle(
-            isRequired: false, "bundle_id does not match the app associated with this API key")
+            missing: "bundle_id is required", "bundle_id does not match the app associated with this API key")
         let body = form.json { json in
             json.key("message")
             json.string(message)
@@ -106,118 +104,217 @@ enum FeedbackCalls {
         return parts[1].dropFirst().dropLast().contains(".")
     }
 
-    // MARK: - Deleting
+    // MARK: - Reviewing
 
-    private static let delete = Endpoint(
-        .delete, "/v1/feedback/:id", scope: .feedbackWrite, limit: .claim,
+    private static let path = "/v1/projects/:id/feedback/:feedback"
+
+    private static let review = Endpoint(
+        .patch, path, scope: .feedbackWrite,
         operation: Operation(
-            id: "delete_feedback", summary: "Hides feedback for good.",
-            responses: [
-                .init(.ok, "It is hidden.", schema: .object([.init("deleted", .boolean(), required: true)])),
-                .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
-            ] + ClaimFault.answers),
-        action: .act(
-            DeleteFeedback.self, body: ClaimDialect.body,
-            decode: { request, _, _ throws(Rejection) in
-                guard let id = ClaimID.number(.feedback, request.parameters[0]) else {
-                    throw ClaimFault(ClaimFault.words(for: .noSuchFeedback), status: .notFound).rejection()
-                }
-                return Decoded(DeleteFeedback(FeedbackID(rawValue: id)))
-            },
-            encode: { _, _, _ in
-                IdentityCalls.json { json in
-                    json.key("deleted")
-                    json.bool(true)
-                }
-            }))
-
-    // MARK: - Reading
-
-    private struct Feedback {
-        let id: FeedbackID
-        let stored: StoredRow
-        let members: EventMembers
-        let userID: String?
-    }
-
-    private static func list(_ path: String, _ id: String, _ summary: String) -> Endpoint {
-        Endpoint(
-            .get, path, scope: .feedbackRead, limit: .claim,
-            operation: Operation(
-                id: id, summary: summary, description: FormFilter.description,
-                responses: [
-                    .init(
-                        .ok, "A page.",
-                        schema: .object([
-                            .init("feedback", .array(.object([])), required: true),
-                            .init("cursor", .anyOf([.string(), .null]), required: true),
-                            .init("has_more", .boolean(), required: true),
-                        ])),
-                    .init(.notFound, "There is no such project.", schema: ClaimFault.schema),
-                ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let filter: FormFilter
+            id: "review_feedback", summary: "Sets the status of feedback.", request: ReviewStatus.requestSchema,
+            responses: [.init(.ok, "The feedback.", schema: .object(schema)), missing] + ClaimFault.answers),
+        action: .steps(
+            body: ClaimDialect.body,
+            decode: { request, caller, tools throws(Rejection) in
+                try caller.requireProject(request)
+                let id = try feedbackID(request)
+                let status: ReviewStatus
                 do throws(ClaimFault) {
-                    let own = ClaimID.text(.project, Int64(caller.project.rawValue))
-                    if let project = request.parameters.first, project.lowercased() != own {
-                        throw ClaimFault("Project not found", status: .notFound)
-                    }
-                    filter = try FormFilter(request, caller, tools)
+                    status = try ReviewStatus(try Members(request, tools, ["status"]))
                 } catch {
                     throw error.rejection()
                 }
-                return { snapshot throws(StoreFault) in
-                    let list = try read(filter.resolved(snapshot), snapshot)
-                    return IdentityCalls.json { json in
-                        json.key("feedback")
-                        json.array { json in
-                            for feedback in list.items { json.object { write(feedback, filter.project, &$0) } }
-                        }
-                        json.end(of: list.next)
-                    }
+                let names = Names(caller, tools)
+                return .decide(ReviewFeedback(id, status)) { result, _ in
+                    answer(result) { .read { snapshot throws(StoreFault) in .answer(try show(id, names, snapshot)) } }
                 }
-            })
+            }))
+
+    private static let delete = Endpoint(
+        .delete, path, scope: .feedbackWrite,
+        operation: Operation(
+            id: "delete_feedback", summary: "Hides feedback for good.",
+            description: "Only administrators may delete feedback.",
+            responses: [.init(.ok, "It is hidden.", schema: IdentityCalls.deletedSchema), missing]
+                + ClaimFault.answers),
+        action: .act(
+            DeleteFeedback.self, body: ClaimDialect.body,
+            decode: { request, caller, _ throws(Rejection) in
+                try caller.requireAdministrator("Only users can delete feedback")
+                try caller.requireProject(request)
+                return Decoded(DeleteFeedback(try feedbackID(request)))
+            },
+            encode: { _, _, _ in IdentityCalls.deleted }))
+
+    private static func feedbackID(_ request: borrowing Request) throws(Rejection) -> FeedbackID {
+        guard let id = ClaimID.number(.feedback, request.parameters[1]) else {
+            throw ClaimFault(ClaimFault.words(for: .noSuchFeedback), status: .notFound).rejection()
+        }
+        return FeedbackID(rawValue: id)
     }
 
-    private static func read(_ filter: FormFilter, _ snapshot: any Snapshot) throws(StoreFault) -> FormList<Feedback> {
-        var users = UserNames(filter.project)
-        return try FormList(of: .feedback, filter, snapshot) { row, members throws(StoreFault) in
-            guard let id = members["feedback_id"].flatMap(Int64.init).map(FeedbackID.init),
-                try !snapshot.isDeleted(id)
+    private static let missing = Operation.Answer(
+        .notFound, "The project or the feedback does not exist.", schema: ClaimFault.schema)
+
+    // MARK: - Reading
+
+    /// Feedback as reads show it.
+    private struct Shown: Sendable {
+        let state: FeedbackState
+        let stored: StoredRow
+        let members: EventMembers
+        let userID: String?
+        let properties: [String: String]?
+
+        init?(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) {
+            guard let id = row.members["feedback_id"].flatMap(Int64.init).map(FeedbackID.init),
+                let state = try snapshot.feedback(id)
             else { return nil }
-            return Feedback(id: id, stored: row, members: members, userID: try users.name(of: row.person, snapshot))
+            (self.state, stored, members, userID) = (state, row.stored, row.members, row.user?.id)
+            properties = try snapshot.userProperties(of: row)
+        }
+    }
+
+    private static func list(isOfProject: Bool) -> Endpoint {
+        Endpoint(
+            .get, isOfProject ? "/v1/projects/:id/feedback" : "/v1/feedback", scope: .feedbackRead, limit: .claim,
+            operation: Operation(
+                id: isOfProject ? "list_project_feedback" : "list_feedback",
+                summary: "Lists feedback, the newest first.",
+                query: ReviewStatus.parameters + RowFilter.parameters(["is_dev"], isOfProject: isOfProject)
+                    + RowFilter.pages,
+                responses: [
+                    .init(.ok, "A page.", schema: RowPage.schema("feedback", .object(schema))),
+                    .init(.notFound, "There is no such project.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let filter = try RowFilter.read(request, caller, tools, ["is_dev"], isOfProject: isOfProject)
+                    let (wanted, names) = (ReviewStatus.wanted(request), Names(caller, tools))
+                    let page = ItemPage<Shown>(limit: filter.limit) { row, snapshot throws(StoreFault) in
+                        guard let shown = try Shown(row, snapshot) else { return nil }
+                        return wanted.map { $0 == shown.state.review.status } ?? true ? shown : nil
+                    }
+                    return RowSearch(.feedback, filter, page).step { page, _ in
+                        IdentityCalls.json { json in
+                            page.write("feedback", &json) { shown, json in
+                                write(shown, names, &json)
+                                guard !isOfProject else { return }
+                                json.key("project_name")
+                                json.string(names.project)
+                            }
+                        }
+                    }
+                }))
+    }
+
+    private static let count = Endpoint(
+        .get, "/v1/feedback/count", scope: .feedbackRead, limit: .claim,
+        operation: Operation(
+            id: "count_feedback", summary: "Counts feedback.",
+            query: ReviewStatus.parameters + RowFilter.parameters(["is_dev"]),
+            responses: [
+                .init(.ok, "The number.", schema: .object([.init("count", .integer(), required: true)]))
+            ] + ClaimFault.answers),
+        action: .steps(
+            body: .optional,
+            decode: { request, caller, tools throws(Rejection) in
+                let filter = try RowFilter.read(request, caller, tools, ["is_dev"])
+                return RowSearch(.feedback, filter.fromStart, Count(status: ReviewStatus.wanted(request))).step {
+                    count, _ in
+                    IdentityCalls.json { json in
+                        json.key("count")
+                        json.integer(count.number)
+                    }
+                }
+            }))
+
+    private struct Count: RowFinding {
+        let status: ReviewStatus?
+        private(set) var number = 0
+
+        init(status: ReviewStatus?) { self.status = status }
+
+        mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let id = row.members["feedback_id"].flatMap(Int64.init).map(FeedbackID.init),
+                let state = try snapshot.feedback(id)
+            else { return true }
+            if status == nil || state.review.status == status { number += 1 }
+            return true
+        }
+    }
+
+    private static let get = Endpoint(
+        .get, path, scope: .feedbackRead,
+        operation: Operation(
+            id: "get_feedback", summary: "Shows feedback, and the comments about it.",
+            responses: [
+                .init(.ok, "The feedback.", schema: .object(schema + [CommentCalls.member])), missing,
+            ] + ClaimFault.answers),
+        action: .query { request, caller, tools throws(Rejection) in
+            try caller.requireProject(request)
+            let (id, names) = (try feedbackID(request), Names(caller, tools))
+            return { snapshot throws(StoreFault) in try show(id, names, snapshot) }
+        })
+
+    private static func show(
+        _ id: FeedbackID, _ names: Names, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        let none = ClaimFault(ClaimFault.words(for: .noSuchFeedback), status: .notFound).response
+        guard let state = try snapshot.feedback(id), state.project == names.projectID else { return none }
+        let mark = Array(#""feedback_id":"\#(id.rawValue)""#.utf8)
+        let row = try snapshot.row(
+            .feedback, of: state.person, madeBy: PersonID(rawValue: id.rawValue), in: state.project
+        ) { $0.body.dropFirst().starts(with: mark) }
+        guard let row, let found = try snapshot.found(row, in: state.project), let shown = try Shown(found, snapshot)
+        else { return none }
+        let comments = try snapshot.comments(on: CommentSubject(.feedback, id: id.rawValue))
+        return IdentityCalls.json { json in
+            write(shown, names, &json)
+            CommentCalls.write(comments, names, &json)
         }
     }
 
     private static let columns = ["message", "submitter_name", "submitter_email"] + FormBody.columns
 
-    private static func write(_ feedback: Feedback, _ project: ProjectID, _ json: inout JSONWriter) {
+    private static let schema: [Schema.Property] =
+        ["id", "app_id", "project_id", "message", "status", "created_at", "updated_at"].map {
+            .init($0, .string(), required: true)
+        }
+        + (columns.filter { $0 != "message" } + ["user_id", "app_name"]).map {
+            .init($0, .anyOf([.string(), .null]), required: true)
+        }
+        + [
+            .init("is_dev", .boolean(), required: true),
+            .init("user_properties", .anyOf([.object([]), .null]), required: true), .init("project_name", .string()),
+        ]
+
+    private static func write(_ shown: Shown, _ names: Names, _ json: inout JSONWriter) {
         json.key("id")
-        json.string(ClaimID.text(.feedback, feedback.id.rawValue))
+        json.string(ClaimID.text(.feedback, shown.state.id.rawValue))
         json.key("project_id")
-        json.string(ClaimID.text(.project, Int64(project.rawValue)))
+        json.string(ClaimID.text(.project, Int64(shown.state.project.rawValue)))
         json.key("app_id")
-        json.string(ClaimID.text(.app, feedback.members.app))
+        json.string(ClaimID.text(.app, shown.members.app))
+        json.key("app_name")
+        json.text(names.apps[AppID(rawValue: shown.members.app)])
         json.key("user_id")
-        json.text(feedback.userID)
+        json.text(shown.userID)
+        json.key("user_properties")
+        json.properties(shown.properties)
         for column in columns {
             json.key(column)
-            json.text(feedback.members[column])
+            json.text(shown.members[column])
         }
+        json.key("status")
+        json.string(shown.state.review.status.name)
         json.key("is_dev")
-        json.bool(feedback.members.isDevelopment)
+        json.bool(shown.members.isDevelopment)
         json.key("created_at")
-        json.moment(feedback.stored.row.at)
-    }
-}
-
-extension JSONWriter {
-    /// Ends a list, with the cursor of the next page if a page follows.
-    mutating func end(of next: Instant?) {
-        key("cursor")
-        if let next { moment(next) } else { null() }
-        key("has_more")
-        bool(next != nil)
+        json.moment(shown.stored.row.at)
+        json.key("updated_at")
+        json.moment(shown.state.review.at ?? shown.stored.row.at)
     }
 }
 

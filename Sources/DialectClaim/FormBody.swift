@@ -63,10 +63,14 @@ struct FormBody {
 
     // MARK: - Checks
 
-    /// Checks that the body names the key's app, if it names an app.
-    func checkBundle(isRequired: Bool, _ message: String) throws(ClaimFault) {
+    /// Checks that the body names the key's app, if the app has a bundle id.
+    ///
+    /// - Parameters:
+    ///   - missing: the answer if the body names no app; nil for the answer to another app.
+    ///   - message: the answer if the body names another app.
+    func checkBundle(missing: String? = nil, _ message: String) throws(ClaimFault) {
         guard let expected = app.bundleID, app.platform != .backend else { return }
-        if bundleID == nil, !isRequired { return }
+        if let missing, bundleID?.isEmpty ?? true { throw ClaimFault(missing) }
         guard bundleID == expected else { throw ClaimFault(message, status: .forbidden) }
     }
 
@@ -119,94 +123,8 @@ struct FormBody {
     }
 
     /// The members that readers get again.
-    static let columns = members.filter { $0 != .userID }.map { "\($0.name)" } + ["country_code"]
-}
-
-/// Lists entries of forms, the newest first. A cursor is the moment of a page's last entry. So a page never ends between two
-/// entries of one moment.
-struct FormList<Item> {
-    private(set) var items: [Item] = []
-    /// The start of the next page; nil at the end.
-    private(set) var next: Instant?
-
-    /// The greatest number of rows that one page looks at, apart from rows of one moment.
-    private static var rowsLookedAt: Int { 200_000 }
-    private static var rowsAtOnce: Int { 200 }
-
-    init(
-        of kind: RowKind, _ filter: FormFilter, _ snapshot: any Snapshot,
-        _ item: (StoredRow, EventMembers) throws(StoreFault) -> Item?
-    ) throws(StoreFault) {
-        let parser = JSONParser()
-        var range = filter.range
-        range.limit = FormList.rowsAtOnce
-        var (lookedAt, lastLookedAt, lastTaken): (Int, Instant?, Instant?) = (0, nil, nil)
-        while true {
-            let page = try snapshot.rows(of: kind, in: filter.project, range)
-            for row in page {
-                if let last = lastLookedAt, lookedAt >= FormList.rowsLookedAt, row.row.at < last {
-                    next = last
-                    return
-                }
-                lookedAt += 1
-                lastLookedAt = row.row.at
-                guard let members = EventMembers(row.row.body, parser), filter.includes(row, members),
-                    let item = try item(row, members)
-                else { continue }
-                if let last = lastTaken, items.count >= filter.limit, row.row.at < last {
-                    next = last
-                    return
-                }
-                items.append(item)
-                lastTaken = row.row.at
-            }
-            guard page.count == FormList.rowsAtOnce, let last = page.last else { return }
-            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
-        }
-    }
-}
-
-/// The entries that a caller asks for.
-struct FormFilter: Sendable {
-    let project: ProjectID
-    var range = RowsByTime()
-    var limit = 50
-    var user: IdentityKey?
-    /// The members of the user's group; looked up once.
-    var members: Set<PersonID>?
-    private var app: Int64?
-    private(set) var isDevelopment: Bool?
-
-    init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(ClaimFault) {
-        project = caller.project
-        let query = try ReadQuery(request)
-        user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
-        if let app = query["app_id"] { self.app = ClaimID.number(.app, app) ?? -1 }
-        if let project = query["project_id"], project != ClaimID.text(.project, Int64(caller.project.rawValue)) {
-            app = -1
-        }
-        isDevelopment = query.isDevelopment
-        range.since = try query.moment("since", at: caller.now)
-        // A range includes its end, and the store's ranges do not.
-        range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
-        if let cursor = try query.moment("cursor", at: caller.now) { range.until = min(cursor, range.until ?? cursor) }
-        limit = query.limit
-    }
-
-    /// The same filter with the members of the user's group.
-    func resolved(_ snapshot: any Snapshot) -> FormFilter {
-        var filter = self
-        filter.members = user.map { snapshot.everybody(who: $0) }
-        return filter
-    }
-
-    func includes(_ row: StoredRow, _ form: EventMembers) -> Bool {
-        if let members, !members.contains(row.person) { return false }
-        if let app, form.app != app { return false }
-        if let isDevelopment, form.isDevelopment != isDevelopment { return false }
-        return true
-    }
-
-    static let description =
-        "Takes user_id, app_id, project_id, since and until (ISO 8601, or 1h, 7d), data_mode, limit (1 to 200) and cursor."
+    static let columns = [
+        "session_id", "environment", "os_version", "app_version", "sdk_name", "sdk_version", "device_model",
+        "country_code",
+    ]
 }

@@ -168,7 +168,7 @@ struct FunnelProgress: RowFinding {
     /// Whether funnels can be grouped by the member. Otherwise no group exists.
     var isGroupable: Bool { grouping.map(FunnelProgress.groupings.contains) ?? true }
 
-    mutating func take(_ row: FoundRow) -> Bool {
+    mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
         guard isGroupable else { return false }
         // A row without a user is no step of anybody.
         guard let user = row.user else { return true }

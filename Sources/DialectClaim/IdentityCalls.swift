@@ -139,6 +139,14 @@ enum IdentityCalls {
         }
     }
 
+    /// The answer to a deletion.
+    static let deleted = json { json in
+        json.key("deleted")
+        json.bool(true)
+    }
+
+    static let deletedSchema = Schema.object([.init("deleted", .boolean(), required: true)])
+
     static func json(_ status: Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
         var json = JSONWriter()
         json.object(body)
@@ -212,6 +220,19 @@ extension Caller {
         if key?.kind == .claimAgent {
             throw ClaimFault("Client or import key required for identity calls", status: .forbidden)
         }
+    }
+
+    /// Refuses a path that names another project in its first parameter.
+    func requireProject(_ request: borrowing Request) throws(Rejection) {
+        guard request.parameters[0].lowercased() == ClaimID.text(.project, Int64(project.rawValue)) else {
+            throw ClaimFault("Project not found", status: .notFound).rejection()
+        }
+    }
+
+    /// Refuses all callers except administrators. The vendor wants a signed-in person for such a call.
+    func requireAdministrator(_ message: String) throws(Rejection) {
+        let isAdministrator = key.map { $0.kind == .admin } ?? isOperator
+        guard isAdministrator else { throw ClaimFault(message, status: .forbidden).rejection() }
     }
 
     /// The app of the key.

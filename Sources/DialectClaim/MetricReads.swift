@@ -73,7 +73,7 @@ enum MetricReads {
                         }
                         return RowSearch(.metric, filter, RowPage(limit: filter.limit)).step {
                             page, snapshot throws(StoreFault) in
-                            let arrivals = try snapshot.arrivals(of: page.rows.map(\.stored.number))
+                            let arrivals = try snapshot.arrivals(of: page.items.map(\.stored.number))
                             return IdentityCalls.json { json in
                                 page.write("events", &json) { write($0, arrivals[$0.stored.number], &$1) }
                             }
@@ -264,7 +264,7 @@ struct MetricFigures: RowFinding {
 
     init(_ grouping: Grouping?) { self.grouping = grouping }
 
-    mutating func take(_ row: FoundRow) -> Bool {
+    mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
         all.add(row.members)
         if let user = row.user { users.insert(user.key) }
         if row.members["phase"] == "fail", let error = row.members["error"] {

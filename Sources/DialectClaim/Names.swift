@@ -20,6 +20,7 @@ enum ClaimID {
         case response = 10
         case metric = 11
         case funnel = 12
+        case comment = 13
         case issue = 30
     }
 

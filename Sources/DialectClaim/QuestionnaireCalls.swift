@@ -4,10 +4,10 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls for questionnaires (spec/claim.md 1.7): an app asks whether to show a questionnaire, sends answers or a
-/// dismissal, and agents read the answers.
+/// The calls of apps for questionnaires (spec/claim.md 1.7): an app asks whether to show a questionnaire, and sends answers or a
+/// dismissal.
 enum QuestionnaireCalls {
-    static let routes = [offer, answer, dismiss, responses]
+    static let routes = [offer, answer, dismiss]
 
     private static let unfitKey = "Client key required for questionnaires"
     private static let unfitBundle = "bundle_id does not match the app"
@@ -40,7 +40,9 @@ enum QuestionnaireCalls {
                 throw error.rejection()
             }
             return { snapshot throws(StoreFault) in
-                guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
+                guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project),
+                    questionnaire.isAsked(by: caller.key?.app)
+                else {
                     return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
                 }
                 let person = user.flatMap { snapshot.holders(of: $0.key).first }
@@ -182,7 +184,7 @@ enum QuestionnaireCalls {
             default: break
             }
         }
-        try form.checkBundle(isRequired: true, unfitBundle)
+        try form.checkBundle(unfitBundle)
         guard let answers else { throw ClaimFault("answers must be an object") }
         guard isFit else { throw ClaimFault("is_complete must be a boolean") }
         try form.check()
@@ -227,7 +229,7 @@ enum QuestionnaireCalls {
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
     ) throws(ClaimFault) -> SetProperties {
         let form = try FormBody(request, caller, tools, unfit: unfitKey) { _, _ in }
-        try form.checkBundle(isRequired: true, unfitBundle)
+        try form.checkBundle(unfitBundle)
         try form.check()
         let user = form.user(caller, tools)
         guard user.type != .claimNobody else { throw ClaimFault("user_id is required") }
@@ -237,94 +239,7 @@ enum QuestionnaireCalls {
         return SetProperties(user: user, values: [(Questionnaire.dismissalProperty, text)], isLimited: false)
     }
 
-    // MARK: - Reading
-
-    private struct Item {
-        let stored: StoredRow
-        let members: EventMembers
-        let response: FoldedResponses.Response
-        let userID: String?
-    }
-
-    private static let responses = Endpoint(
-        .get, "/v1/questionnaires/:slug/responses", scope: .questionnairesRead, limit: .claim,
-        operation: Operation(
-            id: "list_responses", summary: "Lists what users have submitted, the newest first.",
-            description: FormFilter.description,
-            responses: [
-                .init(
-                    .ok, "A page.",
-                    schema: .object([
-                        .init("responses", .array(.object([])), required: true),
-                        .init("cursor", .anyOf([.string(), .null]), required: true),
-                        .init("has_more", .boolean(), required: true),
-                    ])), notFound,
-            ] + ClaimFault.answers),
-        action: .query { request, caller, tools throws(Rejection) in
-            let slug = request.parameters[0]
-            let filter: FormFilter
-            do throws(ClaimFault) {
-                filter = try FormFilter(request, caller, tools)
-            } catch {
-                throw error.rejection()
-            }
-            return { snapshot throws(StoreFault) in
-                guard let questionnaire = try snapshot.questionnaire(slug, in: caller.project) else {
-                    return ClaimFault(ClaimFault.words(for: .noSuchQuestionnaire), status: .notFound).response
-                }
-                let list = try read(questionnaire, filter.resolved(snapshot), at: caller.now, snapshot)
-                return IdentityCalls.json { json in
-                    json.key("responses")
-                    json.array { json in
-                        for item in list.items { json.object { write(item, &$0) } }
-                    }
-                    json.end(of: list.next)
-                }
-            }
-        })
-
-    /// A response that the fold hides is not in the list.
-    private static func read(
-        _ questionnaire: Questionnaire, _ filter: FormFilter, at now: Instant, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> FormList<Item> {
-        var users = UserNames(filter.project)
-        let own = String(questionnaire.id.rawValue)
-        return try FormList(of: .answer, filter, snapshot) { row, members throws(StoreFault) in
-            guard members["questionnaire_id"] == own,
-                let id = members["response_id"].flatMap(Int64.init).map(ResponseID.init)
-            else { return nil }
-            let response =
-                members["user_id"] == nil
-                ? try snapshot.response(id, of: row.person, to: questionnaire.id)
-                : try snapshot.response(of: row.person, to: questionnaire.id, at: now)
-            guard let response, response.response.id == id, response.response.submittedAt != nil else { return nil }
-            return Item(
-                stored: row, members: members, response: response, userID: try users.name(of: row.person, snapshot))
-        }
-    }
-
-    private static func write(_ item: Item, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(ClaimID.text(.response, item.response.response.id.rawValue))
-        json.key("app_id")
-        json.string(ClaimID.text(.app, item.members.app))
-        json.key("user_id")
-        json.text(item.userID)
-        json.key("answers")
-        json.object { write(item.response.answers, &$0) }
-        for column in FormBody.columns {
-            json.key(column)
-            json.text(item.members[column])
-        }
-        json.key("is_dev")
-        json.bool(item.members.isDevelopment)
-        json.key("created_at")
-        json.moment(item.response.response.madeAt)
-        json.key("submitted_at")
-        json.moment(item.stored.row.at)
-    }
-
-    private static func write(_ answers: [String: AnswerValue], _ json: inout JSONWriter) {
+    static func write(_ answers: [String: AnswerValue], _ json: inout JSONWriter) {
         for (question, value) in answers.sorted(by: { $0.key < $1.key }) {
             json.key(question)
             switch value {

@@ -28,9 +28,10 @@ struct RowFilter: Sendable {
     ///   - tools: the loop's parser and hash.
     ///   - members: the query's names of members that must have a value.
     ///   - isOfProject: whether the path's first parameter is a project, which must be the caller's.
+    ///   - allModes: whether a query without a mode asks for rows of production and of development.
     init(
         _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ members: [String],
-        isOfProject: Bool = false
+        isOfProject: Bool = false, allModes: Bool = false
     ) throws(ClaimFault) {
         project = caller.project
         let ownProject = ClaimID.text(.project, Int64(caller.project.rawValue))
@@ -40,20 +41,35 @@ struct RowFilter: Sendable {
         let query = try ReadQuery(request)
         user = query["user_id"].map { ClaimDialect.identity($0, caller, tools).key }
         app = query["app_id"].map { ClaimID.number(.app, $0) ?? -1 }
-        isDevelopment = query.isDevelopment
+        isDevelopment = allModes && query["data_mode"] == nil ? nil : query.isDevelopment
+        if members.contains("is_dev"), let isDevelopment = query["is_dev"] {
+            self.isDevelopment = isDevelopment == "true" || isDevelopment == "1"
+        }
         if members.contains("level") { levels = try query.levels() }
-        for name in members where name != "level" {
+        for name in members where name != "level" && name != "is_dev" {
             if let value = query[name] { equal.append((name, value)) }
         }
         range.since = try query.moment("since", at: caller.now)
         // A range includes its end, and the store's ranges do not.
         range.until = try query.moment("until", at: caller.now)?.advanced(byMilliseconds: 1)
         range.isAscending = query["order"] == "asc"
-        range.after = query["cursor"].flatMap { RowCursor.place($0, tools) }
+        if let cursor = query["cursor"] { range.after = RowCursor.place(cursor, tools) }
         limit = query.limit
         guard !isOfProject else { return }
         let isForeign = query["app_id"] == nil && query["project_id"].map { $0.lowercased() != ownProject } ?? false
         isEmpty = isForeign || query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
+    }
+
+    /// Reads the filter from a query, and answers a mistake in the query.
+    static func read(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, _ members: [String] = [],
+        isOfProject: Bool = false, allModes: Bool = false
+    ) throws(Rejection) -> RowFilter {
+        do throws(ClaimFault) {
+            return try RowFilter(request, caller, tools, members, isOfProject: isOfProject, allModes: allModes)
+        } catch {
+            throw error.rejection()
+        }
     }
 
     /// Adds the condition that a member has a value.
@@ -70,6 +86,27 @@ struct RowFilter: Sendable {
     var inAllModes: RowFilter {
         var filter = self
         filter.isDevelopment = nil
+        return filter
+    }
+
+    /// The same filter without a range of time, for an answer that reads all rows.
+    var ofAllTimes: RowFilter {
+        var filter = self
+        filter.range = RowsByTime()
+        return filter
+    }
+
+    /// The same filter for rows of all apps.
+    var ofAllApps: RowFilter {
+        var filter = self
+        filter.app = nil
+        return filter
+    }
+
+    /// The same filter for rows of all users.
+    var ofAllUsers: RowFilter {
+        var filter = self
+        filter.user = nil
         return filter
     }
 
@@ -109,10 +146,14 @@ struct RowFilter: Sendable {
     ]
 }
 
-/// The cursors of lists of rows: the moment and the id of a page's last row, as a JSON array in Base64.
-enum RowCursor {
-    /// The place of a cursor; nil for an invalid cursor, which lists ignore.
-    static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
+/// The cursors of lists: the moment and the id of a page's last thing, as a JSON array in Base64.
+enum ListCursor {
+    /// The place of a cursor; nil for an invalid cursor, which lists ignore. The vendor's cursor of some lists is the moment
+    /// of the last thing alone: then the page continues before all things of this moment.
+    static func place(
+        _ cursor: String, _ subject: ClaimID.Subject, _ tools: LoopTools
+    ) -> (at: Instant, number: Int64)? {
+        if let moment = ISO8601.parse(cursor.utf8.span) { return (Instant(milliseconds: moment), 0) }
         var text = cursor.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         guard let bytes = Base64.decode(text.utf8.span) else { return nil }
@@ -127,21 +168,30 @@ enum RowCursor {
             return nil
         }
         guard parts.count == 2, let at = ISO8601.parse(parts[0].utf8.span).map(Instant.init(milliseconds:)),
-            let number = ClaimID.number(.row, parts[1])
-        else {
-            return nil
-        }
-        return RowsByTime.Place(at: at, number: RowNumber(rawValue: number))
+            let number = ClaimID.number(subject, parts[1])
+        else { return nil }
+        return (at, number)
     }
 
-    static func text(after row: StoredRow) -> String {
+    static func text(_ at: Instant, _ subject: ClaimID.Subject, _ number: Int64) -> String {
         var json = JSONWriter()
         json.array { json in
-            json.moment(row.row.at)
-            json.string(ClaimID.text(.row, row.number.rawValue))
+            json.moment(at)
+            json.string(ClaimID.text(subject, number))
         }
         return Base64.encode(json.bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
+}
+
+/// The cursors of lists of rows.
+enum RowCursor {
+    static func place(_ cursor: String, _ tools: LoopTools) -> RowsByTime.Place? {
+        ListCursor.place(cursor, .row, tools).map {
+            RowsByTime.Place(at: $0.at, number: RowNumber(rawValue: $0.number))
+        }
+    }
+
+    static func text(after row: StoredRow) -> String { ListCursor.text(row.row.at, .row, row.number.rawValue) }
 }
 
 extension String {

@@ -5,8 +5,8 @@ import JSON
 
 /// The result of a search, which takes the found rows one after the other.
 protocol RowFinding: Sendable {
-    /// Takes the next row. Returns false if the finding is complete and needs no further row.
-    mutating func take(_ row: FoundRow) -> Bool
+    /// Takes the next row, and may read other facts about it. Returns false if the finding is complete and needs no further row.
+    mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
 }
 
 /// A row that a search has found.
@@ -49,6 +49,14 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         }
     }
 
+    /// Makes the step of a call that continues with the finding.
+    func then(_ next: @escaping @Sendable (Finding) -> Step) -> Step {
+        .read { snapshot throws(StoreFault) in
+            var search = self
+            return try search.goOn(snapshot) ? search.then(next) : next(search.finding)
+        }
+    }
+
     /// Looks at further rows; false when the search is complete.
     private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         if isComplete { return false }
@@ -85,7 +93,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             }
             let user = try users.user(of: row.person, snapshot)
             if let wanted = filter.user, user?.key != wanted { continue }
-            if !finding.take(FoundRow(stored: row, members: members, user: user)) { return false }
+            if try !finding.take(FoundRow(stored: row, members: members, user: user), snapshot) { return false }
         }
         return true
     }
@@ -111,30 +119,42 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     }
 }
 
-/// A page of rows. It takes one row more than it shows, so it knows whether a further page follows.
-struct RowPage: RowFinding {
+/// A page of rows.
+typealias RowPage = ItemPage<FoundRow>
+
+/// A page of things that have a row each. It takes one thing more than it shows, so it knows whether a further page follows.
+struct ItemPage<Item: Sendable>: RowFinding {
     private let limit: Int
-    private(set) var rows: [FoundRow] = []
+    private let item: @Sendable (FoundRow, any Snapshot) throws(StoreFault) -> Item?
+    private(set) var items: [Item] = []
+    private var last: StoredRow?
     private(set) var hasMore = false
 
-    init(limit: Int) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: the greatest number of things on the page.
+    ///   - item: reads the thing of a row; nil if the list does not show it.
+    init(limit: Int, _ item: @escaping @Sendable (FoundRow, any Snapshot) throws(StoreFault) -> Item?) {
+        (self.limit, self.item) = (limit, item)
+    }
 
-    mutating func take(_ row: FoundRow) -> Bool {
-        hasMore = rows.count == limit
-        if !hasMore { rows.append(row) }
+    mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        guard let found = try item(row, snapshot) else { return true }
+        hasMore = items.count == limit
+        if !hasMore {
+            items.append(found)
+            last = row.stored
+        }
         return !hasMore
     }
 
-    /// Writes the rows under a name, the cursor, and whether a further page follows.
-    func write(
-        _ name: StaticString, _ json: inout JSONWriter, _ row: (FoundRow, inout JSONWriter) -> Void
-    ) {
+    /// Writes the things under a name, the cursor, and whether a further page follows.
+    func write(_ name: StaticString, _ json: inout JSONWriter, _ body: (Item, inout JSONWriter) -> Void) {
         json.key(name)
         json.array { json in
-            for found in rows { json.object { row(found, &$0) } }
+            for item in items { json.object { body(item, &$0) } }
         }
         json.key("cursor")
-        json.text(hasMore ? rows.last.map { RowCursor.text(after: $0.stored) } : nil)
+        json.text(hasMore ? last.map { RowCursor.text(after: $0) } : nil)
         json.key("has_more")
         json.bool(hasMore)
     }
@@ -145,6 +165,10 @@ struct RowPage: RowFinding {
             .init("has_more", .boolean(), required: true),
         ])
     }
+}
+
+extension ItemPage where Item == FoundRow {
+    init(limit: Int) { self.init(limit: limit) { row, _ in row } }
 }
 
 extension Snapshot {

@@ -4,103 +4,325 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that read the users of apps, and the project's apps and keys (spec/claim.md 1.2 and 1.7).
+/// The calls that read the users of apps (spec/claim-reads.md 7).
 enum UserReads {
-    static func routes(_ terms: ProjectTerms) -> [Endpoint] {
-        [
-            users("/v1/apps/:id/users", "list_app_users", "Lists the users of an app."),
-            users("/v1/app-users", "list_users", "Lists the users of all apps."),
-            list("/v1/projects", .projectsRead, "list_projects", "projects") { caller, tools, json in
-                guard let project = tools.directory.projects[caller.project] else { return }
-                json.object { write(project, terms, &$0) }
-            },
-            project(terms),
-            list("/v1/apps", .appsRead, "list_apps", "apps") { caller, tools, json in
-                for app in apps(caller, tools) { json.object { write(app, &$0) } }
-            },
-            list("/v1/auth/keys", .appsRead, "list_keys", "api_keys") { caller, tools, json in
-                let keys = tools.directory.keys.values.filter {
-                    $0.project == caller.project && $0.kind.dialect == .claim && $0.revokedAt == nil
+    static let routes = [
+        users("/v1/apps/:id/users", "list_app_users", "Lists the users of an app."),
+        users("/v1/app-users", "list_users", "Lists the users of all apps."),
+        get, locales("/v1/projects/:id/users/locales", "project_locales"), locales("/v1/users/locales", "locales"),
+    ]
+
+    // MARK: - Lists
+
+    /// The users that a caller asks for.
+    struct Filter: Sendable {
+        let project: ProjectID
+        var app: AppID?
+        var search: String?
+        var isAnonymous: Bool?
+        var isDevelopment: Bool?
+        var billing: Set<String> = []
+        var isByFirstSeen = false
+        var limit = 50
+        var since: Instant?
+        var until: Instant?
+        var before: (at: Instant, number: Int64)?
+        var isEmpty = false
+
+        init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools, ofApp: Bool) throws(ClaimFault) {
+            project = caller.project
+            let query = try ReadQuery(request)
+            let own = ClaimID.text(.project, Int64(caller.project.rawValue))
+            if ofApp {
+                guard let id = ClaimID.number(.app, request.parameters[0]).map(AppID.init),
+                    let app = tools.directory.apps[id], app.project == caller.project, app.revokedAt == nil
+                else { throw ClaimFault("App not found", status: .notFound) }
+                self.app = id
+            } else {
+                if let path = request.parameters.first, path.lowercased() != own {
+                    throw ClaimFault("Project not found", status: .notFound)
                 }
-                for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) {
-                    json.object { write(key, tools, &$0) }
+                app = query["app_id"].map { AppID(rawValue: ClaimID.number(.app, $0) ?? -1) }
+                isEmpty = query["team_id"].map { $0.lowercased() != ClaimID.team } ?? false
+                if app == nil, let project = query["project_id"], project.lowercased() != own { isEmpty = true }
+                since = try query.moment("since", at: caller.now)
+                until = try query.moment("until", at: caller.now)
+            }
+            search = query["search"]?.lowercased()
+            isAnonymous = query["is_anonymous"].map { $0 == "true" }
+            isDevelopment = query.isDevelopment
+            billing = Set((query["billing_status"] ?? "").split(separator: ",").map { String($0).trimmed })
+                .intersection(Filter.billings)
+            if billing.count == Filter.billings.count { billing = [] }
+            isByFirstSeen = query["sort"] == "first_seen"
+            limit = query.limit
+            before = query["cursor"].flatMap { ListCursor.place($0, .user, tools) }
+        }
+
+        static let billings: Set<String> = ["paid", "trial", "free"]
+
+        /// The moment by which the list is sorted.
+        func moment(_ user: User) -> Instant { isByFirstSeen ? user.user.firstSeen : user.user.lastSeen }
+
+        func includes(_ user: User) -> Bool {
+            if let app, user.user.apps[app] == nil { return false }
+            if let search, !user.userID.lowercased().contains(search) { return false }
+            if let isAnonymous, user.isAnonymous != isAnonymous { return false }
+            if let isDevelopment, user.user.isDevelopment != isDevelopment { return false }
+            if let since, user.user.lastSeen < since { return false }
+            if let until, user.user.lastSeen > until { return false }
+            return billing.isEmpty || billing.contains(user.billing)
+        }
+    }
+
+    private static func users(_ path: String, _ id: String, _ summary: String) -> Endpoint {
+        let ofApp = path.contains(":id")
+        let more: [Schema.Property] =
+            ofApp
+            ? []
+            : ["team_id", "project_id", "app_id", "since", "until"].map { Schema.Property($0, .string()) }
+        return Endpoint(
+            .get, path, scope: .appsRead,
+            operation: Operation(
+                id: id, summary: summary,
+                description: "since and until are about the moment at which a user was last seen.",
+                query: [
+                    .init("search", .string("A part of the user id.")),
+                    .init("is_anonymous", .string(oneOf: ["true", "false"])),
+                    .init("billing_status", .string("A list of paid, trial and free.")),
+                    .init("data_mode", .string("production by default.", oneOf: ["production", "development", "all"])),
+                    .init("sort", .string("last_seen by default.", oneOf: ["last_seen", "first_seen"])),
+                ] + RowFilter.pages + more,
+                responses: [
+                    .init(.ok, "A page.", schema: RowPage.schema("users", .object([]))),
+                    .init(.notFound, "There is no such app.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let filter: Filter
+                    do throws(ClaimFault) {
+                        filter = try Filter(request, caller, tools, ofApp: ofApp)
+                    } catch {
+                        throw error.rejection()
+                    }
+                    let apps = AppCalls.apps(caller, tools)
+                    return UserSearch(filter, UserPage(filter)).step { page, _ in
+                        IdentityCalls.json { json in
+                            json.key("users")
+                            json.array { json in
+                                for user in page.users { json.object { write(user, filter.project, apps, &$0) } }
+                            }
+                            json.key("cursor")
+                            let last = page.hasMore ? page.users.last : nil
+                            json.text(last.map { ListCursor.text(filter.moment($0), .user, $0.id.rawValue) })
+                            json.key("has_more")
+                            json.bool(page.hasMore)
+                        }
+                    }
+                }))
+    }
+
+    /// A page of users. It keeps the first users in the order of the list.
+    private struct UserPage: UserFinding {
+        private let filter: Filter
+        private(set) var users: [User] = []
+        private(set) var hasMore = false
+
+        init(_ filter: Filter) { self.filter = filter }
+
+        mutating func take(_ user: User) {
+            let place = (filter.moment(user), user.id.rawValue)
+            if let before = filter.before, place >= (before.at, before.number) { return }
+            // A person can have two ids, for which the list has two entries.
+            let index =
+                users.firstIndex { (filter.moment($0), $0.id.rawValue) < place } ?? users.count
+            if index == filter.limit {
+                hasMore = true
+                return
+            }
+            users.insert(user, at: index)
+            if users.count > filter.limit {
+                users.removeLast()
+                hasMore = true
+            }
+        }
+    }
+
+    // MARK: - One user
+
+    private static let get = Endpoint(
+        .get, "/v1/app-users/:id", scope: .appsRead,
+        operation: Operation(
+            id: "get_user", summary: "Shows a user.",
+            responses: [
+                .init(.ok, "The user.", schema: .object([.init("user_id", .string(), required: true)])),
+                .init(.notFound, "There is no such user.", schema: ClaimFault.schema),
+            ] + ClaimFault.answers),
+        action: .query { request, caller, tools throws(Rejection) in
+            let id = ClaimID.number(.user, request.parameters[0]).map(PersonID.init)
+            let (project, apps) = (caller.project, AppCalls.apps(caller, tools))
+            return { snapshot throws(StoreFault) in
+                guard let id, snapshot.person(id, in: project) != nil, let user = try user(id, snapshot) else {
+                    return ClaimFault("User not found", status: .notFound).response
                 }
-            },
-        ]
+                return IdentityCalls.json { write(user, project, apps, &$0) }
+            }
+        })
+
+    /// The user with an id. A user that was anonymous before has the id of the anonymous person.
+    private static func user(_ id: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> User? {
+        let claims = snapshot.group(of: id).merges.filter { $0.rule == .claim && $0.from == id }
+        for person in [id] + claims.map(\.into) {
+            for identity in try snapshot.identities(of: person) {
+                guard identity.type == .claimUserID || identity.type == .claimAnonymousID,
+                    let user = try user((0, person, identity.type, identity.value), snapshot), user.id == id
+                else { continue }
+                return user
+            }
+        }
+        return nil
+    }
+
+    /// The id of a user, found by a person that holds the user id.
+    static func userID(of person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) -> PersonID? {
+        for identity in try snapshot.identities(of: person)
+        where identity.type == .claimUserID || identity.type == .claimAnonymousID {
+            if let user = try user((0, person, identity.type, identity.value), snapshot) { return user.id }
+        }
+        return nil
+    }
+
+    // MARK: - Locales
+
+    private static func locales(_ path: String, _ id: String) -> Endpoint {
+        Endpoint(
+            .get, path, scope: .appsRead,
+            operation: Operation(
+                id: id, summary: "Counts users by their language and by their country.",
+                query: ["team_id", "project_id", "app_id", "since", "until"].map { Schema.Property($0, .string()) } + [
+                    .init("data_mode", .string("production by default.", oneOf: ["production", "development", "all"]))
+                ],
+                responses: [
+                    .init(
+                        .ok, "The numbers.",
+                        schema: .object([
+                            .init(
+                                "by_locale",
+                                .array(
+                                    .object([
+                                        .init("locale", .string(), required: true),
+                                        .init("base_language", .string(), required: true),
+                                        .init("user_count", .integer(), required: true),
+                                        .init("shipped", .anyOf([.boolean(), .null]), required: true),
+                                    ])), required: true),
+                            .init(
+                                "by_country",
+                                .array(
+                                    .object([
+                                        .init("country_code", .string(), required: true),
+                                        .init("user_count", .integer(), required: true),
+                                    ])), required: true),
+                            .init("supported_languages", .anyOf([.array(.string()), .null]), required: true),
+                            .init("users_with_preferred_language", .integer(), required: true),
+                            .init("total_users", .integer(), required: true),
+                        ])), .init(.notFound, "The project does not exist.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let filter: Filter
+                    do throws(ClaimFault) {
+                        filter = try Filter(request, caller, tools, ofApp: false)
+                    } catch {
+                        throw error.rejection()
+                    }
+                    let apps = AppCalls.apps(caller, tools).map(\.id)
+                    let isOfProject = path.contains(":id")
+                    return UserSearch(filter, LocaleCount()).step { count, snapshot throws(StoreFault) in
+                        var languages: Set<String> = []
+                        for app in isOfProject ? apps : [] {
+                            languages.formUnion(AppCalls.languages(try snapshot.appFacts(app)))
+                        }
+                        let shipped = languages.isEmpty ? nil : languages.sorted()
+                        return IdentityCalls.json { count.write(shipped, &$0) }
+                    }
+                }))
+    }
+
+    /// The numbers of users by language and by country.
+    private struct LocaleCount: UserFinding {
+        private var locales: [String: Int] = [:]
+        private var countries: [String: Int] = [:]
+        private var withLanguage = 0
+        private var total = 0
+
+        mutating func take(_ user: User) {
+            total += 1
+            let language = user.user.fields[.preferredLanguage]
+            if language != nil { withLanguage += 1 }
+            if let locale = language ?? user.user.fields[.locale] { locales[locale, default: 0] += 1 }
+            if let country = user.user.fields[.countryCode] { countries[country, default: 0] += 1 }
+        }
+
+        /// The language of a locale without its region.
+        private static func base(_ locale: String) -> String {
+            String(locale.prefix { $0 != "-" && $0 != "_" }).lowercased()
+        }
+
+        private static func sorted(_ counts: [String: Int]) -> [(key: String, value: Int)] {
+            counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        }
+
+        func write(_ shipped: [String]?, _ json: inout JSONWriter) {
+            let languages = shipped.map { Set($0.map(LocaleCount.base)) }
+            json.key("by_locale")
+            json.array { json in
+                for (locale, count) in LocaleCount.sorted(locales) {
+                    json.object { json in
+                        json.key("locale")
+                        json.string(locale)
+                        json.key("base_language")
+                        json.string(LocaleCount.base(locale))
+                        json.key("user_count")
+                        json.integer(count)
+                        json.key("shipped")
+                        if let languages {
+                            json.bool(languages.contains(LocaleCount.base(locale)))
+                        } else {
+                            json.null()
+                        }
+                    }
+                }
+            }
+            json.key("by_country")
+            json.array { json in
+                for (country, count) in LocaleCount.sorted(countries) {
+                    json.object { json in
+                        json.key("country_code")
+                        json.string(country)
+                        json.key("user_count")
+                        json.integer(count)
+                    }
+                }
+            }
+            json.key("supported_languages")
+            if let shipped {
+                json.array { json in for language in shipped { json.string(language) } }
+            } else {
+                json.null()
+            }
+            json.key("users_with_preferred_language")
+            json.integer(withLanguage)
+            json.key("total_users")
+            json.integer(total)
+        }
     }
 
     // MARK: - Users
 
-    private struct Filter: Sendable {
-        var app: Int64?
-        var search: String?
-        var isAnonymous: Bool?
-        var isDevelopment: Bool?
-        var limit = 50
-        var before: Int64?
-    }
-
-    private static func users(_ path: String, _ id: String, _ summary: String) -> Endpoint {
-        Endpoint(
-            .get, path, scope: .appsRead,
-            operation: Operation(
-                id: id, summary: summary,
-                description: "Takes search, is_anonymous, data_mode, limit (1 to 200) and cursor.",
-                responses: [
-                    .init(
-                        .ok, "A page.",
-                        schema: .object([
-                            .init("users", .array(.object([])), required: true),
-                            .init("cursor", .anyOf([.string(), .null]), required: true),
-                            .init("has_more", .boolean(), required: true),
-                        ])),
-                    .init(.notFound, "There is no such app.", schema: ClaimFault.schema),
-                ] + ClaimFault.answers),
-            action: .query { request, caller, tools throws(Rejection) in
-                let filter: Filter
-                do throws(ClaimFault) {
-                    filter = try self.filter(request, caller, tools)
-                } catch {
-                    throw error.rejection()
-                }
-                let names = Dictionary(uniqueKeysWithValues: apps(caller, tools).map { ($0.id, $0.name) })
-                return { snapshot throws(StoreFault) in
-                    let page = try read(filter, caller.project, snapshot)
-                    return IdentityCalls.json { json in
-                        json.key("users")
-                        json.array { json in
-                            for user in page.users { json.object { write(user, caller.project, names, &$0) } }
-                        }
-                        json.key("cursor")
-                        json.text(page.next.map(String.init))
-                        json.key("has_more")
-                        json.bool(page.next != nil)
-                    }
-                }
-            })
-    }
-
-    private static func filter(
-        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
-    ) throws(ClaimFault) -> Filter {
-        let query = try ReadQuery(request)
-        var filter = Filter()
-        if let id = request.parameters.first {
-            guard let app = ClaimID.number(.app, id),
-                tools.directory.apps[AppID(rawValue: app)]?.project == caller.project
-            else { throw ClaimFault("App not found", status: .notFound) }
-            filter.app = app
-        }
-        filter.search = query["search"]?.lowercased()
-        filter.isAnonymous = query["is_anonymous"].map { $0 == "true" }
-        filter.isDevelopment = query.isDevelopment
-        filter.limit = query.limit
-        filter.before = query["cursor"].flatMap(Int64.init)
-        return filter
-    }
-
     /// A user for readers, with the anonymous ids that the user has claimed.
-    struct User {
+    struct User: Sendable {
         /// The person whose id is the user's id, if that person is still in the group.
         let id: PersonID
         let userID: String
@@ -108,41 +330,16 @@ enum UserReads {
         let claimedFrom: [String]
         let user: AppUser
         let properties: [String: String]
-    }
 
-    private static let linksLookedAt = 100_000
-
-    private static func read(
-        _ filter: Filter, _ project: ProjectID, _ snapshot: any Snapshot
-    ) throws(StoreFault) -> (users: [User], next: Int64?) {
-        var users: [User] = []
-        var before = filter.before
-        var lookedAt = 0
-        while lookedAt < linksLookedAt {
-            let links = try snapshot.holders(
-                of: [.claimUserID, .claimAnonymousID], in: project, before: before, limit: 200)
-            for link in links {
-                lookedAt += 1
-                if users.count == filter.limit { return (users, before) }
-                before = link.link
-                guard let user = try user(link, snapshot), matches(user, filter) else { continue }
-                users.append(user)
-            }
-            if links.count < 200 { return (users, nil) }
+        /// Whether the user pays, tries or does neither, as the user's properties of the vendor's store say.
+        var billing: String {
+            if properties["rc_period_type"] == "trial" { return "trial" }
+            return properties["rc_subscriber"] == "true" ? "paid" : "free"
         }
-        return (users, before)
-    }
-
-    private static func matches(_ user: User, _ filter: Filter) -> Bool {
-        if let app = filter.app, user.user.apps[AppID(rawValue: app)] == nil { return false }
-        if let search = filter.search, !user.userID.lowercased().contains(search) { return false }
-        if let isAnonymous = filter.isAnonymous, user.isAnonymous != isAnonymous { return false }
-        if let isDevelopment = filter.isDevelopment, user.user.isDevelopment != isDevelopment { return false }
-        return true
     }
 
     /// A user, found by one link; nil if the link belongs to an anonymous id that a user has claimed.
-    private static func user(
+    static func user(
         _ link: (link: Int64, person: PersonID, type: IdentityType, value: String), _ snapshot: any Snapshot
     ) throws(StoreFault) -> User? {
         let group = snapshot.group(of: link.person)
@@ -181,8 +378,9 @@ enum UserReads {
     ]
 
     private static func write(
-        _ user: User, _ project: ProjectID, _ names: [AppID: String], _ json: inout JSONWriter
+        _ user: User, _ project: ProjectID, _ apps: [App], _ json: inout JSONWriter
     ) {
+        let known = Dictionary(uniqueKeysWithValues: apps.map { ($0.id, $0) })
         json.key("id")
         json.string(ClaimID.text(.user, user.id.rawValue))
         json.key("project_id")
@@ -203,12 +401,17 @@ enum UserReads {
         json.object { IdentityCalls.write(user.properties, &$0) }
         json.key("apps")
         json.array { json in
-            for (app, use) in user.user.apps.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            let uses = user.user.apps.sorted { one, other in
+                let ranks = [one, other].map { known[$0.key].map(AppCalls.rank) ?? .max }
+                if ranks[0] != ranks[1] { return ranks[0] < ranks[1] }
+                return (other.value.last, one.key.rawValue) < (one.value.last, other.key.rawValue)
+            }
+            for (app, use) in uses {
                 json.object { json in
                     json.key("app_id")
                     json.string(ClaimID.text(.app, app.rawValue))
                     json.key("app_name")
-                    json.text(names[app])
+                    json.text(known[app]?.name)
                     json.key("first_seen_at")
                     json.moment(use.first)
                     json.key("last_seen_at")
@@ -231,117 +434,48 @@ enum UserReads {
         json.key("is_dev")
         json.bool(user.user.isDevelopment)
     }
+}
 
-    // MARK: - Projects, apps and keys
+/// The result of a search of users, which takes the found users one after the other, in no order.
+protocol UserFinding: Sendable {
+    mutating func take(_ user: UserReads.User)
+}
 
-    private static func list(
-        _ path: String, _ scope: Scope, _ id: String, _ key: StaticString,
-        _ body: @escaping @Sendable (Caller, LoopTools, inout JSONWriter) -> Void
-    ) -> Endpoint {
-        Endpoint(
-            .get, path, scope: scope,
-            operation: Operation(
-                id: id, summary: "Lists the \(key) of the project.",
-                responses: [
-                    .init(.ok, "All of them.", schema: .object([.init("\(key)", .array(.object([])), required: true)]))
-                ] + ClaimFault.answers),
-            action: .answer { _, caller, tools in
-                IdentityCalls.json { json in
-                    json.key(key)
-                    json.array { json in
-                        if let caller { body(caller, tools, &json) }
-                    }
-                }
-            })
-    }
+/// Searches all users of a project, and gives those that match to a finding. One reading looks at a limited number of users.
+struct UserSearch<Finding: UserFinding>: Sendable {
+    private let filter: UserReads.Filter
+    private var finding: Finding
+    /// The last link that the search passed.
+    private var before: Int64?
 
-    private static func project(_ terms: ProjectTerms) -> Endpoint {
-        Endpoint(
-            .get, "/v1/projects/:id", scope: .projectsRead,
-            operation: Operation(
-                id: "get_project", summary: "Tells of the project, and of its apps.",
-                responses: [
-                    .init(.ok, "The project.", schema: .object([.init("apps", .array(.object([])), required: true)])),
-                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
-                ] + ClaimFault.answers),
-            action: .answer { request, caller, tools in
-                guard let caller, let project = tools.directory.projects[caller.project],
-                    request.parameters[0].lowercased() == ClaimID.text(.project, Int64(project.id.rawValue))
-                else { return ClaimFault("Project not found", status: .notFound).response }
-                return IdentityCalls.json { json in
-                    write(project, terms, &json)
-                    json.key("apps")
-                    json.array { json in
-                        for app in apps(caller, tools) { json.object { write(app, &$0) } }
-                    }
-                }
-            })
-    }
+    private static var usersInOneReading: Int { 2000 }
+    private static var usersAtOnce: Int { 200 }
 
-    private static func apps(_ caller: Caller, _ tools: LoopTools) -> [App] {
-        tools.directory.apps.values.filter { $0.project == caller.project && $0.dialect == .claim }
-            .sorted { $0.id.rawValue < $1.id.rawValue }
-    }
+    init(_ filter: UserReads.Filter, _ finding: Finding) { (self.filter, self.finding) = (filter, finding) }
 
-    private static func write(_ project: Project, _ terms: ProjectTerms, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(ClaimID.text(.project, Int64(project.id.rawValue)))
-        json.key("team_id")
-        json.string(ClaimID.team)
-        json.key("name")
-        json.string(project.name)
-        json.key("slug")
-        json.string(slug(project.name))
-        json.key("color")
-        json.null()
-        terms.write(&json)
-        json.key("created_at")
-        json.moment(project.madeAt)
-    }
-
-    /// A project's name in the form of the vendor's addresses.
-    private static func slug(_ name: String) -> String {
-        let words = name.lowercased().split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }
-        return words.isEmpty ? "project" : words.joined(separator: "-")
-    }
-
-    private static func write(_ app: App, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(ClaimID.text(.app, app.id.rawValue))
-        json.key("team_id")
-        json.string(ClaimID.team)
-        json.key("project_id")
-        json.string(ClaimID.text(.project, Int64(app.project.rawValue)))
-        json.key("name")
-        json.string(app.name)
-        json.key("platform")
-        json.string(app.platform.rawValue)
-        json.key("bundle_id")
-        json.text(app.bundleID)
-        json.key("created_at")
-        json.moment(app.madeAt)
-    }
-
-    private static func write(_ key: AccessKey, _ tools: LoopTools, _ json: inout JSONWriter) {
-        json.key("id")
-        json.string(ClaimID.text(.key, key.id.rawValue))
-        json.key("key_type")
-        json.string(key.kind == .claimClient ? "client" : key.kind == .claimAgent ? "agent" : "import")
-        json.key("app_id")
-        json.text(key.app.map { ClaimID.text(.app, $0.rawValue) })
-        json.key("app_name")
-        json.text(key.app.flatMap { tools.directory.apps[$0]?.name })
-        json.key("team_id")
-        json.string(ClaimID.team)
-        json.key("name")
-        json.string(key.name)
-        json.key("permissions")
-        json.array { json in
-            for name in key.scopes.names.split(separator: " ") { json.string(String(name)) }
+    /// Makes the step of a call that answers with the finding.
+    func step(_ answer: @escaping @Sendable (Finding, any Snapshot) throws(StoreFault) -> Response) -> Step {
+        .read { snapshot throws(StoreFault) in
+            var search = self
+            return try search.goOn(snapshot) ? search.step(answer) : .answer(try answer(search.finding, snapshot))
         }
-        json.key("created_at")
-        json.moment(key.madeAt)
-        json.key("expires_at")
-        if let expiresAt = key.expiresAt { json.moment(expiresAt) } else { json.null() }
+    }
+
+    /// Looks at further users; false when the search is complete.
+    private mutating func goOn(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        if filter.isEmpty { return false }
+        var lookedAt = 0
+        while lookedAt < UserSearch.usersInOneReading {
+            let links = try snapshot.holders(
+                of: [.claimUserID, .claimAnonymousID], in: filter.project, before: before, limit: UserSearch.usersAtOnce
+            )
+            for link in links {
+                before = link.link
+                if let user = try UserReads.user(link, snapshot), filter.includes(user) { finding.take(user) }
+            }
+            if links.count < UserSearch.usersAtOnce { return false }
+            lookedAt += links.count
+        }
+        return true
     }
 }

@@ -6,6 +6,10 @@ package struct Administer: Act {
         case makeProject(SetUp)
         case makeApp(App)
         case makeKey(AccessKey)
+        /// An app with its first key.
+        case makeAppWithKey(App, AccessKey)
+        /// Gives a new name to the caller's project, or to an app of it.
+        case rename(Named, String)
         /// Revokes all apps and keys of a project, an app with its keys, or one key. The stored facts stay.
         case revokeProject(ProjectID)
         case revokeApp(AppID)
@@ -46,12 +50,12 @@ package struct Administered: Equatable, Sendable {
 }
 
 extension Administer {
-    package static var kinds: [ActKind] { [.makeProject, .makeApp, .makeKey, .revoke] }
+    package static var kinds: [ActKind] { [.makeProject, .makeApp, .makeKey, .revoke, .rename] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
     package var byteCount: Int { 4096 }
 
-    /// Makes or revokes projects, apps and keys. Throws `noSuch` for an unknown project, app or key, `tooMany` at a limit of
+    /// Makes, renames or revokes projects, apps and keys. Throws `noSuch` for an unknown project, app or key, `tooMany` at a limit of
     /// projects, apps or keys, `tooManyKeys` for a linking key over its app's limit, and `appOfOtherDialect`. The limits
     /// keep the directory small, because every call reads it. A project, an app or a key that was revoked before stays as it
     /// is.
@@ -65,6 +69,18 @@ extension Administer {
         case .makeProject(let setUp): return try make(setUp, directory, stamp)
         case .makeApp(let app): return try make(app, directory, stamp)
         case .makeKey(let key): return try make(key, directory, stamp)
+        case .makeAppWithKey(let app, let key):
+            let made = try make(app, directory, stamp)
+            guard directory.keys.values.filter({ $0.project == app.project }).count < Administer.keysPerProject else {
+                throw .tooMany(.key)
+            }
+            let own = key.placed(
+                KeyID(rawValue: directory.lastKey + 1), app.project, made.answer.apps.first, at: stamp.at)
+            var done = made.answer
+            done.keys = [own.id]
+            done.hash = own.hash
+            return decision(done, (made.outcome?.changes ?? []) + [.keyMade(own)])
+        case .rename(let named, let name): return try rename(named, name, directory, project, stamp)
         case .revokeProject(let id):
             guard directory.projects[id] != nil else { throw .noSuch(.project) }
             return revoke(
@@ -133,6 +149,24 @@ extension Administer {
         return decision(done, [.keyMade(key)])
     }
 
+    private func rename(
+        _ named: Named, _ name: String, _ directory: Directory, _ project: ProjectID, _ stamp: Stamp
+    ) throws(Refusal) -> Decision<Administered> {
+        var done = Administered(.rename, at: stamp.at)
+        let former: String
+        switch named {
+        case .project(let id):
+            guard let known = directory.projects[id], id == project else { throw .noSuch(.project) }
+            (former, done.projects) = (known.name, [id])
+        case .app(let id):
+            guard let known = directory.apps[id], known.project == project, known.revokedAt == nil else {
+                throw .noSuch(.app)
+            }
+            (former, done.apps) = (known.name, [id])
+        }
+        return former == name ? Decision(done) : decision(done, [.renamed(named, name)])
+    }
+
     /// Revokes apps and keys. An app or a key that was revoked before keeps the moment of its first revocation.
     private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision<
         Administered
@@ -173,7 +207,7 @@ extension AccessKey {
 }
 
 extension Administered: Answer {
-    package static let tags: [UInt8] = [ActKind.makeProject, .makeApp, .makeKey, .revoke].map(\.rawValue)
+    package static let tags: [UInt8] = [ActKind.makeProject, .makeApp, .makeKey, .revoke, .rename].map(\.rawValue)
     package var tag: UInt8 { kind.rawValue }
 
     package func pack(into packer: inout Packer) {
@@ -205,6 +239,8 @@ extension Administered: Answer {
         func event(_ kind: ChangeEvent.Kind, _ name: String, _ id: Int64) -> ChangeEvent {
             ChangeEvent(kind, nil, [.init(name, .id(id))])
         }
+        // A new name begins and ends nothing.
+        if kind == .rename { return [] }
         let isEnd = kind == .revoke
         return projects.map { event(isEnd ? .projectRevoked : .projectCreated, "project", Int64($0.rawValue)) }
             + apps.map { event(isEnd ? .appRevoked : .appCreated, "app", $0.rawValue) }
@@ -321,5 +357,6 @@ extension ActKind {
     package static let makeApp = ActKind(61, "make_app", changesDirectory: true)
     package static let makeKey = ActKind(62, "make_key", changesDirectory: true)
     package static let revoke = ActKind(63, "revoke", changesDirectory: true)
+    package static let rename = ActKind(155, "rename", changesDirectory: true)
     package static let noteKeyUse = ActKind(64, "note_key_use")
 }

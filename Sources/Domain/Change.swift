@@ -18,8 +18,16 @@ package enum Change: Equatable, Sendable {
     case appRevoked(AppID, at: Instant)
     /// A key is revoked.
     case keyRevoked(KeyID, at: Instant)
+    /// A project or an app has a new name.
+    case renamed(Named, String)
     /// The call's project has a new strategy.
     case strategySet(version: Int, Strategy)
+}
+
+/// A thing with a name that people can change.
+package enum Named: Equatable, Sendable {
+    case project(ProjectID)
+    case app(AppID)
 }
 
 /// One accepted call in the journal: its caller, its moment, its inputs and its result.

@@ -39,6 +39,8 @@ package final class Directory: Sendable {
             case .keyMade(let key): keys[key.id] = key
             case .appRevoked(let app, let moment): apps[app] = apps[app]?.revoked(at: moment)
             case .keyRevoked(let key, let moment): keys[key] = keys[key]?.revoked(at: moment)
+            case .renamed(.project(let id), let name): projects[id] = projects[id]?.renamed(name)
+            case .renamed(.app(let id), let name): apps[id] = apps[id]?.renamed(name)
             case .strategySet(_, let strategy):
                 strategies[entry.project, default: .initial].add(strategy, at: entry.at, by: entry.key)
             case .documentPut(let key, _, let body):
@@ -92,6 +94,8 @@ package struct Project: Equatable, Sendable {
         self.name = name
         self.madeAt = madeAt
     }
+
+    func renamed(_ name: String) -> Project { Project(id: id, name: name, madeAt: madeAt) }
 }
 
 /// An app of a project. The dialect of the app decides which fields have a meaning.
@@ -131,6 +135,12 @@ package struct App: Equatable, Sendable {
         self.webOrigins = webOrigins
         self.madeAt = madeAt
         self.revokedAt = revokedAt
+    }
+
+    func renamed(_ name: String) -> App {
+        App(
+            id: id, project: project, dialect: dialect, name: name, platform: platform, bundleID: bundleID,
+            publicID: publicID, secretHash: secretHash, webOrigins: webOrigins, madeAt: madeAt, revokedAt: revokedAt)
     }
 
     func revoked(at moment: Instant) -> App {

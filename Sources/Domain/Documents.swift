@@ -55,6 +55,18 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case definition = 47
     /// The attachments of an event, by the event's recognition hash.
     case attachmentsOfEvent = 48
+    /// The ids of the comments about an issue, feedback or a response.
+    case comments = 49
+    /// The facts about an app that its uploads tell, by the app's id.
+    case appFacts = 57
+    /// The status of an issue, and the issues that are parts of it, by the issue's id.
+    case issueState = 58
+    /// A comment, by its id.
+    case comment = 54
+    /// The review of a response to a questionnaire, and the place of the response, by the response's id.
+    case responseState = 55
+    /// The questions of a questionnaire as users answered them, by the questionnaire and the moment of its change.
+    case answeredQuestions = 56
     /// The newer body of an event that was imported again, by the event's recognition hash.
     case eventRevision = 38
     /// The ids of a person's attachments.

@@ -143,7 +143,7 @@ package struct Facts: Sendable {
         case .mergeUndone(let merge): merges.removeAll { $0.id == merge.id }
         case .documentPut(let key, _, let body):
             documents[key] = body
-        case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+        case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
         }
     }
 

@@ -14,7 +14,8 @@ package enum Registry {
         // Claim.
         Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
         SetQuestionnaire.self, AnswerQuestionnaire.self, ReserveAttachment.self, StoreAttachment.self,
-        DeleteAttachment.self,
+        DeleteAttachment.self, PostComment.self, EditComment.self, ReviewFeedback.self, ReviewResponse.self,
+        SetIssueStatus.self, MergeIssues.self,
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, UndoTransfer.self,

@@ -9,7 +9,7 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     case step = 4
     /// The feedback of a user.
     case feedback = 6
-    /// The mark that a user answered a questionnaire.
+    /// The mark that a user began to answer a questionnaire.
     case answer = 7
     /// The mark that an issue occurred in a session.
     case occurrence = 8

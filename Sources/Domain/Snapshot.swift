@@ -28,8 +28,8 @@ package protocol Snapshot {
     /// The calls that brought rows. A row without a call in the journal is left out.
     func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival]
 
-    /// The person of a recent row with a recognition hash. Only the last ``RowsByTime/lately`` rows are searched.
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID?
+    /// A recent row with a recognition hash. Only the last ``RowsByTime/lately`` rows are searched.
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow?
 
     /// A page of a project's rows of one kind, in the order of their moments.
     func rows(

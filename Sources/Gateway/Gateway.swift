@@ -143,9 +143,9 @@ package final class Gateway: Sendable {
                 body: .streamed(limit: limit, seconds: seconds) { [self] request, exchange in
                     upload(request, exchange, route, surface, decode)
                 }
-            ) { request, _ in
-                // Only a call without a body gets here, so no other check has seen the call.
-                .answer(surface.refuse(.http(.lengthRequired), request.id))
+            ) { [self] request, exchange in
+                // A call without a body gets here. The dialect answers it, as it answers an empty body.
+                upload(request, exchange, route, surface, decode).finish()
             }
         case .download(let decode):
             return served(route) { [self] request, exchange, context throws(Rejection) in

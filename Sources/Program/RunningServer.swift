@@ -98,7 +98,11 @@ package final class RunningServer: Sendable {
             Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
-                retentionDays: configuration.retention.days),
+                retentionDays: configuration.retention.days,
+                makeKey: {
+                    let text = AccessKey.Kind.claimClient.newText
+                    return (text, ProjectPlan.hash(text))
+                }),
             Entitlements.surface(stores: stores), Entitlements.legacySurface(stores: stores),
             Entitlements.notificationSurface(stores: stores),
             Linking.surface(

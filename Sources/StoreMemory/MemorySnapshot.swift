@@ -150,7 +150,7 @@ struct MemorySnapshot: Snapshot {
             case .rowAdded(let person, let row): MemorySnapshot.count(person, row, in: &rows)
             case .documentPut(let key, let person, _):
                 if !key.kind.isDerived { facts.append((7, .documentPut(person, key.kind))) }
-            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }
         }
         facts += rows.map { (6, $0) }
@@ -181,10 +181,10 @@ struct MemorySnapshot: Snapshot {
         return ""
     }
 
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
         try readLimit.check()
         guard facts.knowsRow(recognition) else { return nil }
-        return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }?.person
+        return facts.people.values.lazy.flatMap(\.rows).first { $0.row.recognition == recognition }
     }
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {

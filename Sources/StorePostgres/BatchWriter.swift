@@ -85,7 +85,7 @@ struct BatchWriter {
                     .integer(state.document), .integer(Int64(key.kind.rawValue)), .blob(key.hash.uuid),
                     .integer(person.rawValue), .integer(call), .blob(body))
                 if key.kind.isDerived { derived[key] = state.document }
-            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }
         }
         for merge in entry.dependsOn { tables.callMerges.add(.integer(merge.rawValue), .integer(call)) }

@@ -20,6 +20,8 @@ enum DirectoryTables {
         """)
     private static let strategy = Statement(
         "INSERT INTO strategies (made_by, project, version, document) VALUES ($1, $2::bigint, $3, $4)")
+    private static let renameProject = Statement("UPDATE projects SET name = $2 WHERE id = $1::bigint")
+    private static let renameApp = Statement("UPDATE apps SET name = $2 WHERE id = $1")
     private static let revokeApp = Statement("UPDATE apps SET revoked_at = $2 WHERE id = $1")
     private static let revokeKey = Statement("UPDATE keys SET revoked_at = $2 WHERE id = $1")
 
@@ -40,6 +42,19 @@ enum DirectoryTables {
                 connection.send(revokeApp, Parameters(app.rawValue, moment.milliseconds))
             case .keyRevoked(let key, let moment):
                 connection.send(revokeKey, Parameters(key.rawValue, moment.milliseconds))
+            case .renamed(let named, let name):
+                let statement: Statement
+                var parameters = Parameters()
+                switch named {
+                case .project(let id):
+                    statement = renameProject
+                    parameters.add(Int64(id.rawValue))
+                case .app(let id):
+                    statement = renameApp
+                    parameters.add(id.rawValue)
+                }
+                parameters.add(name)
+                connection.send(statement, parameters)
             case .strategySet(let version, let strategy):
                 var parameters = Parameters(call, Int64(entry.project.rawValue), Int64(version))
                 parameters.add(strategy.packed)

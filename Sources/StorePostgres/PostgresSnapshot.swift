@@ -222,7 +222,7 @@ final class PostgresSnapshot: Snapshot {
         """)
     private static let recent = Statement(
         """
-        SELECT person FROM rows WHERE recognition = $1 AND id > $2 ORDER BY id DESC LIMIT 1
+        SELECT \(columns) FROM rows WHERE recognition = $1 AND id > $2 ORDER BY id DESC LIMIT 1
         """)
 
     private static func byTime(_ isAscending: Bool) -> Statement {
@@ -281,10 +281,9 @@ final class PostgresSnapshot: Snapshot {
                     Int64(project.rawValue), Int64(range.limit))))
     }
 
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
         let parameters = Parameters(Int64(bitPattern: recognition.rawValue), lastRow - Int64(RowsByTime.lately))
-        let rows = try ask(PostgresSnapshot.recent, parameters)
-        return rows.count == 0 ? nil : PersonID(rawValue: rows.integer(0, 0))
+        return stored(try ask(PostgresSnapshot.recent, parameters)).first
     }
 
     private func stored(_ rows: Rows) -> [StoredRow] {

@@ -65,6 +65,8 @@ final class RowWriter {
     private let keys: RowInserter
     private let strategies: RowInserter
     private let revokeApp: Statement
+    private let renameProject: Statement
+    private let renameApp: Statement
     private let revokeKey: Statement
 
     init(_ connection: Connection) throws(SQLiteFault) {
@@ -124,6 +126,8 @@ final class RowWriter {
                 "id", "project", "app", "kind", "name", "hash", "scopes", "made_at", "made_by", "expires_at",
                 "revoked_at",
             ])
+        renameProject = try connection.prepare("UPDATE projects SET name = ? WHERE id = ?")
+        renameApp = try connection.prepare("UPDATE apps SET name = ? WHERE id = ?")
         revokeApp = try connection.prepare("UPDATE apps SET revoked_at = ? WHERE id = ?")
         revokeKey = try connection.prepare("UPDATE keys SET revoked_at = ? WHERE id = ?")
         strategies = try RowInserter(connection, into: "strategies", ["made_by", "project", "version", "document"])
@@ -185,7 +189,7 @@ final class RowWriter {
                 case .personErased(let person): erasures.append((person, sequence))
                 case .mergeUndone(let merge): mergeEndRows.append((merge.id, sequence))
                 case .documentPut(let key, let person, let body): putDocuments.append((key, person, body, sequence))
-                case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+                case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
                 }
             }
             for merge in entry.dependsOn { dependencies.append((merge, sequence)) }
@@ -337,6 +341,8 @@ final class RowWriter {
             case .keyMade(let key): try write(key, madeBy)
             case .appRevoked(let app, let moment): try revoke(revokeApp, app.rawValue, at: moment)
             case .keyRevoked(let key, let moment): try revoke(revokeKey, key.rawValue, at: moment)
+            case .renamed(.project(let id), let name): try rename(renameProject, Int64(id.rawValue), name)
+            case .renamed(.app(let id), let name): try rename(renameApp, id.rawValue, name)
             case .strategySet(let version, let strategy): try write(strategy, version, entry.project, madeBy)
             case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone,
                 .personErased:
@@ -369,6 +375,12 @@ final class RowWriter {
             row.bind(11, text: app.webOrigins.isEmpty ? nil : app.webOrigins.joined(separator: " "))
             row.bind(12, app.revokedAt?.milliseconds)
         }
+    }
+
+    private func rename(_ statement: Statement, _ id: Int64, _ name: String) throws(SQLiteFault) {
+        statement.bind(1, text: name)
+        statement.bind(2, id)
+        try statement.run()
     }
 
     private func revoke(_ statement: Statement, _ id: Int64, at moment: Instant) throws(SQLiteFault) {

@@ -113,9 +113,9 @@ struct SQLiteSnapshot: Snapshot {
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try reader().call(ofMerge: merge) }
 
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
         guard lock.read({ index.recentRows.knows(recognition) }) else { return nil }
-        return try reader().person(ofRecentRow: recognition)
+        return try reader().recentRow(recognition).flatMap { number throws(StoreFault) in try row(number) }
     }
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
@@ -323,15 +323,15 @@ final class Reader {
         }
     }
 
-    func person(ofRecentRow recognition: RowHash) throws(StoreFault) -> PersonID? {
+    func recentRow(_ recognition: RowHash) throws(StoreFault) -> RowNumber? {
         try file.attempt { () throws(SQLiteFault) in
             let row = try connection.prepare(
                 """
-                SELECT person FROM rows
+                SELECT id FROM rows
                 WHERE id > (SELECT max(id) FROM rows) - \(RowsByTime.lately) AND recognition = ? ORDER BY id DESC LIMIT 1
                 """)
             row.bind(1, Int64(bitPattern: recognition.rawValue))
-            return try row.step() ? PersonID(rawValue: row.integer(0)) : nil
+            return try row.step() ? RowNumber(rawValue: row.integer(0)) : nil
         }
     }
 

@@ -34,6 +34,7 @@ struct AttachmentTests {
         return try #require(try json(answer)["attachment_id"] as? String)
     }
 
+    @discardableResult
     private func put(_ client: OwlClient, _ id: String, _ content: [UInt8], key: String? = nil) throws -> Wire.Answer {
         try client.http.call(
             "PUT", "/v1/ingest/attachment/\(id)",
@@ -56,9 +57,18 @@ struct AttachmentTests {
         try client.call(method, path, key: client.server.credentials.claimAgentKey)
     }
 
+    private func admin(_ client: OwlClient, _ method: String, _ path: String) throws -> Wire.Answer {
+        try client.call(method, path, key: client.server.credentials.adminKey)
+    }
+
     private func list(_ client: OwlClient, _ query: String = "") throws -> [[String: Any]] {
-        try json(try agent(client, "GET", "/v1/attachments?data_mode=all&\(query)"))["attachments"] as? [[String: Any]]
-            ?? []
+        try json(try agent(client, "GET", "/v1/attachments?\(query)"))["attachments"] as? [[String: Any]] ?? []
+    }
+
+    /// The address in an answer for one attachment.
+    private func address(_ answer: Wire.Answer) throws -> String {
+        let link = try #require(try json(answer)["download_url"] as? [String: Any])
+        return path(try #require(link["url"] as? String))
     }
 
     private func path(_ url: String) -> String { String(url.dropFirst("http://127.0.0.1".count)) }
@@ -71,7 +81,10 @@ struct AttachmentTests {
         let id = try #require(try json(reserved)["attachment_id"] as? String)
         #expect(try json(reserved).keys.sorted() == ["attachment_id", "expires_at", "upload_url"])
         #expect(try json(reserved)["upload_url"] as? String == "http://127.0.0.1/v1/ingest/attachment/\(id)")
-        #expect(try list(client).isEmpty)
+        // An announced file is listed too, without an address.
+        let announced = try json(try agent(client, "GET", "/v1/attachments/\(id)"))
+        #expect(announced["uploaded_at"] is NSNull && announced["download_url"] == nil)
+        #expect(try list(client).first?["uploaded_at"] is NSNull)
         let sent = try json(try put(client, id, content))
         #expect(
             sent.keys.sorted() == ["attachment_id", "download_url", "download_url_expires_at", "sha256", "size_bytes"])
@@ -79,15 +92,24 @@ struct AttachmentTests {
         let url = try #require(sent["download_url"] as? String)
         let got = try client.http.call("GET", path(url))
         #expect(got.status == 200 && got.body == "what happened" && got["Content-Type"] == "text/plain")
-        #expect(got["Content-Disposition"] == "attachment; filename*=UTF-8''a%20b.txt")
-        #expect(got["X-Content-Type-Options"] == "nosniff")
+        #expect(got["Content-Disposition"] == "attachment; filename=\"a b.txt\"" && got["Content-Length"] == "13")
+        #expect(got["X-Content-Type-Options"] == "nosniff" && got["Cache-Control"] == "private, no-store")
         let item = try #require(try list(client).first)
         #expect(item["id"] as? String == id && item["user_id"] as? String == "ada")
         #expect(item["event_client_id"] as? String == AttachmentTests.event)
         #expect(item["original_filename"] as? String == "a b.txt" && item["size_bytes"] as? Int == content.count)
-        let one = try json(try agent(client, "GET", "/v1/attachments/\(id)"))
-        #expect(try client.http.call("GET", path(try #require(one["download_url"] as? String))).body == "what happened")
-        #expect(try agent(client, "GET", "/v1/attachments/x").status == 404)
+        #expect(
+            item.keys.sorted() == [
+                "app_id", "content_type", "created_at", "event_client_id", "event_id", "id", "is_dev", "issue_id",
+                "original_filename", "project_id", "sha256", "size_bytes", "uploaded_at", "user_id",
+            ])
+        #expect(item["event_id"] is NSNull && item["issue_id"] is NSNull && item["uploaded_at"] is String)
+        let one = try agent(client, "GET", "/v1/attachments/\(id)")
+        let link = try json(one)["download_url"] as? [String: Any]
+        #expect(
+            link?.keys.sorted() == ["content_type", "expires_at", "original_filename", "size_bytes", "url"])
+        #expect(try client.http.call("GET", address(one)).body == "what happened")
+        #expect(try agent(client, "GET", "/v1/attachments/x").body == #"{"error":"Attachment not found"}"#)
     }
 
     @Test(
@@ -116,41 +138,44 @@ struct AttachmentTests {
         #expect(try client.http.call("HEAD", path(url))["Content-Length"] == "5000000")
     }
 
-    static let unfit: [(String, Int, String, String)] = [
-        ("{}", 400, "invalid_request", "client_event_id must be a UUID"),
-        ("[]", 400, "invalid_request", "client_event_id must be a UUID"),
-        (body([1], event: "x"), 400, "invalid_request", "client_event_id must be a UUID"),
-        (
-            body([1]).replacing("a b.txt", with: ""), 400, "invalid_request",
-            "original_filename must have 1 to 255 characters"
-        ),
-        (
-            body([1]).replacing("text/plain", with: String(repeating: "t", count: 256)), 400, "invalid_request",
-            "content_type must have 1 to 255 characters"
-        ),
-        (body([]), 400, "invalid_request", "size_bytes must be an integer 1-2147483648"),
-        (
-            body([1]).replacing(#""size_bytes":1"#, with: #""size_bytes":2147483649"#), 400, "invalid_request",
-            "size_bytes must be an integer 1-2147483648"
-        ),
-        (
-            body([1]).replacing(#""sha256":""#, with: #""sha256":"0"#), 400, "invalid_request",
-            "sha256 must have 64 hexadecimal digits"
-        ),
-        (body([1], more: #","user_id":7"#), 400, "invalid_request", "user_id must be a string"),
-        (
-            body([1], user: String(repeating: "u", count: 256)), 400, "invalid_request",
-            "user_id must have at most 255 characters"
-        ),
-        (
-            body([1]).replacing("text/plain", with: "Application/X-SH; x=y"), 415, "disallowed_content_type",
-            "Files of type application/x-sh are not taken."
-        ),
-        (
-            body([1]).replacing("text/plain", with: "application/java-archive"), 415, "disallowed_content_type",
-            "Files of type application/java-archive are not taken."
-        ),
-    ]
+    static let unfit: [(String, Int, String, String)] = {
+        let user = "user_id must be a non-empty string of at most 255 chars"
+        let name = "original_filename is required and must be at most 255 chars"
+        let digest = "sha256 must be a 64-char lowercase hex string"
+        let size = "size_bytes must be a positive integer"
+        func bad(_ body: String, _ message: String) -> (String, Int, String, String) {
+            (body, 400, "invalid_request", message)
+        }
+        let one = body([1])
+        return [
+            bad("{}", "client_event_id is required"), bad("[]", "client_event_id is required"),
+            bad(body([1], event: ""), "client_event_id is required"),
+            bad(body([1], event: "x"), "client_event_id must be a UUID"),
+            bad(body([1], more: #","user_id":7"#), user), bad(body([1], user: ""), user),
+            bad(body([1], user: String(repeating: "u", count: 256)), user),
+            bad(one.replacing("a b.txt", with: ""), name),
+            bad(one.replacing("a b.txt", with: String(repeating: "n", count: 256)), name),
+            bad(one.replacing("text/plain", with: ""), "content_type is required"),
+            bad(
+                one.replacing("text/plain", with: String(repeating: "t", count: 256)),
+                "content_type must be at most 255 chars"),
+            (
+                one.replacing("text/plain", with: "Application/X-SH; x=y"), 415, "disallowed_content_type",
+                #"Content-Type \"Application/X-SH; x=y\" is not allowed for attachments"#
+            ),
+            (
+                // The type comes before the size.
+                body([]).replacing("text/plain", with: "application/java-archive"), 415, "disallowed_content_type",
+                #"Content-Type \"application/java-archive\" is not allowed for attachments"#
+            ),
+            bad(body([]), size), bad(one.replacing(#""size_bytes":1"#, with: #""size_bytes":1.5"#), size),
+            bad(
+                one.replacing(#""size_bytes":1"#, with: #""size_bytes":2147483649"#),
+                "size_bytes must be at most 2147483648"),
+            bad(one.replacing(#""sha256":""#, with: #""sha256":"0"#), digest),
+            bad(body([65]).replacing("sha256\":\"5", with: "sha256\":\"E"), digest),
+        ]
+    }()
 
     @Test("are refused by a code where they cannot be taken", arguments: unfit)
     func refuses(_ body: String, _ status: Int, _ code: String, _ message: String) throws {
@@ -174,26 +199,124 @@ struct AttachmentTests {
             #expect(try answer.status == status && json(answer)["code"] as? String == code, "\(answer)")
             #expect(try json(answer)["error"] == nil)
             let again = try put(client, id, content)
-            #expect(try again.status == 410 && json(again)["code"] as? String == "gone", "\(again)")
+            #expect(again.status == 404 && again.body == #"{"error":"Attachment not found"}"#, "\(again)")
         }
         #expect(try list(client).isEmpty)
+        let id = try reserve(client, content)
+        let short = try put(client, id, [48])
+        #expect(
+            short.body == #"{"code":"size_mismatch","message":"Uploaded size 1 does not match declared 10"}"#,
+            "\(short)")
     }
 
-    @Test("are sent once, by the app that announced them, and in time", arguments: StoreKind.allCases)
+    @Test("are sent once, as a file, by the app that announced them", arguments: StoreKind.allCases)
     func order(_ kind: StoreKind) throws {
         let clock = ManualClock(1_750_000_000_000)
-        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        let folder = TemporaryFolder()
+        let client = OwlClient(try TestServer(kind, in: folder) { $0.clock = { clock.now } })
         let content = Array("abc".utf8)
-        let id = try send(client, content)
-        let again = try put(client, id, content)
-        #expect(try again.status == 409 && json(again)["code"] as? String == "already_uploaded", "\(again)")
-        let none = try put(client, "11111111-2222-4333-8444-555555555555", content)
-        #expect(try none.status == 404 && json(none)["code"] as? String == "not_found", "\(none)")
+        let id = try reserve(client, content)
+        let other = try client.otherApp()
+        func check(_ answer: Wire.Answer, _ status: Int, _ body: String, _ line: Int = #line) {
+            #expect(answer.status == status && answer.body == body, "line \(line): \(answer)")
+        }
+        func send(_ fields: [(String, String)], _ body: [UInt8], id: String) throws -> Wire.Answer {
+            try client.http.call(
+                "PUT", "/v1/ingest/attachment/\(id)",
+                fields: [("Authorization", "Bearer \(client.clientKey)")] + fields,
+                body: body)
+        }
+        let octets = [("Content-Type", "application/octet-stream")]
+        let noFile =
+            #"{"error":"Request body must be sent with Content-Type: application/octet-stream"}"#
+        check(
+            try put(client, "11111111-2222-4333-8444-555555555555", content), 404, #"{"error":"Attachment not found"}"#)
+        check(
+            try put(client, id, content, key: other), 403, #"{"error":"Attachment belongs to a different app"}"#)
+        // A body that is no file does not end the reservation, and the parser of JSON does not see it.
+        check(try send([("Content-Type", "application/json")], Array("{".utf8), id: id), 400, noFile)
+        check(try send([], content, id: id), 400, noFile)
+        check(try send(octets, [], id: id), 400, noFile)
+        check(try send([("Content-Type", "application/octet-streams")], content, id: id), 400, noFile)
+        // Nor does a fault of the folder.
+        let incoming = "\(folder.path)/attachments/incoming"
+        try FileManager.default.moveItem(atPath: incoming, toPath: incoming + ".away")
+        try Data().write(to: URL(fileURLWithPath: incoming))
+        #expect(try put(client, id, content).status == 503)
+        try FileManager.default.removeItem(atPath: incoming)
+        try FileManager.default.moveItem(atPath: incoming + ".away", toPath: incoming)
+        #expect(try put(client, id, content).status == 200)
+        check(
+            try put(client, id, content), 409,
+            #"{"code":"already_uploaded","message":"Attachment has already been uploaded"}"#)
         #expect(try put(client, id, content, key: "owl_client_x").status == 401)
         #expect(try put(client, id, content, key: client.server.credentials.claimAgentKey).status == 403)
-        let late = try reserve(client, content)
-        clock.advance(milliseconds: 15 * 60_000)
-        #expect(try put(client, late, content).status == 410)
+        // The end that clients see is advice. The reservation ends after a day.
+        let (late, gone) = (try reserve(client, content), try reserve(client, content))
+        clock.advance(milliseconds: 86_400_000 - 1)
+        #expect(try list(client).count == 3)
+        #expect(try put(client, late, content).status == 200)
+        clock.advance(milliseconds: 1)
+        check(try put(client, gone, content), 404, #"{"error":"Attachment not found"}"#)
+        #expect(try list(client).count == 2 && agent(client, "GET", "/v1/attachments/\(gone)").status == 404)
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(late)").body == #"{"ok":true}"#)
+        check(try put(client, late, content), 410, #"{"error":"Attachment has been deleted"}"#)
+        // A reservation can be deleted too.
+        let unwanted = try reserve(client, content)
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(unwanted)").status == 200)
+        check(try put(client, unwanted, content), 410, #"{"error":"Attachment has been deleted"}"#)
+    }
+
+    @Test("are deleted by administrators alone", arguments: [StoreKind.memory])
+    func deletion(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let id = try send(client, [65])
+        let (path, keys) = ("/v1/attachments/\(id)", client.server.credentials)
+        #expect(
+            try agent(client, "DELETE", path).body == #"{"error":"Missing permission: events:write"}"#)
+        for key in [keys.claimClientKey, keys.claimImportKey] {
+            let answer = try client.call("DELETE", path, key: key)
+            #expect(answer.status == 403 && answer.body == #"{"error":"Only users can delete attachments"}"#)
+        }
+        #expect(try admin(client, "DELETE", path).body == #"{"ok":true}"#)
+        #expect(try admin(client, "DELETE", path).body == #"{"error":"Attachment not found"}"#)
+    }
+
+    @Test("are listed page by page, also those of one moment, and counted", arguments: StoreKind.allCases)
+    func pages(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        var all: [String] = []
+        for number in 0..<7 {
+            if number == 4 { clock.advance(milliseconds: 1000) }
+            all.append(try reserve(client, [65, 66], user: number.isMultiple(of: 2) ? "ada" : nil))
+        }
+        try put(client, all[6], [65, 66])
+        var (query, found, pages): (String, [String], Int) = ("limit=3", [], 0)
+        while pages < 9 {
+            let page = try json(try agent(client, "GET", "/v1/attachments?\(query)"))
+            found += (page["attachments"] as? [[String: Any]] ?? []).compactMap { $0["id"] as? String }
+            pages += 1
+            guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else {
+                #expect(page["cursor"] is NSNull)
+                break
+            }
+            query = "limit=3&cursor=\(cursor)"
+        }
+        #expect(found == all.reversed() && pages == 3)
+        #expect(try json(try agent(client, "GET", "/v1/attachments?limit=7"))["has_more"] as? Bool == false)
+        // The vendor's cursor is a moment: the page goes on before it.
+        #expect(try list(client, "cursor=2025-06-15T15:06:41.000Z").count == 4)
+        #expect(try list(client, "cursor=none").count == 7)
+        let usage = try agent(client, "GET", "/v1/projects/\(try client.project())/attachment-usage?user_id=ada")
+        let numbers = try json(usage)
+        #expect(numbers["used_bytes"] as? Int == 14 && numbers["file_count"] as? Int == 7, "\(usage)")
+        #expect(numbers["user_used_bytes"] as? Int == 8 && numbers["user_file_count"] as? Int == 4)
+        #expect(numbers["user_id"] as? String == "ada" && numbers["quota_bytes"] as? Int == 5 << 30)
+        #expect(numbers["user_quota_bytes"] as? Int == 250 << 20)
+        let whole = try json(try agent(client, "GET", "/v1/projects/\(try client.project())/attachment-usage"))
+        #expect(whole["user_id"] == nil && whole["user_used_bytes"] == nil)
+        #expect(try agent(client, "GET", "/v1/projects/x/attachment-usage").status == 404)
     }
 
     @Test("are got by a link for a minute, and by no other link", arguments: StoreKind.allCases)
@@ -205,15 +328,20 @@ struct AttachmentTests {
         let parts = url.split(separator: ".").map(String.init)
         #expect(try client.http.call("GET", url).status == 200)
         let other = try send(client, [66], event: OwlClient.session)
+        for missing in ["/v1/attachments/download", "/v1/attachments/download?t="] {
+            let answer = try client.http.call("GET", missing)
+            #expect(answer.status == 401 && answer.body == #"{"error":"Missing download token"}"#, "\(missing)")
+        }
         for wrong in [
-            "/v1/attachments/download", "/v1/attachments/download?t=", "/v1/attachments/download?t=a.b.c",
-            url + "0", url.replacing(id, with: other), "\(parts[0]).\((Int(parts[1]) ?? 0) + 1).\(parts[2])",
+            "/v1/attachments/download?t=a.b.c", url + "0", url.replacing(id, with: other),
+            "\(parts[0]).\((Int(parts[1]) ?? 0) + 1).\(parts[2])",
         ] {
             let answer = try client.http.call("GET", wrong)
-            #expect(answer.status == 403 && answer.body == #"{"error":"Invalid or expired download link"}"#, "\(wrong)")
+            #expect(
+                answer.status == 401 && answer.body == #"{"error":"Invalid or expired download token"}"#, "\(wrong)")
         }
         clock.advance(milliseconds: 61_000)
-        #expect(try client.http.call("GET", url).status == 403)
+        #expect(try client.http.call("GET", url).status == 401)
     }
 
     @Test(
@@ -230,8 +358,8 @@ struct AttachmentTests {
             return (all?.compactMap { $0 as? String } ?? []).filter { $0.contains("/") }
         }
         #expect(files().count == 1)
-        #expect(try agent(client, "DELETE", "/v1/attachments/\(deleted)").body == #"{"deleted":true}"#)
-        #expect(try agent(client, "DELETE", "/v1/attachments/\(deleted)").status == 404)
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(deleted)").body == #"{"ok":true}"#)
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(deleted)").status == 404)
         _ = try client.claim("owl_anon_1", "ada")
         let late = try send(client, Array("late".utf8), user: "owl_anon_1")
         #expect(try list(client, "user_id=ada").map { $0["id"] as? String } == [late, kept])
@@ -239,10 +367,10 @@ struct AttachmentTests {
         try client.undoClaim("ada")
         #expect(try list(client, "user_id=ada").isEmpty)
         #expect(try list(client, "user_id=owl_anon_1").count == 2)
-        let url = try #require(try json(try agent(client, "GET", "/v1/attachments/\(kept)"))["download_url"] as? String)
-        #expect(try client.http.call("GET", path(url)).body == "same")
-        #expect(try agent(client, "DELETE", "/v1/attachments/\(kept)").status == 200)
-        #expect(try client.http.call("GET", path(url)).status == 404)
+        let url = try address(try agent(client, "GET", "/v1/attachments/\(kept)"))
+        #expect(try client.http.call("GET", url).body == "same")
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(kept)").status == 200)
+        #expect(try client.http.call("GET", url).status == 404)
         // Another thread removes the bytes.
         #expect(Patience.until { files().count == 1 })
     }
@@ -276,8 +404,14 @@ struct AttachmentTests {
             "event_client_id=\(AttachmentTests.event)", "event_id=\(event)", "issue_id=\(issue)",
             "event_id=\(event)&project_id=\(project)",
         ] {
-            #expect(try list(client, query).map { $0["id"] as? String } == [id], "\(query)")
+            let found = try list(client, query)
+            #expect(found.map { $0["id"] as? String } == [id], "\(query)")
+            #expect(found.first?["event_id"] as? String == event && found.first?["issue_id"] as? String == issue)
         }
+        // An announcement after its event knows the event when the file has arrived.
+        let late = try send(client, [67], user: "ada", event: AttachmentTests.event)
+        let found = try list(client, "issue_id=\(issue)")
+        #expect(found.map { $0["id"] as? String } == [late, id] && found.first?["event_id"] as? String == event)
         for query in ["event_client_id=x", "event_id=x", "issue_id=x", "project_id=x", "user_id=grace"] {
             #expect(try list(client, query).isEmpty, "\(query)")
         }
@@ -310,10 +444,10 @@ struct AttachmentTests {
         _ = try reserve(client, content)
         #expect(try refused(41, "joan") == #"{"code":"quota_exhausted","quota_bytes":250,"used_bytes":210}"#)
         // What was announced and did not come counts no more.
-        clock.advance(milliseconds: 17 * 60_000)
+        clock.advance(milliseconds: 25 * 3_600_000)
         #expect(
             try refused(41, "ada") == #"{"code":"user_quota_exhausted","user_quota_bytes":100,"user_used_bytes":60}"#)
-        #expect(try agent(client, "DELETE", "/v1/attachments/\(id)").status == 200)
+        #expect(try admin(client, "DELETE", "/v1/attachments/\(id)").status == 200)
         _ = try reserve(client, [UInt8](repeating: 65, count: 100), user: "ada")
     }
 
@@ -325,7 +459,7 @@ struct AttachmentTests {
         let wire = try Wire(port: client.server.port)
         try wire.send(
             "PUT /v1/ingest/attachment/\(id) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(client.clientKey)\r\n"
-                + "Content-Length: 400000\r\n\r\n")
+                + "Content-Type: application/octet-stream\r\nContent-Length: 400000\r\n\r\n")
         try wire.send([UInt8](repeating: 65, count: 300_000))
         wire.reset()
         let incoming = "\(folder.path)/attachments/incoming"

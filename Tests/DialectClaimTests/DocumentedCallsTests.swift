@@ -7,7 +7,7 @@ import Testing
 struct DocumentedCallsTests {
     /// What differs from run to run: ids that come from chance, and what is made of them.
     private func settled(_ output: String) -> String {
-        output.replacing(/(6f6e796d-00(?:04|07|08|09|0a|0b|0c)-8000)-[0-9a-f]{4}-[0-9a-f]{12}/) { "\($0.1)-…" }
+        output.replacing(/(6f6e796d-00(?:04|07|08|09|0a|0b|0c|0d)-8000)-[0-9a-f]{4}-[0-9a-f]{12}/) { "\($0.1)-…" }
             .replacing(/(t=[^.]*\.[0-9]+)\.[0-9a-f]{64}/) { "\($0.1).…" }
     }
 

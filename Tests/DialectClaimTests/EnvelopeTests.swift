@@ -104,24 +104,40 @@ struct EnvelopeTests {
             "GET /health",
             "POST /v1/identity/claim", "POST /v1/identity/properties", "POST /v1/identity/attribution/{source}",
             "POST /v1/ingest", "POST /v1/import", "GET /v1/events", "GET /v1/events/count", "GET /v1/events/{id}",
-            "GET /v1/app-users",
+            "GET /v1/app-users", "GET /v1/app-users/{id}", "GET /v1/users/locales", "GET /v1/auth/whoami",
+            "GET /v1/projects/{id}/users/locales", "PATCH /v1/projects/{id}", "POST /v1/apps", "GET /v1/apps/{id}",
+            "PATCH /v1/apps/{id}", "DELETE /v1/apps/{id}",
             "GET /v1/apps/{id}/users", "GET /v1/projects", "GET /v1/projects/{id}", "GET /v1/apps", "GET /v1/auth/keys",
-            "POST /v1/feedback", "GET /v1/feedback", "GET /v1/projects/{id}/feedback", "DELETE /v1/feedback/{id}",
+            "POST /v1/feedback", "GET /v1/feedback", "GET /v1/projects/{id}/feedback", "GET /v1/feedback/count",
             "GET /v1/questionnaires/{slug}", "POST /v1/questionnaires/{slug}/responses",
-            "POST /v1/questionnaires/dismiss", "GET /v1/questionnaires/{slug}/responses",
-            "GET /v1/projects/{id}/issues", "GET /v1/issues/{id}",
+            "POST /v1/questionnaires/dismiss", "GET /v1/questionnaires", "GET /v1/questionnaires/count",
+            "GET /v1/projects/{id}/questionnaires/{questionnaire}/analytics",
+            "GET /v1/projects/{id}/issues", "GET /v1/issues", "GET /v1/projects/{id}/issues/{issue}",
+            "PATCH /v1/projects/{id}/issues/{issue}", "POST /v1/projects/{id}/issues/{issue}/merge",
+            "DELETE /v1/projects/{id}/issues/{issue}/merges/{source}",
             "GET /v1/projects/{id}/metrics/{slug}/query", "GET /v1/projects/{id}/metrics/{slug}/events",
             "GET /v1/projects/{id}/funnels/{slug}/query", "GET /v1/projects/{id}/metric-stats", "GET /v1/metric-stats",
             "GET /v1/metrics/completions/count", "GET /v1/funnels/completions/count", "POST /v1/ingest/attachment",
             "PUT /v1/ingest/attachment/{id}", "GET /v1/attachments", "GET /v1/attachments/{id}",
-            "DELETE /v1/attachments/{id}", "GET /v1/attachments/download",
+            "DELETE /v1/attachments/{id}", "GET /v1/attachments/download", "GET /v1/projects/{id}/attachment-usage",
         ]
         let definitions = ["metrics", "funnels"].flatMap { kind in
             ["GET /v1/\(kind)", "GET /v1/\(kind)/by-id/{id}"]
                 + ["GET", "POST"].map { "\($0) /v1/projects/{id}/\(kind)" }
                 + ["GET", "PATCH", "DELETE"].map { "\($0) /v1/projects/{id}/\(kind)/{slug}" }
         }
-        let expected = listed.union(definitions)
+        let survey = "/v1/projects/{id}/questionnaires"
+        let things = ["/v1/projects/{id}/feedback/{feedback}", survey + "/{questionnaire}/responses/{response}"]
+        let reviewed = things.flatMap { path in ["GET", "PATCH", "DELETE"].map { "\($0) \(path)" } }
+        let comments = (things + ["/v1/projects/{id}/issues/{issue}"]).flatMap { path in
+            ["GET", "POST"].map { "\($0) \(path)/comments" }
+                + ["PATCH", "DELETE"].map { "\($0) \(path)/comments/{comment}" }
+        }
+        let surveys =
+            ["GET", "POST"].map { "\($0) \(survey)" }
+            + ["GET", "PATCH", "DELETE"].map { "\($0) \(survey)/{questionnaire}" }
+            + ["GET \(survey)/{questionnaire}/responses"]
+        let expected = listed.union(definitions).union(reviewed).union(comments).union(surveys)
         #expect(expected.subtracting(calls).isEmpty, "missing")
         #expect(calls.subtracting(expected).isEmpty, "more than is known here")
     }

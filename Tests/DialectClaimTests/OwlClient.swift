@@ -86,3 +86,30 @@ extension OwlClient {
         precondition(answer.status == 200, "\(answer)")
     }
 }
+
+extension OwlClient {
+    /// A body as JSON.
+    static func json(_ answer: Wire.Answer) throws -> [String: Any] {
+        try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any] ?? [:]
+    }
+
+    /// The id of the project, as the dialect shows it.
+    func project() throws -> String {
+        let projects = try agent("/v1/projects")["projects"] as? [[String: Any]]
+        return projects?.first?["id"] as? String ?? "none"
+    }
+
+    /// Makes another app of the project; returns its client key.
+    func otherApp(_ bundleID: String = "com.example.other", platform: String = "apple") throws -> String {
+        let key = server.credentials.adminKey
+        let app = try OwlClient.json(
+            try call(
+                "POST", "/onym/v1/apps",
+                #"{"name":"Other","dialect":"claim","platform":"\#(platform)","bundle_id":"\#(bundleID)"}"#, key: key))
+        let id = app["id"] as? String ?? "none"
+        let made = try call(
+            "POST", "/onym/v1/keys", #"{"kind":"claim_client","name":"Other","app":"\#(id)"}"#, key: key)
+        precondition(made.status == 201, "\(made)")
+        return try OwlClient.json(made)["key"] as? String ?? "none"
+    }
+}

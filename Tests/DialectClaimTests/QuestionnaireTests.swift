@@ -56,11 +56,19 @@ struct QuestionnaireTests {
 
     private func responses(_ client: OwlClient, slug: String = "nps", _ query: String = "") throws -> [[String: Any]] {
         let answer = try client.call(
-            "GET", "/v1/questionnaires/\(slug)/responses?data_mode=all&\(query)",
+            "GET", "\(try path(client, slug))/responses?data_mode=all&submitted_only=true&\(query)",
             key: client.server.credentials.claimAgentKey)
         #expect(answer.status == 200, "\(answer)")
         let page = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
         return page?["responses"] as? [[String: Any]] ?? []
+    }
+
+    /// The path of a questionnaire.
+    private func path(_ client: OwlClient, _ slug: String = "nps") throws -> String {
+        let path = "/v1/projects/\(try client.project())/questionnaires"
+        let all = try client.agent(path)["questionnaires"] as? [[String: Any]] ?? []
+        let id = all.first { $0["slug"] as? String == slug }?["id"] as? String
+        return "\(path)/\(id ?? "none")"
     }
 
     private static let responded = #"{"eligible":false,"reason":"already_responded"}"#
@@ -230,7 +238,9 @@ struct QuestionnaireTests {
         #expect(complete.status == 400 && complete.body == #"{"error":"is_complete must be a boolean"}"#)
         let import403 = try client.call("POST", path, "{}", key: client.server.credentials.claimImportKey)
         #expect(import403.status == 403)
-        #expect(try client.call("GET", path).body == #"{"error":"Missing permission: questionnaires:read"}"#)
+        #expect(
+            try client.call("GET", try self.path(client) + "/responses").body
+                == #"{"error":"Missing permission: questionnaires:read"}"#)
     }
 
     @Test("count each response of nobody in particular", arguments: StoreKind.allCases)
@@ -382,7 +392,10 @@ struct QuestionnaireTests {
         let client = try client(kind)
         let credentials = client.server.credentials
         let calls: [(method: String, path: String, key: String, body: String)] = [
-            ("POST", "/v1/feedback", client.clientKey, #"{"message":"m","user_id":"ada"}"#),
+            (
+                "POST", "/v1/feedback", client.clientKey,
+                #"{"message":"m","user_id":"ada",\#(QuestionnaireTests.bundle)}"#
+            ),
             (
                 "POST", "/v1/questionnaires/nps/responses", client.clientKey,
                 #"{\#(QuestionnaireTests.bundle),"user_id":"ada","answers":{"q1":1},"is_complete":true}"#
@@ -412,5 +425,177 @@ struct QuestionnaireTests {
         #expect(try answer(client, "ada", "{}", complete: true).status == 200)
         let item = try #require(try responses(client).first)
         #expect(item["answers"] as? [String: String] == ["q3": "b"])
+    }
+
+    // MARK: - Agents
+
+    @Test("are made, listed, changed and deleted by agents", arguments: StoreKind.allCases)
+    func surveys(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        let all = "/v1/projects/\(try client.project())/questionnaires"
+        func call(_ method: String, _ path: String, _ body: String? = nil) throws -> Wire.Answer {
+            try client.call(method, path, body, key: client.server.credentials.claimAgentKey)
+        }
+        func check(_ answer: Wire.Answer, _ status: Int, _ text: String, _ line: Int = #line) {
+            #expect(answer.status == status && answer.body == #"{"error":"\#(text)"}"#, "line \(line): \(answer)")
+        }
+        let schema = #""schema":\#(QuestionnaireTests.questions)"#
+        let name = "name must be 1-200 chars"
+        for (body, text) in [
+            ("{}", "slug must have 1 to 100 of a-z, 0-9 and -"),
+            (#"{"slug":"A","name":"N",\#(schema)}"#, "slug must have 1 to 100 of a-z, 0-9 and -"),
+            (#"{"slug":"a",\#(schema)}"#, name), (#"{"slug":"a","name":" ",\#(schema)}"#, name),
+            (#"{"slug":"a","name":"\#(String(repeating: "n", count: 201))",\#(schema)}"#, name),
+            (#"{"slug":"a","name":"N"}"#, "schema is required"),
+            (#"{"slug":"a","name":"N","schema":{"questions":[]}}"#, "schema.questions must have 1 to 30 questions"),
+            (#"{"slug":"a","name":"N","is_active":1,\#(schema)}"#, "is_active must be a boolean"),
+        ] { check(try call("POST", all, body), 400, text) }
+        check(try call("POST", all, #"{"slug":"a","name":"N","app_id":"x",\#(schema)}"#), 404, "App not found")
+        var ids: [String] = []
+        for slug in ["a", "b", "c"] {
+            clock.advance(milliseconds: 1000)
+            let made = try call("POST", all, #"{"slug":"\#(slug)","name":"N",\#(schema)}"#)
+            let one = try OwlClient.json(made)
+            #expect(made.status == 201 && one["slug"] as? String == slug && one["is_active"] as? Bool == true)
+            #expect(one["response_count"] as? Int == 0 && one["last_response_at"] is NSNull && one["app_id"] is NSNull)
+            ids.append(one["id"] as? String ?? "")
+        }
+        check(
+            try call("POST", all, #"{"slug":"a","name":"N",\#(schema)}"#), 409,
+            #"A questionnaire with slug \"a\" already exists in this project"#)
+        let path = "\(all)/\(ids[0])"
+        check(try call("PATCH", path, #"{"slug":"z","name":"M"}"#), 400, "slug is immutable after creation")
+        check(try call("PATCH", path, #"{"unknown":1}"#), 400, "no editable fields provided")
+        check(try call("PATCH", path, #"{"name":""}"#), 400, name)
+        let changed = try OwlClient.json(
+            try call("PATCH", path, #"{"name":"M","description":"D","is_active":false}"#))
+        #expect(changed["name"] as? String == "M" && changed["description"] as? String == "D")
+        #expect(changed["is_active"] as? Bool == false)
+        #expect(try OwlClient.json(try call("PATCH", path, #"{"description":null}"#))["description"] is NSNull)
+        // Pages, and filters.
+        var (query, found): (String, [String]) = ("limit=2", [])
+        for _ in 0..<4 {
+            let page = try OwlClient.json(try call("GET", "\(all)?\(query)"))
+            found += (page["questionnaires"] as? [[String: Any]] ?? []).compactMap { $0["slug"] as? String }
+            guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { break }
+            query = "limit=2&cursor=\(cursor)"
+        }
+        #expect(found == ["c", "b", "a"])
+        func slugs(_ path: String) throws -> [String?] {
+            let page = try OwlClient.json(try call("GET", path))["questionnaires"] as? [[String: Any]] ?? []
+            return page.map { $0["slug"] as? String }
+        }
+        #expect(try slugs("\(all)?is_active=false") == ["a"] && slugs("\(all)?is_active=true") == ["c", "b"])
+        #expect(try slugs("/v1/questionnaires") == ["c", "b", "a"] && slugs("/v1/questionnaires?team_id=x").isEmpty)
+        // The app of a questionnaire asks its users; another app does not.
+        let other = try client.otherApp()
+        let apps = try client.agent("/v1/apps")["apps"] as? [[String: Any]] ?? []
+        let app = apps.first { $0["bundle_id"] as? String == "com.example.other" }?["id"] as? String ?? ""
+        #expect(try call("POST", all, #"{"slug":"o","name":"O","app_id":"\#(app)",\#(schema)}"#).status == 201)
+        #expect(try client.call("GET", "/v1/questionnaires/o?bundle_id=com.example.demo").status == 404)
+        #expect(try client.call("GET", "/v1/questionnaires/o?bundle_id=com.example.other", key: other).status == 200)
+        #expect(try answer(client, "ada", #"{"q1":1}"#, slug: "o").status == 404)
+        #expect(
+            try slugs("\(all)?app_id=\(app)") == ["o", "c", "b", "a"] && slugs("\(all)?app_id=x") == ["c", "b", "a"])
+        // A deleted slug is free.
+        #expect(try call("DELETE", path).body == #"{"deleted":true}"#)
+        for (method, body) in [("GET", nil), ("DELETE", nil), ("PATCH", #"{"name":"M"}"#)] as [(String, String?)] {
+            check(try call(method, path, body), 404, "Questionnaire not found")
+        }
+        #expect(try call("POST", all, #"{"slug":"a","name":"N",\#(schema)}"#).status == 201)
+        check(try call("GET", "/v1/projects/x/questionnaires"), 404, "Project not found")
+    }
+
+    @Test("have responses, which are listed, reviewed, counted and deleted", arguments: StoreKind.allCases)
+    func reviewed(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        let (all, keys) = ("\(try path(client))/responses", client.server.credentials)
+        func call(_ method: String, _ path: String, _ body: String? = nil, key: String? = nil) throws -> Wire.Answer {
+            try client.call(method, path, body, key: key ?? keys.claimAgentKey)
+        }
+        func check(_ answer: Wire.Answer, _ status: Int, _ body: String, _ line: Int = #line) {
+            #expect(answer.status == status && answer.body == body, "line \(line): \(answer)")
+        }
+        func users(_ query: String = "") throws -> [String?] {
+            let page = try OwlClient.json(try call("GET", "\(all)?\(query)"))["responses"] as? [[String: Any]] ?? []
+            return page.map { $0["user_id"] as? String }
+        }
+        _ = try answer(client, "ada", #"{"q1":9,"q2":"good","q3":"a","q4":["a","b"],"q5":4}"#, complete: true)
+        _ = try answer(client, "bob", #"{"q1":3,"q5":5}"#, complete: true)
+        _ = try answer(client, "eve", #"{"q2":"so"}"#)
+        #expect(try users() == ["eve", "bob", "ada"] && users("submitted_only=true") == ["bob", "ada"])
+        // A draft that is completed is the same response.
+        _ = try answer(client, "eve", #"{"q1":10}"#, complete: true)
+        #expect(try users("submitted_only=true") == ["eve", "bob", "ada"])
+        let list = try OwlClient.json(try call("GET", "\(all)?user_id=ada"))["responses"] as? [[String: Any]]
+        let ada = try #require(list?.first)
+        #expect(ada["is_complete"] as? Bool == true && ada["status"] as? String == "new")
+        #expect(ada["questionnaire_slug"] as? String == "nps" && ada["questionnaire_name"] as? String == "Survey")
+        #expect((ada["schema_snapshot"] as? [String: Any])?["questions"] != nil)
+        let id = ada["id"] as? String ?? ""
+        let changed = try OwlClient.json(try call("PATCH", "\(all)/\(id)", #"{"status":"addressed"}"#))
+        #expect(changed["status"] as? String == "addressed" && (changed["comments"] as? [Any])?.isEmpty == true)
+        #expect(try users("status=addressed") == ["ada"] && users("status=new") == ["eve", "bob"])
+        let comment = try OwlClient.json(try call("POST", "\(all)/\(id)/comments", #"{"body":"thanks"}"#))
+        #expect(comment["questionnaire_response_id"] as? String == id)
+        // The snapshot has the questions that were answered.
+        _ = try put(client, "nps", QuestionnaireTests.one(#"{"id":"q9","type":"text","title":"New","required":true}"#))
+        let shown = try OwlClient.json(try call("GET", "\(all)/\(id)"))
+        #expect(
+            "\(shown["schema_snapshot"] ?? "")".contains("How likely?") && (shown["comments"] as? [Any])?.count == 1)
+        _ = try put(client)
+        check(try call("GET", "/v1/questionnaires/count"), 200, #"{"count":3}"#)
+        check(try call("GET", "/v1/questionnaires/count?data_mode=development"), 200, #"{"count":0}"#)
+        check(
+            try call("GET", "\(try path(client))/analytics"), 200,
+            #"{"questionnaire_id":"\#(ada["questionnaire_id"] ?? "")","slug":"nps","total_responses":3,"submitted_count":3,"#
+                + #""questions":[{"id":"q1","type":"nps","total_answered":3,"score":33,"detractors":1,"passives":0,"#
+                + #""promoters":2,"buckets":[\#((0...10).map { #"{"value":\#($0),"count":\#([3, 9, 10].contains($0) ? 1 : 0)}"# }.joined(separator: ","))]},"#
+                + #"{"id":"q2","type":"text","total_answered":2,"recent_answers":"#
+                + #"[\#(try recent(client, all, ["eve": "so", "ada": "good"]))]},"#
+                + #"{"id":"q3","type":"single_choice","total_answered":1,"choices":[{"id":"a","label":"A","count":1},"#
+                + #"{"id":"b","label":"B","count":0}]},{"id":"q4","type":"multi_choice","total_answered":1,"choices":"#
+                + #"[{"id":"a","label":"A","count":1},{"id":"b","label":"B","count":1}]},"#
+                + #"{"id":"q5","type":"rating","total_answered":2,"average":4.5,"buckets":["#
+                + (1...5).map { #"{"value":\#($0),"count":\#($0 > 3 ? 1 : 0)}"# }.joined(separator: ",") + "]}]}")
+        check(try call("DELETE", "\(all)/\(id)"), 403, #"{"error":"Only users can delete responses"}"#)
+        check(try call("DELETE", "\(all)/\(id)", key: keys.adminKey), 200, #"{"deleted":true}"#)
+        for method in ["GET", "DELETE"] {
+            check(try call(method, "\(all)/\(id)", key: keys.adminKey), 404, #"{"error":"Response not found"}"#)
+        }
+        #expect(try users() == ["eve", "bob"])
+        // The user can answer again.
+        #expect(try answer(client, "ada", #"{"q1":1}"#, complete: true).status == 201)
+        #expect(try users() == ["ada", "eve", "bob"])
+        let one = try OwlClient.json(try call("GET", try path(client)))
+        #expect(one["response_count"] as? Int == 3 && one["submitted_count"] as? Int == 3)
+    }
+
+    /// The newest answers to a text, as the analytics show them.
+    private func recent(_ client: OwlClient, _ path: String, _ texts: [String: String]) throws -> String {
+        let page = try client.agent("\(path)?data_mode=all")["responses"] as? [[String: Any]] ?? []
+        return page.compactMap { response in
+            guard let user = response["user_id"] as? String, let text = texts[user] else { return nil }
+            let (id, at) = (response["id"] ?? "", response["created_at"] ?? "")
+            return #"{"response_id":"\#(id)","answer":"\#(text)","created_at":"\#(at)"}"#
+        }.joined(separator: ",")
+    }
+
+    @Test("list a response once that a claim made one, and both after its undo", arguments: StoreKind.allCases)
+    func continued(_ kind: StoreKind) throws {
+        let client = try client(kind)
+        _ = try answer(client, "owl_anon_1", #"{"q2":"so"}"#)
+        _ = try client.claim("owl_anon_1", "ada")
+        _ = try answer(client, "ada", #"{"q1":5}"#, complete: true)
+        func shown() throws -> [[String: Any]] {
+            try client.agent("\(try path(client))/responses?data_mode=all")["responses"] as? [[String: Any]] ?? []
+        }
+        let one = try shown()
+        #expect(one.map { $0["user_id"] as? String } == ["ada"] && one.first?["is_complete"] as? Bool == true)
+        let id = one.first?["id"] as? String ?? ""
+        #expect(try client.agent("\(try path(client))/responses/\(id)")["user_id"] as? String == "ada")
+        try client.undoClaim("ada")
+        #expect(Set(try shown().map { $0["user_id"] as? String }) == ["ada", "owl_anon_1"])
     }
 }

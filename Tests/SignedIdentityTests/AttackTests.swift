@@ -88,6 +88,7 @@ struct AttackTests {
                     ("entitlement", "pro"), ("organization", "1"), ("account", "1"), ("workspace", "1"),
                     ("user", "QON_ada"),
                     ("key", "c"),
+                    ("feedback", "1"), ("questionnaire", "1"), ("response", "1"), ("issue", "1"), ("comment", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
                 #expect(!path.contains("{"), "\(path): say here what its parameter is")
                 path += "?user_id=ada&bundle_id=com.example.demo&identity_id=ada&device_user_id=QON_ada&data_mode=all"
@@ -294,7 +295,7 @@ struct AttackTests {
                 """#, token: $1)
         },
         Attack("give feedback as her") {
-            try $0.claim("POST", "/v1/feedback", #"{"message":"m","user_id":"ada"}"#, token: $1)
+            try $0.claim("POST", "/v1/feedback", #"{\#(Scene.bundle),"message":"m","user_id":"ada"}"#, token: $1)
         },
         Attack("read her answers") {
             try $0.claim("GET", "/v1/questionnaires/nps?bundle_id=com.example.demo&user_id=ada", token: $1)

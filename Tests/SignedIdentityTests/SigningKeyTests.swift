@@ -221,7 +221,10 @@ struct SigningKeyTests {
         let id = try #require(reserved.text("attachment_id"), "\(reserved)")
         let stored = try scene.http.call(
             "PUT", "/v1/ingest/attachment/\(id)",
-            fields: [("Authorization", "Bearer \(scene.credentials.claimClientKey)")], body: [65])
+            fields: [
+                ("Authorization", "Bearer \(scene.credentials.claimClientKey)"),
+                ("Content-Type", "application/octet-stream"),
+            ], body: [65])
         #expect(stored.status == 200, "\(stored)")
         let listed = try scene.call(
             "GET", "/v1/attachments?data_mode=all", nil,

@@ -224,14 +224,43 @@ private final class ActWorld {
         let body = Array(#"{"text":"good"}"#.utf8)
         let sent = try #require(
             try play(SendFeedback(user: user, body: body, sighting: sighting)).as(SentFeedback.self))
+        _ = try play(ReviewFeedback(sent.id, .addressed))
+        let author = Domain.Comment.Author(key: KeyID(rawValue: 7), isAgent: true)
+        let subject = CommentSubject(.feedback, id: sent.id.rawValue)
+        let comment = try #require(try play(PostComment(on: subject, by: author, "seen")).as(Domain.Comment.self))
+        _ = try play(EditComment(comment.id, on: subject, by: author, .write("done")))
+        _ = try play(EditComment(comment.id, on: subject, by: author, .delete))
         _ = try play(DeleteFeedback(sent.id))
         let question = Questionnaire.Question(id: "q", .text, isRequired: true)
         let text = Questionnaire.Text(name: "N", description: nil, schema: Array("{}".utf8), questions: [question])
-        _ = try play(SetQuestionnaire.put(slug: "n", text))
-        _ = try play(
-            AnswerQuestionnaire(
-                slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: true, details: body,
-                sighting: sighting))
+        let survey = try #require(try play(SetQuestionnaire.put(slug: "n", text)).as(Questionnaire.self))
+        let answered = try #require(
+            try play(
+                AnswerQuestionnaire(
+                    slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: true, details: body,
+                    sighting: sighting)
+            ).as(Answered.self))
+        _ = try play(ReviewResponse(answered.id, to: survey.id, .status(.dismissed)))
+        _ = try play(ReviewResponse(answered.id, to: survey.id, .delete))
+        let issues = (1...2).map { number in
+            Issue(
+                id: IssueID(rawValue: Int64(number)), fingerprint: "f\(number)", app: AppID(rawValue: 1),
+                isDevelopment: false, title: "It broke", sourceModule: nil, madeAt: fixture.clock.now)
+        }
+        for issue in issues {
+            let session = RowHash(.session, "s\(issue.id.rawValue)".utf8.span, in: World.project, hash: hash)
+            let failed = Row(
+                .event, at: fixture.clock.now,
+                recognition: RowHash(.event, issue.fingerprint.utf8.span, in: World.project, hash: hash),
+                body: Array(#"{"n":2}"#.utf8))
+            let report = ErrorReport(
+                issue: issue, at: fixture.clock.now, occurrence: Row(.occurrence, at: fixture.clock.now, body: body),
+                session: session)
+            _ = try play(Collect([.init(user: user, rows: [failed], sighting: sighting, errors: [0: report])]))
+        }
+        _ = try play(SetIssueStatus(issues[0].id, .resolved, version: "1.0"))
+        _ = try play(MergeIssues(issues[1].id, into: issues[0].id))
+        _ = try play(MergeIssues(issues[1].id, into: issues[0].id, isUndo: true))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)
         func reserve() throws -> Domain.Attachment {
@@ -245,7 +274,7 @@ private final class ActWorld {
                 ).as(Domain.Attachment.self))
         }
         let attachment = try reserve()
-        _ = try play(NoteEventOfAttachments(awaited, of: claimed))
+        _ = try play(NoteEventOfAttachments(awaited, of: claimed, at: fixture.clock.now))
         _ = try play(StoreAttachment(attachment.id, app: app, byteCount: 5, digest: digest))
         _ = try play(DeleteAttachment(attachment.id))
     }

@@ -85,10 +85,12 @@ package struct ResponseID: Hashable, Sendable {
 package struct QuestionnaireResponse: Equatable, Sendable {
     package let id: ResponseID
     package let madeAt: Instant
-    private var changedAt: Instant
+    package private(set) var changedAt: Instant
     /// The call that wrote the response. A later call has a larger id.
     private(set) var call: PersonID
     package private(set) var submittedAt: Instant?
+    /// Whether the holder has a row for this response. An older version of the server made no row for a draft.
+    fileprivate(set) var hasRow = false
     private(set) var entries: [String: Entry] = [:]
 
     struct Entry: Equatable, Sendable {
@@ -152,7 +154,7 @@ package struct QuestionnaireResponse: Equatable, Sendable {
         packer.add(madeAt)
         packer.add(changedAt)
         packer.add(UInt64(bitPattern: call.rawValue))
-        packer.add(submittedAt == nil ? 0 : 1 as UInt8)
+        packer.add((submittedAt == nil ? 0 : 1) | (hasRow ? 2 : 0) as UInt8)
         if let submittedAt { packer.add(submittedAt) }
         for (question, entry) in entries.sorted(by: { $0.key < $1.key }) {
             packer.add(question)
@@ -177,11 +179,12 @@ package struct QuestionnaireResponse: Equatable, Sendable {
     init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         guard let id = unpacker.integer(), let madeAt = unpacker.instant(), let changedAt = unpacker.instant(),
-            let call = unpacker.person(), let isSubmitted = unpacker.byte()
+            let call = unpacker.person(), let flags = unpacker.byte()
         else { return nil }
         self.init(
             id: ResponseID(rawValue: Int64(bitPattern: id)), madeAt: madeAt, Stamp(at: changedAt, person: call))
-        if isSubmitted == 1 { submittedAt = unpacker.instant() }
+        if flags & 1 != 0 { submittedAt = unpacker.instant() }
+        hasRow = flags & 2 != 0
         while !unpacker.isAtEnd {
             guard let question = unpacker.text(), let call = unpacker.person(), let kind = unpacker.byte()
             else { return nil }
@@ -217,7 +220,9 @@ extension AnswerQuestionnaire {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Answered> {
-        guard let questionnaire = view.questionnaire(slug, in: project) else { throw .noSuchQuestionnaire }
+        guard let questionnaire = view.questionnaire(slug, in: project), questionnaire.isAsked(by: sighting.app) else {
+            throw .noSuchQuestionnaire
+        }
         guard questionnaire.text.isActive else { throw .notEligible(.inactive) }
         let holder = view.holder(of: user)
         let isNobody = user.type == .claimNobody
@@ -243,9 +248,22 @@ extension AnswerQuestionnaire {
         if isComplete { response.submit(merged, stamp) } else { response.set(answers, stamp) }
         let owner = isNobody ? person : PersonID(rawValue: target)
         var changes = people.changes
+        if !response.hasRow {
+            response.hasRow = true
+            changes.append(.rowAdded(owner, row(of: response, to: questionnaire, stamp)))
+        }
         changes.append(
             .documentPut(QuestionnaireResponse.key(target, questionnaire.id), owner, response.packed))
-        if isComplete || isNobody { changes.append(.rowAdded(person, row(of: response, to: questionnaire, stamp))) }
+        var state =
+            view.document(id.stateKey).flatMap { ResponseState(id: id, packed: $0) }
+            ?? ResponseState(
+                id: id, project: project, questionnaire: questionnaire.id, owner: owner, isNobodys: isNobody)
+        if isComplete {
+            state.answered = questionnaire.changedAt
+            let key = questionnaire.answeredQuestionsKey
+            if view.document(key) == nil { changes.append(.documentPut(key, .nobody, questionnaire.text.schema)) }
+        }
+        changes.append(state.put)
         changes += sighting.changes(of: person, stamp, view)
         let answered = Answered(
             id: id, at: response.madeAt, isFirst: before == nil, wasSubmitted: isComplete)
@@ -281,7 +299,142 @@ extension AnswerQuestionnaire {
     }
 }
 
+/// A call that sets the status of a response to a questionnaire, or deletes the response.
+package struct ReviewResponse: Act {
+    package enum Edit: Equatable, Sendable {
+        case status(ReviewStatus)
+        case delete
+    }
+
+    package let response: ResponseID
+    package let questionnaire: QuestionnaireID
+    package let edit: Edit
+
+    package init(_ response: ResponseID, to questionnaire: QuestionnaireID, _ edit: Edit) {
+        self.response = response
+        self.questionnaire = questionnaire
+        self.edit = edit
+    }
+
+    package static var kinds: [ActKind] { [.reviewResponse] }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 }
+
+    /// Sets the status, or removes the answers. Throws `noSuchResponse` if the questionnaire has no such response. After a
+    /// deletion the user can answer again. Several people of a group may have continued one response, so a deletion removes
+    /// the answers of all of them.
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
+        var state = try view.responseState(response, in: project)
+        guard state.questionnaire == questionnaire else { throw .noSuchResponse }
+        var changes: [Change] = []
+        switch edit {
+        case .status(let status):
+            if state.review.status == status { return Decision(Done()) }
+            state.review = Review(status, at: stamp.at)
+        case .delete:
+            state.isDeleted = true
+            let holders = state.isNobodys ? [response.rawValue] : view.group(of: state.owner).members.map(\.rawValue)
+            for holder in holders {
+                guard view.ownResponse(holder, questionnaire)?.id == response else { continue }
+                let owner = state.isNobodys ? state.owner : PersonID(rawValue: holder)
+                changes.append(.documentPut(QuestionnaireResponse.key(holder, questionnaire), owner, []))
+            }
+        }
+        changes.append(state.put)
+        return Decision(
+            Done(), outcome: Outcome(kind: .reviewResponse, person: state.owner, changes: changes))
+    }
+}
+
+/// The place of a response, and its review.
+package struct ResponseState: Equatable, Sendable {
+    package let id: ResponseID
+    package let project: ProjectID
+    package let questionnaire: QuestionnaireID
+    /// The person with the first answers.
+    package let owner: PersonID
+    /// Whether the response has no user.
+    package let isNobodys: Bool
+    package fileprivate(set) var isDeleted = false
+    /// The moment from which the answered questions are; nil for a draft.
+    package fileprivate(set) var answered: Instant?
+    package fileprivate(set) var review = Review()
+
+    init(id: ResponseID, project: ProjectID, questionnaire: QuestionnaireID, owner: PersonID, isNobodys: Bool) {
+        self.id = id
+        self.project = project
+        self.questionnaire = questionnaire
+        self.owner = owner
+        self.isNobodys = isNobodys
+    }
+
+    var put: Change {
+        var packer = Packer()
+        packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
+        packer.add(UInt64(bitPattern: questionnaire.rawValue))
+        packer.add(UInt64(bitPattern: owner.rawValue))
+        packer.add((isNobodys ? 1 : 0) | (isDeleted ? 2 : 0) | (answered == nil ? 0 : 4) as UInt8)
+        if let answered { packer.add(answered) }
+        review.pack(into: &packer)
+        return .documentPut(id.stateKey, owner, packer.bytes)
+    }
+
+    init?(id: ResponseID, packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let project = unpacker.integer(), let questionnaire = unpacker.integer(), let owner = unpacker.person(),
+            let flags = unpacker.byte()
+        else { return nil }
+        self.init(
+            id: id, project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)),
+            questionnaire: QuestionnaireID(rawValue: Int64(bitPattern: questionnaire)), owner: owner,
+            isNobodys: flags & 1 != 0)
+        isDeleted = flags & 2 != 0
+        if flags & 4 != 0 { answered = unpacker.instant() }
+        guard let review = Review(unpacking: &unpacker) else { return nil }
+        self.review = review
+    }
+}
+
+extension ResponseID {
+    var stateKey: DocumentKey { DocumentKey(.responseState, of: rawValue) }
+}
+
+extension DocumentFacts {
+    /// The state of a response. Throws `noSuchResponse` if the project has no such response, or if it was deleted.
+    func responseState(_ id: ResponseID, in project: ProjectID) throws(Refusal) -> ResponseState {
+        guard let state = document(id.stateKey).flatMap({ ResponseState(id: id, packed: $0) }),
+            state.project == project, !state.isDeleted
+        else { throw .noSuchResponse }
+        return state
+    }
+}
+
+extension Snapshot {
+    /// The state of a response; nil if the response does not exist, or was deleted.
+    package func responseState(_ id: ResponseID) throws(StoreFault) -> ResponseState? {
+        try document(id.stateKey).flatMap { ResponseState(id: id, packed: $0) }.flatMap { $0.isDeleted ? nil : $0 }
+    }
+
+    /// The questions of a questionnaire as a response answered them; nil for a draft, and for a response from an older version
+    /// of the server.
+    package func answeredQuestions(_ state: ResponseState) throws(StoreFault) -> [UInt8]? {
+        guard let answered = state.answered else { return nil }
+        return try document(Questionnaire.answeredQuestionsKey(state.questionnaire, answered))
+    }
+}
+
 extension Questionnaire {
+    fileprivate var answeredQuestionsKey: DocumentKey { Questionnaire.answeredQuestionsKey(id, changedAt) }
+
+    fileprivate static func answeredQuestionsKey(_ id: QuestionnaireID, _ changedAt: Instant) -> DocumentKey {
+        DocumentKey(
+            .answeredQuestions,
+            hash: Hash128(
+                high: UInt64(bitPattern: id.rawValue), low: UInt64(bitPattern: changedAt.milliseconds)))
+    }
+
     /// The answers that fit the present questions. The questions may have changed after an answer.
     package func fitting(_ answers: [String: AnswerValue]) -> [String: AnswerValue] {
         answers.filter { answer in
@@ -384,6 +537,8 @@ extension Refusal {
         return Refusal(.conflict, reason.rawValue, message)
     }
 
+    package static let noSuchResponse = Refusal(.notFound, "not_found", "There is no response with this id.")
+
     /// An answer does not fit its question.
     package static func badAnswer(_ fault: AnswerFault) -> Refusal {
         Refusal(.invalid, "validation_error", fault.message)
@@ -408,4 +563,5 @@ extension AnswerFault {
 
 extension ActKind {
     package static let answer = ActKind(23, "answer")
+    package static let reviewResponse = ActKind(154, "review_response")
 }

@@ -17,13 +17,14 @@ package struct StoreAttachment: Act {
     package var byteCount: Int { 1024 }
 
     /// Notes that the body is stored, or that it differs from the announcement. Throws a refusal if the attachment does not
-    /// exist, belongs to another app, has a body, or is too late. A body that differs from the announcement ends the
-    /// reservation.
+    /// exist, belongs to another app, has a body, or is deleted, and if the body is empty. An empty body changes nothing, because
+    /// a client with a lost connection sends it. A body that differs from the announcement ends the reservation.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var attachment = try view.attachment(self.attachment, in: project)
         if let fault = attachment.fault(at: stamp.at, app) { throw fault }
+        guard byteCountStored > 0 else { throw .attachmentWithoutBody }
         let said = attachment.description
         attachment.state =
             byteCountStored > said.byteCount
@@ -50,43 +51,52 @@ package struct DeleteAttachment: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 256 }
 
-    /// Deletes the attachment. Throws `noSuchAttachment` if the attachment does not exist or has no body. The bytes stay
-    /// while another attachment has the same digest.
+    /// Deletes the attachment, or its reservation. Throws `noSuchAttachment` if the attachment does not exist, or was deleted
+    /// before. The bytes stay while another attachment has the same digest.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var attachment = try view.attachment(self.attachment, in: project)
-        guard attachment.state == .stored else { throw .noSuchAttachment }
+        guard attachment.isListed(at: stamp.at) else { throw .noSuchAttachment }
+        let hasBytes = attachment.state == .stored
+        let uses = attachment.uses(view) { $0.take(attachment) }
         attachment.state = .deleted
-        var content = ContentUse(of: attachment.description.digest, view)
-        content.remove()
-        let changes = [attachment.put, content.put] + attachment.uses(view) { $0.remove(attachment) }
+        var changes = [attachment.put] + uses
+        if hasBytes {
+            var content = ContentUse(of: attachment.description.digest, view)
+            content.remove()
+            changes.append(content.put)
+        }
         return Decision(
             attachment, outcome: Outcome(kind: .deleteAttachment, person: attachment.person, changes: changes))
     }
 }
 
-/// A call of the server itself that gives attachments to the person of their event.
+/// A call of the server itself that tells attachments about their event.
 package struct NoteEventOfAttachments: Act {
     package let event: RowHash
     package let person: PersonID
+    package let at: Instant
+    package let issue: IssueID?
 
-    package init(_ event: RowHash, of person: PersonID) {
+    package init(_ event: RowHash, of person: PersonID, at moment: Instant, issue: IssueID? = nil) {
         self.event = event
         self.person = person
+        at = moment
+        self.issue = issue
     }
 
     package static var kinds: [ActKind] { [.collect] }
     package var subjects: Subjects { Subjects(people: [person]) }
     package var byteCount: Int { 256 }
 
-    /// Gives the waiting attachments to the person. An erased person gets none, because an erasure also covers attachments
-    /// that arrive after it.
+    /// Tells the waiting attachments about the event, and gives the attachments without a user to the event's person. An
+    /// erased person gets none, because an erasure also covers attachments that arrive after it.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Collected> {
         var events = EventsTelling()
-        if view.person(person, in: project) != nil { events.announce(event, of: person, view) }
+        if view.person(person, in: project) != nil { events.announce(event, of: person, at: at, issue, view) }
         let answer = Collected(accepted: 0, repeated: 1)
         if events.changes.isEmpty { return Decision(answer) }
         return Decision(answer, outcome: Outcome(kind: .collect, person: nil, changes: events.changes))
@@ -174,9 +184,10 @@ package struct ReserveAttachment: Act {
         if usedByProject + description.byteCount > quotas.projectBytes {
             throw .projectQuotaUsedUp(bytes: quotas.projectBytes, used: usedByProject)
         }
-        let attachment = Attachment(
+        var attachment = Attachment(
             id: AttachmentID(rawValue: stamp.person.rawValue), project: project, person: person,
             description: description, madeAt: stamp.at)
+        attachment.isOfUser = !isOfEvent
         ofPerson.reserve(attachment, at: stamp.at)
         ofProject.reserve(attachment, at: stamp.at)
         let body = Array(#"{"app_id":\#(description.app.rawValue),"attachment_id":"\#(attachment.id.rawValue)"}"#.utf8)
@@ -188,13 +199,10 @@ package struct ReserveAttachment: Act {
         var ofEvent = AttachmentsOfEvent(event, view)
         ofEvent.ids.append(attachment.id)
         changes.append(ofEvent.put)
-        if isOfEvent {
-            var waiting = AwaitedEvent(event, view)
-            waiting.attachments.append(attachment.id)
-            changes.append(waiting.put)
-        } else {
-            changes += sighting.changes(of: person, stamp, view)
-        }
+        var waiting = AwaitedEvent(event, view)
+        waiting.attachments.append(attachment.id)
+        changes.append(waiting.put)
+        if !isOfEvent { changes += sighting.changes(of: person, stamp, view) }
         return Decision(
             attachment,
             outcome: Outcome(kind: .reserveAttachment, person: person, changes: changes))
@@ -237,7 +245,7 @@ package struct AttachmentsOfEvent {
     }
 }
 
-/// An event that will name the user of some attachments.
+/// An event that is not known yet, and its attachments.
 struct AwaitedEvent {
     private let key: DocumentKey
     var attachments: [AttachmentID] = []
@@ -257,23 +265,28 @@ struct AwaitedEvent {
     }
 }
 
-/// Gives waiting attachments to the people of events that have arrived. From then on, their bytes count for these people.
+/// Tells waiting attachments about events that have arrived. Attachments without a user belong to the event's person from then
+/// on, and their bytes count for this person.
 struct EventsTelling {
     private var uses: [PersonID: AttachmentUse] = [:]
     private var lists: [PersonID: AttachmentList] = [:]
     private var told: [Change] = []
 
-    mutating func announce<V: DecisionFacts>(_ event: RowHash, of person: PersonID, _ view: V) {
+    mutating func announce<V: DecisionFacts>(
+        _ event: RowHash, of person: PersonID, at moment: Instant, _ issue: IssueID?, _ view: V
+    ) {
         var waiting = AwaitedEvent(event, view)
         if waiting.attachments.isEmpty { return }
         for id in waiting.attachments {
             guard var attachment = view.document(id.documentKey).flatMap(Attachment.init(packed:)) else { continue }
             let before = attachment.person
-            if before == person { continue }
-            use(of: before, view) { $0.take(attachment) }
-            use(of: person, view) { $0.give(attachment) }
-            lists[person, default: AttachmentList(of: person, view)].add(id)
-            attachment.person = person
+            if before != person, !attachment.isOfUser {
+                use(of: before, view) { $0.take(attachment) }
+                use(of: person, view) { $0.give(attachment) }
+                lists[person, default: AttachmentList(of: person, view)].add(id)
+                attachment.person = person
+            }
+            (attachment.eventAt, attachment.issue) = (moment, issue)
             told.append(attachment.put)
         }
         waiting.attachments = []
@@ -294,11 +307,13 @@ struct EventsTelling {
 extension Attachment {
     /// The refusal of a body from an app at a moment; nil if the attachment accepts the body.
     package func fault(at moment: Instant, _ app: AppID) -> Refusal? {
-        if description.app != app { return .attachmentOfOtherApp }
-        return switch state {
-        case .stored: .attachmentStored
-        case .deleted, .tooShort, .tooLong, .wrongDigest: .attachmentGone
-        case .reserved: moment >= expiresAt ? .attachmentGone : nil
+        switch state {
+        case .tooShort, .tooLong, .wrongDigest: return .noSuchAttachment
+        case .reserved:
+            if moment >= endsAt { return .noSuchAttachment }
+            return description.app == app ? nil : .attachmentOfOtherApp
+        case .stored: return description.app == app ? .attachmentStored : .attachmentOfOtherApp
+        case .deleted: return description.app == app ? .attachmentGone : .attachmentOfOtherApp
         }
     }
 }
@@ -308,17 +323,13 @@ extension Refusal {
     package static let attachmentOfOtherApp = Refusal(
         .forbidden, "forbidden", "The attachment was announced by another app.")
     package static let attachmentStored = Refusal(
-        .conflict, "already_uploaded", "The attachment is there already.")
-    package static let attachmentGone = Refusal(
-        .gone, "gone", "The attachment was deleted, or did not come in time; announce it anew.")
+        .conflict, "already_uploaded", "Attachment has already been uploaded")
+    package static let attachmentGone = Refusal(.gone, "gone", "The attachment was deleted.")
+    package static let attachmentWithoutBody = Refusal(
+        .invalid, "attachment_without_body", "The body of the attachment is missing.")
 
-    /// Whether the refusal is about an attachment.
-    package var isOfAttachment: Bool {
-        switch self {
-        case .noSuchAttachment, .attachmentOfOtherApp, .attachmentStored, .attachmentGone: true
-        default: !figures.isEmpty
-        }
-    }
+    /// Whether the dialect answers the refusal with its code instead of a text.
+    package var isOfAttachment: Bool { self == .attachmentStored || !figures.isEmpty }
 
     /// The attachment does not fit into the quota of its user.
     package static func userQuotaUsedUp(bytes: Int, used: Int) -> Refusal {

@@ -46,11 +46,30 @@ package struct Attachment: Equatable, Sendable {
     package internal(set) var state = State.reserved
     /// The moment at which the bytes arrived; nil before, and for bytes that an older version of the server stored.
     package internal(set) var storedAt: Instant?
+    /// The moment of the attachment's event; nil until the server knows the event.
+    package internal(set) var eventAt: Instant?
+    /// The issue of the attachment's event; nil for an event without an issue.
+    package internal(set) var issue: IssueID?
+    /// Whether the announcement named a user. Otherwise the event names the user.
+    package internal(set) var isOfUser = false
 
-    /// The time for which a reservation is valid.
-    package static let reservationMilliseconds: Int64 = 15 * 60_000
+    /// The time within which a client should send the bytes.
+    package static let advisedMilliseconds: Int64 = 15 * 60_000
+    /// The time for which the server waits for the bytes. Then the reservation does not exist any more.
+    package static let reservationMilliseconds: Int64 = 24 * 3_600_000
 
-    package var expiresAt: Instant { madeAt.advanced(byMilliseconds: Attachment.reservationMilliseconds) }
+    /// The moment that clients see as the end of a reservation. The server accepts the bytes until ``endsAt``.
+    package var expiresAt: Instant { madeAt.advanced(byMilliseconds: Attachment.advisedMilliseconds) }
+    package var endsAt: Instant { madeAt.advanced(byMilliseconds: Attachment.reservationMilliseconds) }
+
+    /// Whether reads show the attachment: the bytes are stored, or the server waits for them.
+    package func isListed(at moment: Instant) -> Bool {
+        switch state {
+        case .stored: true
+        case .reserved: moment < endsAt
+        case .deleted, .tooShort, .tooLong, .wrongDigest: false
+        }
+    }
 
     init(id: AttachmentID, project: ProjectID, person: PersonID, description: Description, madeAt: Instant) {
         self.id = id
@@ -74,9 +93,16 @@ package struct Attachment: Equatable, Sendable {
         packer.add(UInt64(description.byteCount))
         packer.add(description.digest)
         packer.add(description.isDevelopment ? 1 : 0 as UInt8)
-        if let storedAt { packer.add(storedAt) }
+        packer.add(storedAt ?? Attachment.noMoment)
+        packer.add(eventAt ?? Attachment.noMoment)
+        packer.add(issue == nil ? 0 : 1 as UInt8)
+        if let issue { packer.add(UInt64(bitPattern: issue.rawValue)) }
+        packer.add(isOfUser ? 1 : 0 as UInt8)
         return packer.bytes
     }
+
+    /// Stands for a missing moment in the packed form.
+    private static let noMoment = Instant(milliseconds: .min)
 
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
@@ -86,7 +112,11 @@ package struct Attachment: Equatable, Sendable {
             let type = unpacker.text(), let count = unpacker.integer(), let digest = unpacker.bytes(),
             let isDevelopment = unpacker.byte()
         else { return nil }
+        // Older versions wrote fewer members.
         let storedAt = unpacker.isAtEnd ? nil : unpacker.instant()
+        let eventAt = unpacker.isAtEnd ? nil : unpacker.instant()
+        let issue = unpacker.isAtEnd ? nil : unpacker.byte() == 1 ? unpacker.integer() : nil
+        let isOfUser = unpacker.isAtEnd ? nil : unpacker.byte()
         guard unpacker.isAtEnd else { return nil }
         self.init(
             id: AttachmentID(rawValue: Int64(bitPattern: id)),
@@ -97,7 +127,10 @@ package struct Attachment: Equatable, Sendable {
                 isDevelopment: isDevelopment == 1),
             madeAt: madeAt)
         self.state = state
-        self.storedAt = storedAt
+        self.storedAt = storedAt == Attachment.noMoment ? nil : storedAt
+        self.eventAt = eventAt == Attachment.noMoment ? nil : eventAt
+        self.issue = issue.map { IssueID(rawValue: Int64(bitPattern: $0)) }
+        self.isOfUser = isOfUser == 1
     }
 
     var put: Change { .documentPut(id.documentKey, person, packed) }
@@ -119,8 +152,8 @@ package struct AttachmentQuotas: Equatable, Sendable {
     package init() {}
 }
 
-/// The number of stored bytes, and the number of reserved bytes by the minute in which the reservation ends. So the end of a
-/// reservation needs no call.
+/// The number of stored bytes, and the number of reserved bytes by the minute in which the server stops to wait. So the end of
+/// a reservation needs no call.
 struct AttachmentBytes: Equatable, Sendable {
     var stored = 0
     var reserved: [Int64: Int] = [:]
@@ -213,7 +246,10 @@ struct AttachmentUse: Equatable {
         has.stored = max(0, has.stored - attachment.description.byteCount)
     }
 
-    private static func minute(_ attachment: Attachment) -> Int64 { attachment.expiresAt.milliseconds / 60_000 }
+    /// The minute in which a reservation ends. It is the last minute of an hour, so the reservations of a day have few minutes.
+    private static func minute(_ attachment: Attachment) -> Int64 {
+        attachment.endsAt.milliseconds / 3_600_000 * 60 + 59
+    }
 
     var put: Change { .documentPut(key, person, has.packed) }
 }
@@ -345,11 +381,6 @@ struct ErasedAttachments {
 }
 
 extension Snapshot {
-    /// Whether an attachment has no user, and no event has named one.
-    package func isNobodys(_ attachment: Attachment) throws(StoreFault) -> Bool {
-        try identities(of: attachment.person).first?.type == .claimNobody
-    }
-
     /// The attachment with an id; nil if it does not exist.
     package func attachment(_ id: AttachmentID) throws(StoreFault) -> Attachment? {
         try document(id.documentKey).flatMap(Attachment.init(packed:))

@@ -64,10 +64,12 @@ extension Collect {
         var (accepted, repeated) = (0, 0)
         var late = LateRows()
         var events = EventsTelling()
+        var apps = AppFactsNoting()
         for part in parts {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
+            var issues: [RowHash: IssueID] = [:]
             var revisions: [(hash: RowHash, row: Row)] = []
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
@@ -92,7 +94,10 @@ extension Collect {
                 }
                 if isNew {
                     rows.append(row)
-                    if let error = part.errors[place] { errors.append(error) }
+                    if let error = part.errors[place] {
+                        errors.append(error)
+                        if let hash = row.recognition { issues[hash] = error.issue.id }
+                    }
                 }
             }
             // An import touches the user of every row, also of rows that it only updates.
@@ -108,13 +113,14 @@ extension Collect {
             }
             for row in rows {
                 changes.append(.rowAdded(person, row))
-                if let event = row.recognition { events.announce(event, of: person, view) }
+                if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
             }
             for error in errors { changes += occurrences.changes(by: error, of: person, view) }
+            apps.note(part.sighting, at: stamp.at, view)
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
             if user.see(part.sighting, at: stamp.at) { changes.append(user.put) }
         }
-        changes += events.changes + late.changes
+        changes += events.changes + late.changes + apps.changes
         changes.insert(contentsOf: people.changes, at: 0)
         let reply = Collected(accepted: accepted, repeated: repeated)
         guard !changes.isEmpty else { return Decision(reply) }

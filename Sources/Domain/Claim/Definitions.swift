@@ -378,7 +378,7 @@ extension Defined: Answer {
 
 extension Packer {
     /// Adds bytes that may be missing.
-    fileprivate mutating func add(_ bytes: [UInt8]?) {
+    mutating func add(_ bytes: [UInt8]?) {
         add(bytes == nil ? 0 : 1 as UInt8)
         if let bytes { add(bytes) }
     }
@@ -386,7 +386,7 @@ extension Packer {
 
 extension Unpacker {
     /// Reads bytes that may be missing; the outer nil means that the input is invalid.
-    fileprivate mutating func optionalBytes() -> [UInt8]?? {
+    mutating func optionalBytes() -> [UInt8]?? {
         switch byte() {
         case 0: .some(nil)
         case 1: bytes().map { .some($0) }

@@ -65,10 +65,7 @@ package struct DeleteFeedback: Act {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<FeedbackDeleted> {
-        let packed = view.document(feedback.documentKey)
-        guard var state = packed.flatMap({ FeedbackState(id: feedback, packed: $0) }), state.project == project,
-            state.deletedAt == nil
-        else { throw .noSuchFeedback }
+        var state = try view.feedback(feedback, in: project)
         state.deletedAt = stamp.at
         return Decision(
             FeedbackDeleted(feedback),
@@ -76,12 +73,74 @@ package struct DeleteFeedback: Act {
     }
 }
 
+/// A call that sets the status of feedback.
+package struct ReviewFeedback: Act {
+    package let feedback: FeedbackID
+    package let status: ReviewStatus
+
+    package init(_ feedback: FeedbackID, _ status: ReviewStatus) {
+        self.feedback = feedback
+        self.status = status
+    }
+
+    package static var kinds: [ActKind] { [.reviewFeedback] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 128 }
+
+    /// Sets the status. Throws `noSuchFeedback` if the project has no such feedback. An equal status changes nothing.
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
+        var state = try view.feedback(feedback, in: project)
+        if state.review.status == status { return Decision(Done()) }
+        state.review = Review(status, at: stamp.at)
+        return Decision(
+            Done(), outcome: Outcome(kind: .reviewFeedback, person: state.person, changes: [state.put]))
+    }
+}
+
+/// The progress of a team with feedback, or with a response to a questionnaire. Stores keep the raw values, so a raw value
+/// never changes.
+package enum ReviewStatus: UInt8, CaseIterable, Sendable {
+    case new = 0
+    case inReview = 1
+    case addressed = 2
+    case dismissed = 3
+}
+
+/// A status, and the moment at which a call set it.
+package struct Review: Equatable, Sendable {
+    package let status: ReviewStatus
+    /// Nil until a call sets the status.
+    package let at: Instant?
+
+    init(_ status: ReviewStatus = .new, at moment: Instant? = nil) {
+        self.status = status
+        at = moment
+    }
+
+    func pack(into packer: inout Packer) {
+        packer.add(status.rawValue)
+        packer.add(at == nil ? 0 : 1 as UInt8)
+        if let at { packer.add(at) }
+    }
+
+    init?(unpacking unpacker: inout Unpacker) {
+        guard let status = unpacker.byte().flatMap(ReviewStatus.init), let hasMoment = unpacker.byte() else {
+            return nil
+        }
+        self.init(status, at: hasMoment == 1 ? unpacker.instant() : nil)
+    }
+}
+
 /// The state of feedback. The row of the feedback never changes, so the state is a document.
-struct FeedbackState: Equatable, Sendable {
-    let id: FeedbackID
-    let project: ProjectID
-    let person: PersonID
+package struct FeedbackState: Equatable, Sendable {
+    package let id: FeedbackID
+    package let project: ProjectID
+    package let person: PersonID
     var deletedAt: Instant?
+    package fileprivate(set) var review = Review()
 
     init(id: FeedbackID, project: ProjectID, person: PersonID) {
         self.id = id
@@ -93,25 +152,63 @@ struct FeedbackState: Equatable, Sendable {
         var packer = Packer()
         packer.add(UInt64(UInt32(bitPattern: project.rawValue)))
         packer.add(UInt64(bitPattern: person.rawValue))
-        if let deletedAt { packer.add(deletedAt) }
+        packer.add(deletedAt ?? FeedbackState.noMoment)
+        review.pack(into: &packer)
         return .documentPut(id.documentKey, person, packer.bytes)
     }
+
+    /// Stands for a missing moment in the packed form.
+    private static let noMoment = Instant(milliseconds: .min)
 
     init?(id: FeedbackID, packed: [UInt8]) {
         var unpacker = Unpacker(packed)
         guard let project = unpacker.integer(), let person = unpacker.person() else { return nil }
         self.init(id: id, project: ProjectID(rawValue: Int32(truncatingIfNeeded: project)), person: person)
-        if !unpacker.isAtEnd { deletedAt = unpacker.instant() }
+        // Older versions wrote fewer members.
+        if !unpacker.isAtEnd { deletedAt = unpacker.instant().flatMap { $0 == FeedbackState.noMoment ? nil : $0 } }
+        if !unpacker.isAtEnd, let review = Review(unpacking: &unpacker) { self.review = review }
+    }
+}
+
+extension DocumentFacts {
+    /// The state of feedback. Throws `noSuchFeedback` if the project has no such feedback, or if it was deleted.
+    func feedback(_ id: FeedbackID, in project: ProjectID) throws(Refusal) -> FeedbackState {
+        let packed = document(id.documentKey)
+        guard let state = packed.flatMap({ FeedbackState(id: id, packed: $0) }), state.project == project,
+            state.deletedAt == nil
+        else { throw .noSuchFeedback }
+        return state
     }
 }
 
 extension Snapshot {
-    /// Whether feedback is deleted or unknown.
-    package func isDeleted(_ feedback: FeedbackID) throws(StoreFault) -> Bool {
-        guard let packed = try document(feedback.documentKey),
-            let state = FeedbackState(id: feedback, packed: packed)
-        else { return true }
-        return state.deletedAt != nil
+    /// The state of feedback; nil if the feedback does not exist, or was deleted.
+    package func feedback(_ id: FeedbackID) throws(StoreFault) -> FeedbackState? {
+        try document(id.documentKey).flatMap { FeedbackState(id: id, packed: $0) }
+            .flatMap { $0.deletedAt == nil ? $0 : nil }
+    }
+
+    /// A person's row for feedback or for a response. Their ids have the moment of a call, and mostly the row has this moment
+    /// too. Otherwise all such rows of the person are searched.
+    package func row(
+        _ kind: RowKind, of person: PersonID, madeBy call: PersonID, in project: ProjectID,
+        where isWanted: (Row) -> Bool
+    ) throws(StoreFault) -> StoredRow? {
+        var range = RowsByTime()
+        (range.since, range.until) = (call.madeAt, call.madeAt.advanced(byMilliseconds: 1))
+        while true {
+            let rows = try self.rows(of: kind, in: project, range)
+            if let found = rows.first(where: { $0.person == person && isWanted($0.row) }) { return found }
+            guard rows.count == range.limit, let last = rows.last else { break }
+            range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+        }
+        var from: RowNumber?
+        while true {
+            let rows = try self.rows(of: person, kind, from: from, limit: 200)
+            if let found = rows.first(where: { isWanted($0.row) }) { return found }
+            guard let previous = rows.last?.previous else { return nil }
+            from = previous
+        }
     }
 }
 
@@ -167,4 +264,5 @@ extension Refusal {
 extension ActKind {
     package static let sendFeedback = ActKind(20, "send_feedback")
     package static let deleteFeedback = ActKind(21, "delete_feedback")
+    package static let reviewFeedback = ActKind(153, "review_feedback")
 }

@@ -26,6 +26,11 @@ package struct Issue: Equatable, Sendable {
         self.madeAt = madeAt
     }
 
+    /// Whether a message is a measurement or a step, and so says little about an error.
+    static func isDerived(_ message: String) -> Bool {
+        ["metric:", "step:", "track:"].contains { message.hasPrefix($0) }
+    }
+
     /// The issue without its title, which is a document of its own.
     package var packed: [UInt8] {
         var packer = Packer()
@@ -60,6 +65,21 @@ package struct IssueID: Hashable, Sendable {
 
     var documentKey: DocumentKey { DocumentKey(.issue, of: rawValue) }
     var titleKey: DocumentKey { DocumentKey(.issueTitle, of: rawValue) }
+    var stateKey: DocumentKey { DocumentKey(.issueState, of: rawValue) }
+}
+
+extension DecisionFacts {
+    /// The issue with an id; nil if the project does not have it.
+    func issue(_ id: IssueID, in project: ProjectID) -> Issue? {
+        guard let issue = document(id.documentKey).flatMap({ Issue(packed: $0, titled: nil) }),
+            directory.apps[issue.app]?.project == project
+        else { return nil }
+        return issue
+    }
+}
+
+extension Refusal {
+    package static let noSuchIssue = Refusal(.notFound, "not_found", "There is no issue with this id.")
 }
 
 extension Snapshot {
@@ -78,55 +98,148 @@ package struct ErrorReport: Equatable, Sendable {
     package let occurrence: Row
     /// The session of the app.
     package let session: RowHash
+    /// The version of the app.
+    package let version: String?
 
-    package init(issue: Issue, at: Instant, occurrence: Row, session: RowHash) {
+    package init(issue: Issue, at: Instant, occurrence: Row, session: RowHash, version: String? = nil) {
         self.issue = issue
         self.at = at
         self.occurrence = occurrence
         self.session = session
+        self.version = version
     }
 
-    /// The time from the last reported error of a session in which further errors belong to the same issue. One mistake often
-    /// causes several errors.
+    /// The time from the first error of a burst in which further errors of the session belong to the burst.
     package static let joiningMilliseconds: Int64 = 5_000
 }
 
-/// Finds the new errors of an upload.
+/// A burst of errors of a session: its first moment, and the issue of its first error. One mistake often causes several errors.
+private struct ErrorBurst {
+    let at: Instant
+    /// Nil for a burst that an older version of the server stored.
+    var issue: IssueID?
+    /// Whether the burst made its issue.
+    var isNew: Bool
+
+    init(at moment: Instant, issue: IssueID, isNew: Bool) {
+        (at, self.issue, self.isNew) = (moment, issue, isNew)
+    }
+
+    init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let at = unpacker.instant() else { return nil }
+        self.at = at
+        issue = unpacker.isAtEnd ? nil : unpacker.integer().map { IssueID(rawValue: Int64(bitPattern: $0)) }
+        isNew = unpacker.isAtEnd ? false : unpacker.byte() == 1
+    }
+
+    func put(_ key: DocumentKey, _ person: PersonID) -> Change {
+        var packer = Packer()
+        packer.add(at)
+        if let issue {
+            packer.add(UInt64(bitPattern: issue.rawValue))
+            packer.add(isNew ? 1 : 0 as UInt8)
+        }
+        return .documentPut(key, person, packer.bytes)
+    }
+}
+
+/// Finds the new errors of an upload, and groups them into issues.
+///
+/// Errors of one session within five seconds of the first error are one issue, unless their issues were known before: a new
+/// fingerprint becomes a part of the known issue. Two known issues stay apart.
 struct OccurrenceFinder {
-    private var lastErrors: [RowHash: Instant] = [:]
-    private var issues: Set<IssueID> = []
+    private var bursts: [RowHash: ErrorBurst] = [:]
+    private var made: Set<IssueID> = []
+    private var titles: [IssueID: String] = [:]
+    private var states: [IssueID: IssueState] = [:]
     private var recognized: Set<RowHash> = []
 
-    /// The changes of a person's error. An error that joins an earlier error of its session changes nothing. A repeated issue
-    /// of the session changes only the session's document.
+    /// The changes of a person's error. A repeated issue of the session changes nothing but the session's burst.
     mutating func changes<V: DecisionFacts>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
-        let session = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
-        let last = lastErrors[report.session] ?? view.document(session).flatMap(OccurrenceFinder.moment)
-        if let last, abs(report.at.milliseconds - last.milliseconds) <= ErrorReport.joiningMilliseconds { return [] }
-        lastErrors[report.session] = report.at
-        var packer = Packer()
-        packer.add(report.at)
-        var changes: [Change] = [.documentPut(session, person, packer.bytes)]
-        if let hash = report.occurrence.recognition, view.knowsRow(hash) || !recognized.insert(hash).inserted {
-            return changes
+        let key = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
+        let burst = bursts[report.session] ?? view.document(key).flatMap(ErrorBurst.init(packed:))
+        let isKnown = made.contains(report.issue.id) || view.document(report.issue.id.documentKey) != nil
+        if let burst, abs(report.at.milliseconds - burst.at.milliseconds) <= ErrorReport.joiningMilliseconds {
+            return changes(by: report, in: burst, key, isKnown: isKnown, of: person, view)
         }
+        let new = ErrorBurst(at: report.at, issue: report.issue.id, isNew: !isKnown)
+        bursts[report.session] = new
+        return [new.put(key, person)] + occurrence(of: report, isKnown: isKnown, person, view)
+    }
+
+    private mutating func changes<V: DecisionFacts>(
+        by report: ErrorReport, in burst: ErrorBurst, _ key: DocumentKey, isKnown: Bool, of person: PersonID, _ view: V
+    ) -> [Change] {
+        guard let first = burst.issue else { return [] }
         let id = report.issue.id
-        if issues.insert(id).inserted {
-            // The issue belongs to all users. The message belongs to the person with the error, so after an erasure the next
-            // error sets the title again.
-            if view.document(id.documentKey) == nil {
-                changes.append(.documentPut(id.documentKey, .nobody, report.issue.packed))
-            }
-            if view.document(id.titleKey) == nil {
-                changes.append(.documentPut(id.titleKey, person, Array(report.issue.title.utf8)))
-            }
+        let (root, other) = (root(of: first, view), self.root(of: id, view))
+        if !isKnown {
+            // A new fingerprint becomes a part of the burst's issue.
+            return make(report.issue) + join(id, into: root, view) + title(report, of: root, person, view)
         }
+        if root == other { return [] }
+        guard burst.isNew else { return occurrence(of: report, isKnown: true, person, view) }
+        // The burst began with a new fingerprint, and this issue is known: the new one becomes a part of it.
+        var next = burst
+        (next.issue, next.isNew) = (other, false)
+        bursts[report.session] = next
+        return [next.put(key, person)] + join(root, into: other, view) + occurred(report, other, view)
+    }
+
+    private mutating func occurrence<V: DecisionFacts>(
+        of report: ErrorReport, isKnown: Bool, _ person: PersonID, _ view: V
+    ) -> [Change] {
+        if let hash = report.occurrence.recognition, view.knowsRow(hash) || !recognized.insert(hash).inserted {
+            return []
+        }
+        var changes = isKnown ? [] : make(report.issue)
+        let root = root(of: report.issue.id, view)
+        changes += title(report, of: root, person, view) + occurred(report, root, view)
         changes.append(.rowAdded(person, report.occurrence))
         return changes
     }
 
-    private static func moment(_ packed: [UInt8]) -> Instant? {
-        var unpacker = Unpacker(packed)
-        return unpacker.instant()
+    /// The issue's document. The issue belongs to all users.
+    private mutating func make(_ issue: Issue) -> [Change] {
+        made.insert(issue.id)
+        return [.documentPut(issue.id.documentKey, .nobody, issue.packed)]
+    }
+
+    /// Sets the title of an issue: the first message, or the first message that is no measurement and no step. The message belongs
+    /// to the person with the error, so after an erasure the next error sets the title again.
+    private mutating func title<V: DecisionFacts>(
+        _ report: ErrorReport, of issue: IssueID, _ person: PersonID, _ view: V
+    ) -> [Change] {
+        let known = titles[issue] ?? view.document(issue.titleKey).map { String(decoding: $0, as: UTF8.self) }
+        if let known, !Issue.isDerived(known) || Issue.isDerived(report.issue.title) { return [] }
+        titles[issue] = report.issue.title
+        return [.documentPut(issue.titleKey, person, Array(report.issue.title.utf8))]
+    }
+
+    private mutating func join<V: DecisionFacts>(_ issue: IssueID, into target: IssueID, _ view: V) -> [Change] {
+        var (part, whole) = (state(of: issue, view), state(of: target, view))
+        part.into = target
+        whole.parts.append(issue)
+        (states[issue], states[target]) = (part, whole)
+        return [part.put, whole.put]
+    }
+
+    /// The change of the status by an occurrence.
+    private mutating func occurred<V: DecisionFacts>(_ report: ErrorReport, _ issue: IssueID, _ view: V) -> [Change] {
+        var state = state(of: issue, view)
+        guard state.occur(in: report.version) else { return [] }
+        states[issue] = state
+        return [state.put]
+    }
+
+    private func state<V: DecisionFacts>(of issue: IssueID, _ view: V) -> IssueState {
+        states[issue] ?? view.issueState(issue)
+    }
+
+    private func root<V: DecisionFacts>(of issue: IssueID, _ view: V) -> IssueID {
+        var id = issue
+        while let into = state(of: id, view).into { id = into }
+        return id
     }
 }

@@ -11,6 +11,8 @@ package struct Questionnaire: Equatable, Sendable {
         package var name: String
         package var description: String?
         package var isActive = true
+        /// The app whose users are asked; nil for the users of all apps.
+        package var app: AppID?
         /// The questions in the form for clients: a JSON object.
         package var schema: [UInt8]
         /// The same questions, in the form that checks answers.
@@ -53,6 +55,9 @@ package struct Questionnaire: Equatable, Sendable {
         package static let textUnits = 4000
     }
 
+    /// Whether an app asks its users.
+    package func isAsked(by app: AppID?) -> Bool { text.app == nil || text.app == app }
+
     /// The reason why the server does not ask a user.
     package enum Ineligibility: String, Sendable {
         case inactive
@@ -85,17 +90,48 @@ package struct QuestionnaireID: Hashable, Sendable {
     var documentKey: DocumentKey { DocumentKey(.questionnaire, of: rawValue) }
 }
 
-/// A call that writes or deactivates a questionnaire.
+/// A call that writes, deactivates or deletes a questionnaire.
 package enum SetQuestionnaire: Act {
     case put(slug: String, Questionnaire.Text)
     /// Ends the questions to users. Earlier answers stay.
     case deactivate(slug: String)
+    /// Makes a questionnaire that does not exist.
+    case make(slug: String, Questionnaire.Text)
+    case change(QuestionnaireID, Edit)
+    /// Removes the questionnaire from all reads, with its answers.
+    case delete(QuestionnaireID)
+
+    /// The members that a call changes; nil for a member that stays.
+    package struct Edit: Equatable, Sendable {
+        package var name: String?
+        /// An empty text removes the description.
+        package var description: String?
+        package var isActive: Bool?
+        package var questions: (schema: [UInt8], questions: [Questionnaire.Question])?
+
+        package init() {}
+
+        package var isEmpty: Bool { self == Edit() }
+
+        fileprivate func apply(to text: inout Questionnaire.Text) {
+            if let name { text.name = name }
+            if let description { text.description = description.isEmpty ? nil : description }
+            if let isActive { text.isActive = isActive }
+            if let questions { (text.schema, text.questions) = questions }
+        }
+
+        package static func == (one: Edit, other: Edit) -> Bool {
+            one.name == other.name && one.description == other.description && one.isActive == other.isActive
+                && one.questions?.schema == other.questions?.schema
+        }
+    }
 
     /// The approximate number of bytes of the call.
     package var byteCount: Int {
         switch self {
-        case .put(_, let text): 512 + 2 * text.schema.count
-        case .deactivate: 256
+        case .put(_, let text), .make(_, let text): 512 + 2 * text.schema.count
+        case .change(_, let change): 512 + 2 * (change.questions?.schema.count ?? 0)
+        case .deactivate, .delete: 256
         }
     }
 }
@@ -105,9 +141,10 @@ extension SetQuestionnaire {
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
 
-    /// Writes or deactivates the questionnaire with the slug. Throws `noSuchQuestionnaire` for the deactivation of an unknown
-    /// slug, and `tooManyQuestionnaires` at the project's limit. A changed questionnaire keeps its id, so earlier answers
-    /// stay with it.
+    /// Writes, deactivates or deletes a questionnaire. Throws `noSuchQuestionnaire` if the questionnaire to deactivate, to
+    /// change or to delete does not exist, `questionnaireExists` if the questionnaire to make exists, and
+    /// `tooManyQuestionnaires` at the project's limit. A changed questionnaire keeps its id, so earlier answers stay with it.
+    /// The slug of a deleted questionnaire is free.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Questionnaire> {
@@ -120,10 +157,25 @@ extension SetQuestionnaire {
             questionnaire = known
             questionnaire.text.isActive = false
             if questionnaire == known { return Decision(known) }
-        case .put(let slug, let text):
+        case .delete(let id):
+            let known = try list.questionnaire(id, view)
+            list.entries.removeAll { $0.id == id }
+            return Decision(
+                known,
+                outcome: Outcome(
+                    kind: .setQuestionnaire, person: nil,
+                    changes: [list.put, .documentPut(id.documentKey, .nobody, [])]))
+        case .change(let id, let change):
+            let known = try list.questionnaire(id, view)
+            questionnaire = known
+            change.apply(to: &questionnaire.text)
+            if questionnaire == known { return Decision(known) }
+        case .put(let slug, let text), .make(let slug, let text):
             if let known = list[slug].flatMap({ Questionnaire($0, view) }) {
+                if case .make = self { throw .questionnaireExists(slug) }
                 questionnaire = known
                 questionnaire.text = text
+                questionnaire.text.app = known.text.app
                 if questionnaire == known { return Decision(known) }
             } else {
                 guard list.entries.count < Questionnaire.countPerProject else { throw .tooManyQuestionnaires }
@@ -154,6 +206,16 @@ struct QuestionnaireList {
         while let slug = unpacker.text(), let id = unpacker.integer() {
             entries.append((slug, QuestionnaireID(rawValue: Int64(bitPattern: id))))
         }
+    }
+
+    /// The questionnaire with an id. Throws `noSuchQuestionnaire` if the project does not have it.
+    fileprivate func questionnaire<V: DecisionFacts>(
+        _ id: QuestionnaireID, _ view: V
+    ) throws(Refusal) -> Questionnaire {
+        guard entries.contains(where: { $0.id == id }), let known = Questionnaire(id, view) else {
+            throw .noSuchQuestionnaire
+        }
+        return known
     }
 
     static func key(of project: ProjectID) -> DocumentKey { DocumentKey(.questionnaires, of: Int64(project.rawValue)) }
@@ -189,7 +251,8 @@ extension Questionnaire {
         packer.add(text.name)
         packer.add(text.description == nil ? 0 : 1 as UInt8)
         if let description = text.description { packer.add(description) }
-        packer.add(text.isActive ? 1 : 0 as UInt8)
+        packer.add((text.isActive ? 1 : 0) | (text.app == nil ? 0 : 2) as UInt8)
+        if let app = text.app { packer.add(UInt64(bitPattern: app.rawValue)) }
         packer.add(text.schema)
         for question in text.questions {
             packer.add(question.id)
@@ -206,7 +269,8 @@ extension Questionnaire {
         guard let slug = unpacker.text(), let madeAt = unpacker.instant(), let changedAt = unpacker.instant(),
             let name = unpacker.text(), let hasDescription = unpacker.byte(),
             case let description = hasDescription == 1 ? unpacker.text() : nil,
-            let isActive = unpacker.byte(), let schema = unpacker.bytes()
+            let flags = unpacker.byte(), case let app = flags & 2 != 0 ? unpacker.integer() : nil,
+            let schema = unpacker.bytes()
         else { return nil }
         var questions: [Question] = []
         while !unpacker.isAtEnd {
@@ -221,7 +285,8 @@ extension Questionnaire {
             questions.append(Question(id: id, kind, isRequired: isRequired == 1, options: options))
         }
         var text = Text(name: name, description: description, schema: schema, questions: questions)
-        text.isActive = isActive == 1
+        text.isActive = flags & 1 != 0
+        text.app = app.map { AppID(rawValue: Int64(bitPattern: $0)) }
         self.init(id: id, slug: slug, madeAt: madeAt, changedAt: changedAt, text: text)
     }
 }
@@ -244,6 +309,17 @@ extension Snapshot {
             questionnaires.append(one)
         }
         return questionnaires
+    }
+
+    /// The questionnaire with an id; nil if the project does not have it.
+    package func questionnaire(
+        _ id: QuestionnaireID, in project: ProjectID
+    ) throws(StoreFault) -> Questionnaire? {
+        let list = QuestionnaireList(of: project, packed: try document(QuestionnaireList.key(of: project)))
+        guard list.entries.contains(where: { $0.id == id }), let packed = try document(id.documentKey) else {
+            return nil
+        }
+        return Questionnaire(id: id, packed: packed)
     }
 
     /// The questionnaire with a slug; nil if the project has none.
@@ -271,6 +347,10 @@ extension Questionnaire: Answer {
 extension Refusal {
     package static let noSuchQuestionnaire = Refusal(
         .notFound, "not_found", "There is no questionnaire with this slug.")
+    package static func questionnaireExists(_ slug: String) -> Refusal {
+        Refusal(
+            .conflict, "questionnaire_exists", "A questionnaire with slug \"\(slug)\" already exists in this project")
+    }
     package static let tooManyQuestionnaires = Refusal(
         .invalid, "too_many_questionnaires",
         "A project can have at most \(Questionnaire.countPerProject) questionnaires.", isJournalled: true)

@@ -28,12 +28,12 @@ struct FoldedAttachmentUse: GroupFold, Equatable {
         for (minute, bytes) in own.reserved { reserved[minute, default: 0] += sign * bytes }
     }
 
-    /// Removes ended reservations. A reservation lasts a few minutes.
+    /// Removes ended reservations. The reservations of two days end in fifty different minutes at most.
     private mutating func bound() {
         reserved = reserved.filter { $0.value > 0 }
         guard let last = reserved.keys.max() else { return }
         let minutes = Attachment.reservationMilliseconds / 60_000
-        if reserved.count > 2 * minutes { reserved = reserved.filter { $0.key > last - 2 * minutes } }
+        if reserved.count > 100 { reserved = reserved.filter { $0.key > last - 2 * minutes } }
     }
 
     /// The bytes that count at a moment.

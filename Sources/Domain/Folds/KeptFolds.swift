@@ -154,7 +154,7 @@ package struct KeptFolds<V: DecisionFacts> {
             // An erasure removes the whole group, so no fold remains.
             case .personErased: return []
             case .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
-                .strategySet:
+                .renamed, .strategySet:
                 break
             }
         }

@@ -500,7 +500,7 @@ final class GroupIndex: @unchecked Sendable {
             case .mergeUndone(let merge): commitUndo(merge.id)
             case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .personErased, .projectMade, .appMade,
                 .keyMade,
-                .appRevoked, .keyRevoked, .strategySet:
+                .appRevoked, .keyRevoked, .renamed, .strategySet:
                 break
             }
         }

@@ -217,7 +217,7 @@ package final class PeopleIndex: @unchecked Sendable {
             case .merged(let merge): groups.apply(merge)
             case .mergeUndone(let merge): groups.applyUndo(merge.id)
             case .personErased(let person): pendingErased.insert(person)
-            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .strategySet: break
+            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }
         }
         if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }

@@ -1,9 +1,10 @@
-import Domain
-import JSON
+package import Domain
+package import JSON
 
-/// A questionnaire as a JSON document (spec/native.md).
-enum QuestionnaireDocument {
-    static let kinds: [(name: String, kind: Questionnaire.Question.Kind)] = [
+/// A questionnaire as a JSON document (spec/native.md), in the form that several dialects share.
+package enum QuestionnaireDocument {
+    /// The kinds of questions, with their names in the document.
+    package static let kinds: [(name: String, kind: Questionnaire.Question.Kind)] = [
         ("text", .text), ("single_choice", .singleChoice), ("multi_choice", .multiChoice), ("rating", .rating),
         ("nps", .nps),
     ]
@@ -11,7 +12,7 @@ enum QuestionnaireDocument {
     private static let textCharacters = 1000
 
     /// Reads a questionnaire. Unknown members are a fault.
-    static func read(_ root: JSONValue) throws(JSONFault) -> Questionnaire.Text {
+    package static func read(_ root: JSONValue) throws(JSONFault) -> Questionnaire.Text {
         var name: String?
         var description: String?
         var isActive = true
@@ -33,6 +34,14 @@ enum QuestionnaireDocument {
             name: name, description: description, schema: write(questions), questions: questions.map(\.question))
         questionnaire.isActive = isActive
         return questionnaire
+    }
+
+    /// Reads the questions of a questionnaire: their form for clients, and the rules for answers.
+    package static func readSchema(
+        _ schema: JSONValue
+    ) throws(JSONFault) -> (schema: [UInt8], questions: [Questionnaire.Question]) {
+        let questions = try read(schema: schema)
+        return (write(questions), questions.map(\.question))
     }
 
     private static func read(schema: JSONValue) throws(JSONFault) -> [Question] {

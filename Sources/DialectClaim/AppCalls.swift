@@ -1,0 +1,470 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls for the project, its apps and its keys (spec/claim.md 1.2, spec/claim-reads.md 7).
+enum AppCalls {
+    /// Makes the key of an app, and its hash.
+    typealias KeyMaker = @Sendable () -> (text: String, hash: KeyHash)
+
+    static func routes(_ terms: ProjectTerms, _ makeKey: @escaping KeyMaker) -> [Endpoint] {
+        [
+            whoami, projects(terms), project(terms), changeProject(terms), list, make(makeKey), get, change, delete,
+            keys,
+        ]
+    }
+
+    // MARK: - The caller
+
+    private static let whoami = Endpoint(
+        .get, "/v1/auth/whoami", scope: nil,
+        operation: Operation(
+            id: "whoami", summary: "Shows the key of the call, and what it may do.",
+            responses: [
+                .init(
+                    .ok, "The key.",
+                    schema: .object([
+                        .init("type", .string(), required: true), .init("key_type", .string(), required: true),
+                        .init(
+                            "team",
+                            .object(["id", "name", "slug"].map { .init($0, .string(), required: true) }), required: true
+                        ),
+                        .init("permissions", .array(.string()), required: true),
+                    ])), .init(.unauthorized, "No valid key.", schema: ClaimFault.schema),
+            ]),
+        // Each key may make this call, so no scope fits.
+        action: .answer { request, _, tools in
+            let caller: Caller
+            do throws(Rejection) {
+                caller = try ClaimDialect.authenticate(request, tools.directory, tools.now, tools)
+            } catch {
+                return error.response
+            }
+            let name = tools.directory.projects[caller.project]?.name ?? ""
+            return IdentityCalls.json { json in
+                json.key("type")
+                json.string("api_key")
+                json.key("key_type")
+                json.string(caller.key.map { type(of: $0.kind) } ?? "admin")
+                json.key("team")
+                json.object { json in
+                    json.key("id")
+                    json.string(ClaimID.team)
+                    json.key("name")
+                    json.string(name)
+                    json.key("slug")
+                    json.string(slug(name))
+                }
+                write(caller.scopes, &json)
+            }
+        })
+
+    private static func type(of kind: AccessKey.Kind) -> String {
+        switch kind {
+        case .claimClient: "client"
+        case .claimAgent: "agent"
+        case .claimImport: "import"
+        case .admin, .operator, .idsync, .idsyncWeb, .entitlementsProject, .entitlementsSecret, .linking: "admin"
+        }
+    }
+
+    // MARK: - Projects
+
+    private static func projects(_ terms: ProjectTerms) -> Endpoint {
+        Endpoint(
+            .get, "/v1/projects", scope: .projectsRead,
+            operation: Operation(
+                id: "list_projects", summary: "Lists the project of the key.",
+                responses: [
+                    .init(
+                        .ok, "All of them.", schema: .object([.init("projects", .array(.object([])), required: true)]))
+                ] + ClaimFault.answers),
+            action: .answer { _, caller, tools in
+                IdentityCalls.json { json in
+                    json.key("projects")
+                    json.array { json in
+                        guard let caller, let project = tools.directory.projects[caller.project] else { return }
+                        json.object { write(project, terms, &$0) }
+                    }
+                }
+            })
+    }
+
+    private static func project(_ terms: ProjectTerms) -> Endpoint {
+        Endpoint(
+            .get, "/v1/projects/:id", scope: .projectsRead,
+            operation: Operation(
+                id: "get_project", summary: "Shows the project, and its apps.",
+                responses: [
+                    .init(.ok, "The project.", schema: .object([.init("apps", .array(.object([])), required: true)])),
+                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .query { request, caller, tools throws(Rejection) in
+                try caller.requireProject(request)
+                let (project, apps) = (tools.directory.projects[caller.project], apps(caller, tools))
+                return { snapshot throws(StoreFault) in
+                    guard let project else { return ClaimFault("Project not found", status: .notFound).response }
+                    let facts = try facts(of: apps, snapshot)
+                    return IdentityCalls.json { json in
+                        write(project, terms, &json)
+                        json.key("apps")
+                        json.array { json in
+                            for app in apps { json.object { write(app, facts[app.id], &$0) } }
+                        }
+                    }
+                }
+            })
+    }
+
+    private static func changeProject(_ terms: ProjectTerms) -> Endpoint {
+        Endpoint(
+            .patch, "/v1/projects/:id", scope: .projectsWrite,
+            operation: Operation(
+                id: "change_project", summary: "Gives the project a new name.", request: nameSchema,
+                responses: [
+                    .init(.ok, "The project.", schema: .object([.init("name", .string(), required: true)])),
+                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                ] + ClaimFault.answers),
+            action: .call(
+                body: ClaimDialect.body,
+                decode: { request, caller, tools throws(Rejection) in
+                    try caller.requireProject(request)
+                    let name = try newName(request, tools)
+                    let madeAt = tools.directory.projects[caller.project]?.madeAt ?? caller.now
+                    let project = Project(id: caller.project, name: name, madeAt: madeAt)
+                    return PreparedCall(Administer(.rename(.project(caller.project), name))) { _, _ in
+                        IdentityCalls.json { write(project, terms, &$0) }
+                    }
+                }))
+    }
+
+    // MARK: - Apps
+
+    private static let list = Endpoint(
+        .get, "/v1/apps", scope: .appsRead,
+        operation: Operation(
+            id: "list_apps", summary: "Lists the apps of the project, the oldest first.",
+            responses: [
+                .init(.ok, "All of them.", schema: .object([.init("apps", .array(.object(schema)), required: true)]))
+            ] + ClaimFault.answers),
+        action: .query { request, caller, tools throws(Rejection) in
+            let filter = try RowFilter.read(request, caller, tools)
+            let apps = filter.isEmpty ? [] : apps(caller, tools)
+            return { snapshot throws(StoreFault) in
+                let facts = try facts(of: apps, snapshot)
+                return IdentityCalls.json { json in
+                    json.key("apps")
+                    json.array { json in
+                        for app in apps { json.object { write(app, facts[app.id], &$0) } }
+                    }
+                }
+            }
+        })
+
+    private static let get = Endpoint(
+        .get, "/v1/apps/:id", scope: .appsRead,
+        operation: Operation(
+            id: "get_app", summary: "Shows an app.",
+            responses: [.init(.ok, "The app.", schema: .object(schema)), missing] + ClaimFault.answers),
+        action: .query { request, caller, tools throws(Rejection) in
+            let app = try app(request, caller, tools)
+            return { snapshot throws(StoreFault) in
+                let facts = try snapshot.appFacts(app.id)
+                return IdentityCalls.json { write(app, facts, &$0) }
+            }
+        })
+
+    private static func make(_ makeKey: @escaping KeyMaker) -> Endpoint {
+        Endpoint(
+            .post, "/v1/apps", scope: .appsWrite,
+            operation: Operation(
+                id: "make_app", summary: "Makes an app with a client key, which is shown this once.",
+                request: .object([
+                    .init("name", .string(), required: true),
+                    .init("platform", .string(oneOf: platforms.map(\.rawValue)), required: true),
+                    .init("project_id", .string(), required: true), .init("bundle_id", .anyOf([.string(), .null])),
+                ]),
+                responses: [.init(.created, "The app.", schema: .object(schema)), missing] + ClaimFault.answers),
+            action: .call(
+                body: ClaimDialect.body,
+                decode: { request, caller, tools throws(Rejection) in
+                    let new: App
+                    do throws(ClaimFault) {
+                        new = try newApp(request, caller, tools)
+                    } catch {
+                        throw error.rejection()
+                    }
+                    let made = makeKey()
+                    let key = AccessKey(
+                        id: KeyID(rawValue: 0), project: caller.project, app: nil, kind: .claimClient,
+                        name: "\(new.name) Client Key", hash: made.hash, scopes: AccessKey.Kind.claimClient.scopes,
+                        madeAt: caller.now)
+                    return PreparedCall(Administer(.makeAppWithKey(new, key))) { done, _ in
+                        // The answer to a repeated call would show a key that does not exist.
+                        let secret = done.hash == made.hash ? made.text : nil
+                        return IdentityCalls.json(.created) { json in
+                            for app in done.apps {
+                                let app = App(
+                                    id: app, project: new.project, dialect: .claim, name: new.name,
+                                    platform: new.platform, bundleID: new.bundleID, madeAt: done.at)
+                                write(app, nil, secret: secret, &json)
+                            }
+                        }
+                    }
+                }))
+    }
+
+    private static func newApp(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(ClaimFault) -> App {
+        let members = try Members(request, tools, ["name", "platform", "project_id", "bundle_id"])
+        guard let name = members["name"]?.trimmed, !name.isEmpty, let platform = members["platform"], !platform.isEmpty,
+            let project = members["project_id"], !project.isEmpty
+        else { throw ClaimFault("name, platform, and project_id are required") }
+        guard let platform = platforms.first(where: { $0.rawValue == platform }) else {
+            let names = platforms.map(\.rawValue).joined(separator: ", ")
+            throw ClaimFault("Invalid platform. Must be one of: \(names)")
+        }
+        let bundleID = members["bundle_id"]?.trimmed
+        guard platform == .backend || bundleID.map({ !$0.isEmpty }) ?? false else {
+            throw ClaimFault("bundle_id is required for non-backend platforms")
+        }
+        for (name, text) in [("name", name), ("bundle_id", bundleID ?? "")]
+        where text.unicodeScalars.count > characters {
+            throw ClaimFault("\(name) must have at most \(characters) characters")
+        }
+        guard project.lowercased() == ClaimID.text(.project, Int64(caller.project.rawValue)) else {
+            throw ClaimFault("Project not found", status: .notFound)
+        }
+        return App(
+            id: AppID(rawValue: 0), project: caller.project, dialect: .claim, name: name, platform: platform,
+            bundleID: platform == .backend ? nil : bundleID, madeAt: caller.now)
+    }
+
+    private static let change = Endpoint(
+        .patch, "/v1/apps/:id", scope: .appsWrite,
+        operation: Operation(
+            id: "change_app", summary: "Gives an app a new name.", request: nameSchema,
+            responses: [.init(.ok, "The app.", schema: .object(schema)), missing] + ClaimFault.answers),
+        action: .steps(
+            body: ClaimDialect.body,
+            decode: { request, caller, tools throws(Rejection) in
+                let (app, name) = (try app(request, caller, tools), try newName(request, tools))
+                return .decide(Administer(.rename(.app(app.id), name))) { result, _ in
+                    answer(result) {
+                        .read { snapshot throws(StoreFault) in
+                            let facts = try snapshot.appFacts(app.id)
+                            return .answer(IdentityCalls.json { write(app, facts, name: name, &$0) })
+                        }
+                    }
+                }
+            }))
+
+    private static let delete = Endpoint(
+        .delete, "/v1/apps/:id", scope: .appsWrite,
+        operation: Operation(
+            id: "delete_app", summary: "Removes an app. Its keys end, and its rows stay.",
+            description: "Only administrators may delete apps.",
+            responses: [.init(.ok, "It is gone.", schema: IdentityCalls.deletedSchema), missing] + ClaimFault.answers),
+        action: .act(
+            Administer.self, body: ClaimDialect.body,
+            decode: { request, caller, tools throws(Rejection) in
+                try caller.requireAdministrator("Only users can delete apps")
+                return Decoded(Administer(.revokeApp(try app(request, caller, tools).id)))
+            },
+            encode: { _, _, _ in IdentityCalls.deleted }))
+
+    private static let characters = 255
+    private static let platforms: [App.Platform] = [.apple, .android, .web, .backend]
+    private static let missing = Operation.Answer(
+        .notFound, "The project or the app does not exist.", schema: ClaimFault.schema)
+    private static let nameSchema = Schema.object([.init("name", .string(), required: true)])
+
+    /// The place of an app's platform in lists.
+    static func rank(_ app: App) -> Int { platforms.firstIndex(of: app.platform) ?? platforms.count }
+
+    private static func newName(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> String {
+        do throws(ClaimFault) {
+            guard let name = try Members(request, tools, ["name"])["name"]?.trimmed else {
+                throw ClaimFault("At least one field to update is required")
+            }
+            guard (1...characters).contains(name.unicodeScalars.count) else {
+                throw ClaimFault("name must have 1 to \(characters) characters")
+            }
+            return name
+        } catch {
+            throw error.rejection()
+        }
+    }
+
+    /// The app that a path names.
+    private static func app(
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> App {
+        guard let id = ClaimID.number(.app, request.parameters[0]).map(AppID.init),
+            let app = tools.directory.apps[id], app.project == caller.project, app.dialect == .claim,
+            app.revokedAt == nil
+        else { throw ClaimFault("App not found", status: .notFound).rejection() }
+        return app
+    }
+
+    /// The apps of the caller's project, the oldest first.
+    static func apps(_ caller: Caller, _ tools: LoopTools) -> [App] {
+        tools.directory.apps.values
+            .filter { $0.project == caller.project && $0.dialect == .claim && $0.revokedAt == nil }
+            .sorted { $0.id.rawValue < $1.id.rawValue }
+    }
+
+    private static func facts(of apps: [App], _ snapshot: any Snapshot) throws(StoreFault) -> [AppID: AppFacts] {
+        var facts: [AppID: AppFacts] = [:]
+        for app in apps { facts[app.id] = try snapshot.appFacts(app.id) }
+        return facts
+    }
+
+    /// The languages that an app supports.
+    static func languages(_ facts: AppFacts?) -> [String] {
+        guard let text = facts?.languages else { return [] }
+        var languages: [String] = []
+        do throws(JSONFault) {
+            try JSONParser().read(Array(text.utf8)) { root throws(JSONFault) in
+                try root.forEachElement(at: "") { language throws(JSONFault) in
+                    languages.append(try language.string(at: ""))
+                }
+            }
+        } catch {
+            preconditionFailure("The server keeps valid languages only.")
+        }
+        return languages
+    }
+
+    // MARK: - Keys
+
+    private static let keys = Endpoint(
+        .get, "/v1/auth/keys", scope: .appsRead,
+        operation: Operation(
+            id: "list_keys", summary: "Lists the keys of the project.",
+            responses: [
+                .init(.ok, "All of them.", schema: .object([.init("api_keys", .array(.object([])), required: true)]))
+            ] + ClaimFault.answers),
+        action: .answer { _, caller, tools in
+            let keys = tools.directory.keys.values.filter {
+                $0.project == caller?.project && $0.kind.dialect == .claim && $0.revokedAt == nil
+            }
+            return IdentityCalls.json { json in
+                json.key("api_keys")
+                json.array { json in
+                    for key in keys.sorted(by: { $0.id.rawValue < $1.id.rawValue }) {
+                        json.object { write(key, tools, &$0) }
+                    }
+                }
+            }
+        })
+
+    // MARK: - Writing
+
+    private static func write(_ scopes: ScopeSet, _ json: inout JSONWriter) {
+        json.key("permissions")
+        json.array { json in
+            for name in scopes.names.split(separator: " ") { json.string(String(name)) }
+        }
+    }
+
+    private static func write(_ project: Project, _ terms: ProjectTerms, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(ClaimID.text(.project, Int64(project.id.rawValue)))
+        json.key("team_id")
+        json.string(ClaimID.team)
+        json.key("name")
+        json.string(project.name)
+        json.key("slug")
+        json.string(slug(project.name))
+        json.key("color")
+        json.null()
+        terms.write(&json)
+        json.key("created_at")
+        json.moment(project.madeAt)
+    }
+
+    /// A project's name in the form of the vendor's addresses.
+    private static func slug(_ name: String) -> String {
+        let words = name.lowercased().split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }
+        return words.isEmpty ? "project" : words.joined(separator: "-")
+    }
+
+    private static let unknown: [StaticString] = [
+        "worldwide_average_rating", "worldwide_rating_count", "worldwide_rating_count_delta",
+        "worldwide_current_version_rating", "worldwide_current_version_rating_count", "ratings_synced_at",
+        "apple_app_store_id",
+    ]
+
+    private static let schema: [Schema.Property] =
+        ["id", "team_id", "project_id", "name", "platform", "created_at"].map { .init($0, .string(), required: true) }
+        + [
+            "bundle_id", "latest_app_version", "latest_app_version_updated_at", "latest_app_version_source",
+            "supported_languages_source", "client_secret",
+        ].map { .init($0, .anyOf([.string(), .null]), required: true) }
+        + [.init("supported_languages", .anyOf([.array(.string()), .null]), required: true)]
+        + unknown.map { .init("\($0)", .null, required: true) }
+
+    private static func write(
+        _ app: App, _ facts: AppFacts?, name: String? = nil, secret: String? = nil, _ json: inout JSONWriter
+    ) {
+        json.key("id")
+        json.string(ClaimID.text(.app, app.id.rawValue))
+        json.key("team_id")
+        json.string(ClaimID.team)
+        json.key("project_id")
+        json.string(ClaimID.text(.project, Int64(app.project.rawValue)))
+        json.key("name")
+        json.string(name ?? app.name)
+        json.key("platform")
+        json.string(app.platform.rawValue)
+        json.key("bundle_id")
+        json.text(app.bundleID)
+        json.key("latest_app_version")
+        json.text(facts?.version)
+        json.key("latest_app_version_updated_at")
+        if let at = facts?.versionAt { json.moment(at) } else { json.null() }
+        json.key("latest_app_version_source")
+        json.text(facts?.version == nil ? nil : "computed")
+        let languages = languages(facts)
+        json.key("supported_languages")
+        if languages.isEmpty {
+            json.null()
+        } else {
+            json.array { json in for language in languages { json.string(language) } }
+        }
+        json.key("supported_languages_source")
+        json.text(languages.isEmpty ? nil : "computed")
+        json.key("client_secret")
+        json.text(secret)
+        for name in unknown {
+            json.key(name)
+            json.null()
+        }
+        json.key("created_at")
+        json.moment(app.madeAt)
+    }
+
+    private static func write(_ key: AccessKey, _ tools: LoopTools, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(ClaimID.text(.key, key.id.rawValue))
+        json.key("key_type")
+        json.string(type(of: key.kind))
+        json.key("app_id")
+        json.text(key.app.map { ClaimID.text(.app, $0.rawValue) })
+        json.key("app_name")
+        json.text(key.app.flatMap { tools.directory.apps[$0]?.name })
+        json.key("team_id")
+        json.string(ClaimID.team)
+        json.key("name")
+        json.string(key.name)
+        write(key.scopes, &json)
+        json.key("created_at")
+        json.moment(key.madeAt)
+        json.key("expires_at")
+        if let expiresAt = key.expiresAt { json.moment(expiresAt) } else { json.null() }
+    }
+}

@@ -1,0 +1,226 @@
+import Foundation
+import TestKit
+import Testing
+
+/// The calls for projects, apps and their users (spec/claim-reads.md 7), on every store.
+@Suite("Apps and their users")
+struct AppTests {
+    private func call(
+        _ client: OwlClient, _ method: String, _ path: String, _ body: String? = nil, key: String? = nil
+    ) throws -> Wire.Answer {
+        try client.call(method, path, body, key: key ?? client.server.credentials.claimAgentKey)
+    }
+
+    private func check(_ answer: Wire.Answer, _ status: Int, _ text: String, _ line: Int = #line) {
+        #expect(answer.status == status && answer.body == #"{"error":"\#(text)"}"#, "line \(line): \(answer)")
+    }
+
+    @Test("whoami shows the key of each caller")
+    func whoami() throws {
+        let client = try OwlClient(.memory)
+        let keys = client.server.credentials
+        for (key, kind, permissions) in [
+            (keys.claimClientKey, "client", #"["events:write","users:write"]"#),
+            (keys.claimImportKey, "import", #"["events:write","users:write"]"#), (keys.claimAgentKey, "agent", nil),
+            (keys.adminKey, "admin", nil),
+        ] as [(String, String, String?)] {
+            let answer = try call(client, "GET", "/v1/auth/whoami", key: key)
+            let team = #""team":{"id":"6f6e796d-0006-8000-8000-000000000001","name":"Test","slug":"test"}"#
+            #expect(
+                answer.body.hasPrefix(#"{"type":"api_key","key_type":"\#(kind)",\#(team),"permissions":["#), "\(answer)"
+            )
+            if let permissions { #expect(answer.body.hasSuffix(#""permissions":\#(permissions)}"#), "\(answer)") }
+        }
+        let agent = try call(client, "GET", "/v1/auth/whoami").body
+        #expect(agent.contains(#""issues:write""#) && !agent.contains(#""events:write""#))
+        check(try call(client, "GET", "/v1/auth/whoami", key: "owl_agent_x"), 401, "Invalid API key")
+    }
+
+    @Test("apps are made with a key, renamed and deleted", arguments: StoreKind.allCases)
+    func apps(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        let project = try client.project()
+        let required = "name, platform, and project_id are required"
+        let platform = "Invalid platform. Must be one of: apple, android, web, backend"
+        for (body, text) in [
+            ("{}", required), (#"{"name":"A","platform":"web"}"#, required),
+            (#"{"name":" ","platform":"web","project_id":"\#(project)"}"#, required),
+            (#"{"name":"A","platform":"any","project_id":"\#(project)"}"#, platform),
+            (
+                #"{"name":"A","platform":"web","project_id":"\#(project)"}"#,
+                "bundle_id is required for non-backend platforms"
+            ),
+        ] { check(try call(client, "POST", "/v1/apps", body), 400, text) }
+        check(
+            try call(client, "POST", "/v1/apps", #"{"name":"A","platform":"backend","project_id":"x"}"#), 404,
+            "Project not found")
+        let body = #"{"name":"Shop","platform":"android","bundle_id":"com.example.shop","project_id":"\#(project)"}"#
+        check(
+            try call(client, "POST", "/v1/apps", body, key: client.clientKey), 403, "Missing permission: apps:write")
+        let made = try call(client, "POST", "/v1/apps", body)
+        let app = try OwlClient.json(made)
+        #expect(made.status == 201 && app["name"] as? String == "Shop" && app["platform"] as? String == "android")
+        #expect(app["bundle_id"] as? String == "com.example.shop" && app["project_id"] as? String == project)
+        let key = try #require(app["client_secret"] as? String)
+        let path = "/v1/apps/\(app["id"] as? String ?? "")"
+        #expect(app.count == 20 && app["supported_languages"] is NSNull && app["ratings_synced_at"] is NSNull)
+        #expect(try OwlClient.json(try call(client, "GET", path))["client_secret"] is NSNull)
+        let keys = try client.agent("/v1/auth/keys")["api_keys"] as? [[String: Any]] ?? []
+        #expect(keys.contains { $0["name"] as? String == "Shop Client Key" && $0["key_type"] as? String == "client" })
+        // The key works, and uploads tell about the app.
+        func upload(_ version: String, _ more: String = "") throws {
+            let event = OwlClient.event("ada", more: #","app_version":"\#(version)"\#(more)"#)
+            #expect(try client.ingest([event], bundle: "com.example.shop", key: key).status == 200)
+        }
+        try upload("1.9", #","supported_languages":["de","en"]"#)
+        try upload("1.10")
+        try upload("1.2")
+        try upload("3.0", #","is_dev":true"#)
+        let told = try OwlClient.json(try call(client, "GET", path))
+        #expect(
+            told["latest_app_version"] as? String == "1.10"
+                && told["latest_app_version_source"] as? String == "computed")
+        #expect(told["supported_languages"] as? [String] == ["de", "en"])
+        // A repeated call makes no second app, and shows no key.
+        let fields = [("Authorization", "Bearer \(client.server.credentials.claimAgentKey)"), ("Idempotency-Key", "k")]
+        let twice = try (0..<2).map { _ in try client.http.call("POST", "/v1/apps", fields: fields, json: body) }
+        let answers = try twice.map { try OwlClient.json($0) }
+        #expect(answers[0]["id"] as? String == answers[1]["id"] as? String, "\(twice)")
+        #expect(answers[0]["client_secret"] is String && answers[1]["client_secret"] is NSNull)
+        check(try call(client, "PATCH", path, "{}"), 400, "At least one field to update is required")
+        check(try call(client, "PATCH", path, #"{"name":" "}"#), 400, "name must have 1 to 255 characters")
+        #expect(
+            try OwlClient.json(try call(client, "PATCH", path, #"{"name":"Market"}"#))["name"] as? String == "Market")
+        #expect(try OwlClient.json(try call(client, "GET", path))["name"] as? String == "Market")
+        func names() throws -> [String?] {
+            (try client.agent("/v1/apps")["apps"] as? [[String: Any]] ?? []).map { $0["name"] as? String }
+        }
+        #expect(try names() == ["Test (claim)", "Market", "Shop"])
+        check(try call(client, "DELETE", path), 403, "Only users can delete apps")
+        let deleted = try call(client, "DELETE", path, key: client.server.credentials.adminKey)
+        #expect(deleted.body == #"{"deleted":true}"#)
+        #expect(try names() == ["Test (claim)", "Shop"])
+        for (method, body) in [("GET", nil), ("PATCH", #"{"name":"A"}"#), ("DELETE", nil)] as [(String, String?)] {
+            check(try call(client, method, path, body, key: client.server.credentials.adminKey), 404, "App not found")
+        }
+        #expect(try client.ingest([OwlClient.event("ada")], bundle: "com.example.shop", key: key).status == 401)
+        // The project has a name too.
+        check(try call(client, "PATCH", "/v1/projects/x", #"{"name":"New"}"#), 404, "Project not found")
+        let renamed = try call(client, "PATCH", "/v1/projects/\(project)", #"{"name":"New name"}"#)
+        #expect(renamed.body.contains(#""slug":"new-name""#), "\(renamed)")
+        let shown = try client.agent("/v1/projects/\(project)")
+        #expect(shown["name"] as? String == "New name" && (shown["apps"] as? [Any])?.count == 2)
+    }
+
+    @Test("new names are kept", arguments: [StoreKind.sqlite, .postgres])
+    func renamed(_ kind: StoreKind) throws {
+        let folder = TemporaryFolder()
+        let server = try TestServer(kind, in: folder)
+        let client = OwlClient(server)
+        let project = try client.project()
+        #expect(try call(client, "PATCH", "/v1/projects/\(project)", #"{"name":"New"}"#).status == 200)
+        let app = try client.agent("/v1/apps")["apps"] as? [[String: Any]]
+        let id = app?.first?["id"] as? String ?? ""
+        #expect(try call(client, "PATCH", "/v1/apps/\(id)", #"{"name":"Shop"}"#).status == 200)
+        let again = OwlClient(try TestServer(restarting: server))
+        let shown = try again.agent("/v1/projects/\(project)")
+        #expect(shown["name"] as? String == "New")
+        #expect((shown["apps"] as? [[String: Any]])?.first?["name"] as? String == "Shop")
+    }
+
+    // MARK: - Users
+
+    /// A server with five users, who were seen a minute apart.
+    private func users(_ kind: StoreKind, _ clock: ManualClock) throws -> OwlClient {
+        let client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+        for (user, more) in [
+            ("ada", #""locale":"de_DE","preferred_language":"de-DE""#), ("owl_anon_1", #""locale":"en_US""#),
+            ("bob", #""locale":"de_DE","preferred_language":"de-DE","supported_languages":["de"]"#),
+            ("Eve", #""is_dev":true"#), ("dan", #""locale":"fr""#),
+        ] {
+            let fields = [
+                ("Authorization", "Bearer \(client.clientKey)"), ("CF-IPCountry", user == "dan" ? "FR" : "DE"),
+            ]
+            let event = OwlClient.event(user, more: ",\(more)")
+            _ = try client.http.call(
+                "POST", "/v1/ingest", fields: fields,
+                json: #"{"bundle_id":"com.example.demo","events":[\#(event)]}"#)
+            clock.advance(milliseconds: 60_000)
+        }
+        _ = try client.ingest([OwlClient.event("ada")])
+        _ = try client.properties("bob", #"{"rc_subscriber":"true"}"#)
+        _ = try client.properties("dan", #"{"rc_subscriber":"true","rc_period_type":"trial"}"#)
+        return client
+    }
+
+    private func ids(_ client: OwlClient, _ query: String, path: String = "/v1/app-users") throws -> [String] {
+        (try client.agent("\(path)?\(query)")["users"] as? [[String: Any]] ?? []).compactMap {
+            $0["user_id"] as? String
+        }
+    }
+
+    @Test("users are found by each filter, and sorted", arguments: StoreKind.allCases)
+    func filters(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = try users(kind, clock)
+        for (query, expected) in [
+            ("", ["ada", "dan", "bob", "owl_anon_1"]), ("sort=first_seen", ["dan", "bob", "owl_anon_1", "ada"]),
+            ("data_mode=all", ["ada", "dan", "Eve", "bob", "owl_anon_1"]), ("data_mode=development", ["Eve"]),
+            ("search=A", ["ada", "dan", "owl_anon_1"]), ("search=eve&data_mode=all", ["Eve"]), ("search=zz", []),
+            ("is_anonymous=true", ["owl_anon_1"]), ("is_anonymous=false", ["ada", "dan", "bob"]),
+            ("billing_status=paid", ["bob"]), ("billing_status=trial", ["dan"]),
+            ("billing_status=free", ["ada", "owl_anon_1"]), ("billing_status=paid,%20trial", ["dan", "bob"]),
+            ("billing_status=x,paid", ["bob"]), ("billing_status=x", ["ada", "dan", "bob", "owl_anon_1"]),
+            ("billing_status=paid,free,trial", ["ada", "dan", "bob", "owl_anon_1"]),
+            ("team_id=x", []), ("project_id=x", []), ("app_id=x", []), ("since=90s", ["ada", "dan"]),
+            ("until=90s", ["bob", "owl_anon_1"]), ("cursor=none", ["ada", "dan", "bob", "owl_anon_1"]),
+            ("cursor=2025-06-15T15:10:40.000Z", ["bob", "owl_anon_1"]),
+        ] {
+            #expect(try ids(client, query) == expected, "\(query)")
+        }
+        let app = (try client.agent("/v1/apps")["apps"] as? [[String: Any]])?.first?["id"] as? String ?? ""
+        #expect(try ids(client, "app_id=\(app)&project_id=x").count == 4)
+        #expect(try ids(client, "", path: "/v1/apps/\(app)/users").count == 4)
+        check(try call(client, "GET", "/v1/apps/x/users"), 404, "App not found")
+        for (sort, limit) in [("last_seen", 1), ("last_seen", 2), ("first_seen", 3), ("last_seen", 4)] {
+            var (query, found, pages): (String, [String], Int) = ("sort=\(sort)&limit=\(limit)", [], 0)
+            while pages < 9 {
+                let page = try client.agent("/v1/app-users?\(query)")
+                found += (page["users"] as? [[String: Any]] ?? []).compactMap { $0["user_id"] as? String }
+                pages += 1
+                guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { break }
+                query = "sort=\(sort)&limit=\(limit)&cursor=\(cursor)"
+            }
+            #expect(try found == ids(client, "sort=\(sort)") && pages == (4 + limit - 1) / limit, "\(sort) \(limit)")
+        }
+    }
+
+    @Test(
+        "one user is shown, also by the id from before a claim, and locales are counted", arguments: StoreKind.allCases)
+    func one(_ kind: StoreKind) throws {
+        let client = try users(kind, ManualClock(1_750_000_000_000))
+        let all = try client.agent("/v1/app-users?data_mode=all")["users"] as? [[String: Any]] ?? []
+        for user in all {
+            let shown = try client.agent("/v1/app-users/\(user["id"] as? String ?? "")")
+            #expect(shown["user_id"] as? String == user["user_id"] as? String)
+        }
+        let anonymous = all.first { $0["is_anonymous"] as? Bool == true }?["id"] as? String ?? ""
+        _ = try client.claim("owl_anon_1", "new")
+        let claimed = try client.agent("/v1/app-users/\(anonymous)")
+        #expect(claimed["user_id"] as? String == "new" && claimed["claimed_from"] as? [String] == ["owl_anon_1"])
+        check(try call(client, "GET", "/v1/app-users/x"), 404, "User not found")
+        check(try call(client, "GET", "/v1/app-users/6f6e796d-0004-8000-8000-000000000001"), 404, "User not found")
+        let team = try call(client, "GET", "/v1/users/locales")
+        #expect(
+            team.body == #"{"by_locale":[{"locale":"de-DE","base_language":"de","user_count":2,"shipped":null},"#
+                + #"{"locale":"en_US","base_language":"en","user_count":1,"shipped":null},"#
+                + #"{"locale":"fr","base_language":"fr","user_count":1,"shipped":null}],"#
+                + #""by_country":[{"country_code":"DE","user_count":3},{"country_code":"FR","user_count":1}],"#
+                + #""supported_languages":null,"users_with_preferred_language":2,"total_users":4}"#, "\(team)")
+        let own = try call(client, "GET", "/v1/projects/\(try client.project())/users/locales")
+        #expect(own.body.contains(#""base_language":"de","user_count":2,"shipped":true"#), "\(own)")
+        #expect(own.body.contains(#""base_language":"fr","user_count":1,"shipped":false"#))
+        #expect(own.body.contains(#""supported_languages":["de"]"#))
+        check(try call(client, "GET", "/v1/projects/x/users/locales"), 404, "Project not found")
+    }
+}

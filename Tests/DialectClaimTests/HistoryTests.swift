@@ -1,0 +1,108 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Counts, filters and pages over random histories (spec/claim-reads.md, decision 9): a read by a user id returns a row exactly if
+/// the row shows this user id.
+@Suite("Reads over random histories")
+struct HistoryTests {
+    private static let users = ["ada", "bob", "eve"]
+    private static let anonymous = ["owl_anon_1", "owl_anon_2", "owl_anon_3"]
+
+    private struct History {
+        let client: OwlClient
+        var random: SeededGenerator
+        private var number = 0
+
+        init(_ kind: StoreKind, seed: UInt64) throws {
+            (client, random) = (try OwlClient(kind), SeededGenerator(seed: seed))
+        }
+
+        private mutating func one(_ values: [String]) -> String {
+            values[Int.random(in: 0..<values.count, using: &random)]
+        }
+
+        private func person(_ user: String) throws -> [String: Any] { try client.person(user) }
+
+        /// Makes a random call. Some calls are refused, and change nothing.
+        mutating func go() throws {
+            let everybody = HistoryTests.users + HistoryTests.anonymous
+            let admin = client.server.credentials.adminKey
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0..<6:
+                let user: String? = random.oneIn(6) ? nil : one(everybody)
+                number += 1
+                let messages = ["plain", "metric:load:complete", "step:cart"]
+                var event = OwlClient.event(user, one(messages), more: #","screen_name":"s\#(number % 3)""#)
+                if random.oneIn(4) { event = event.replacing(#""level":"info""#, with: #""level":"error""#) }
+                _ = try client.ingest([event])
+                let owner = user.map { #","user_id":"\#($0)""# } ?? ""
+                if random.oneIn(3) {
+                    _ = try client.call(
+                        "POST", "/v1/feedback", #"{"message":"m","bundle_id":"com.example.demo"\#(owner)}"#)
+                }
+            case 6..<9: _ = try client.claim(one(HistoryTests.anonymous), one(HistoryTests.users))
+            case 9:
+                let merges = try person(one(HistoryTests.users))["merges"] as? [[String: Any]] ?? []
+                guard let merge = merges.randomElement(using: &random)?["id"] as? String else { return }
+                _ = try client.call("POST", "/onym/v1/merges/\(merge)/undo", "{}", key: admin)
+            case 10:
+                guard let from = try person(one(everybody))["id"] as? String,
+                    let into = try person(one(everybody))["id"] as? String
+                else { return }
+                _ = try client.call("POST", "/onym/v1/merges", #"{"from":"\#(from)","into":"\#(into)"}"#, key: admin)
+            default:
+                guard random.oneIn(3), let id = try person(one(everybody))["id"] as? String else { return }
+                _ = try client.call("DELETE", "/onym/v1/people/\(id)", key: admin)
+            }
+        }
+
+        /// The user ids that the pages of a list show, and whether each page but the last is full.
+        private func shown(_ path: String, _ name: String, limit: Int) throws -> [String?] {
+            var (query, found): (String, [String?]) = ("data_mode=all&limit=\(limit)", [])
+            while true {
+                let page = try client.agent("\(path)?\(query)")
+                let rows = page[name] as? [[String: Any]] ?? []
+                found += rows.map { $0["user_id"] as? String }
+                guard page["has_more"] as? Bool == true, let cursor = page["cursor"] as? String else { return found }
+                #expect(rows.count == limit, "a page that has a next page is full")
+                query = "data_mode=all&limit=\(limit)&cursor=\(cursor)"
+            }
+        }
+
+        /// Checks that filters and counts agree with the user ids that rows show.
+        mutating func check(_ place: String) throws {
+            let limit = Int.random(in: 1...9, using: &random)
+            let project = try client.project()
+            for (path, name) in [
+                ("/v1/events", "events"), ("/v1/projects/\(project)/metrics/load/events", "events"),
+                ("/v1/feedback", "feedback"),
+            ] {
+                let rows = try shown(path, name, limit: limit)
+                for user in HistoryTests.users + HistoryTests.anonymous {
+                    let found =
+                        try client.agent("\(path)?data_mode=all&limit=200&user_id=\(user)")[name] as? [[String: Any]]
+                    #expect(found?.allSatisfy { $0["user_id"] as? String == user } == true, "\(place): \(path) \(user)")
+                    #expect(found?.count == rows.count { $0 == user }, "\(place): \(path) \(user)")
+                }
+                guard path == "/v1/events" else { continue }
+                let all = try client.agent("/v1/events/count?data_mode=all")
+                #expect(all["count"] as? Int == rows.count, "\(place)")
+                #expect(all["unique_users"] as? Int == Set(rows.compactMap { $0 }).count, "\(place)")
+                for user in HistoryTests.users + HistoryTests.anonymous {
+                    let count = try client.agent("/v1/events/count?data_mode=all&user_id=\(user)")
+                    #expect(count["count"] as? Int == rows.count { $0 == user }, "\(place): \(user)")
+                }
+            }
+        }
+    }
+
+    @Test("agree with what their rows show", arguments: StoreKind.allCases, Soak.seeds(2))
+    func histories(_ kind: StoreKind, _ seed: UInt64) throws {
+        var history = try History(kind, seed: seed)
+        for step in 1...60 {
+            try history.go()
+            if step.isMultiple(of: 15) { try history.check("seed \(seed), step \(step)") }
+        }
+    }
+}
