@@ -45,6 +45,10 @@ public enum DropReason: Error, Hashable, Sendable {
     case optedOut
     /// The device could not keep the letter.
     case storage
+    /// The letter was older than the configuration allows.
+    case expired
+    /// The app's own function discarded the upload.
+    case discarded
 }
 
 extension DropReason: CustomStringConvertible {
@@ -55,6 +59,8 @@ extension DropReason: CustomStringConvertible {
         case .refused(let error): error.description
         case .optedOut: "The person has opted out."
         case .storage: "The device could not keep it."
+        case .expired: "It was older than the app's settings allow."
+        case .discarded: "The app's own function discarded it."
         }
     }
 }

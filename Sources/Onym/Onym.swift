@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+public import Foundation
 
 /// The client of an Onym server: it says who the user is, and keeps the user's data.
 ///
@@ -173,7 +173,7 @@ public final class Onym: Sendable {
         if clients.idsync == nil, clients.claim == nil {
             return runtime.announce(.dropped(1, .refused(.refused(.notConfigured))))
         }
-        clients.log(event, body, attachments, at: nil)
+        clients.log(event, body, attachments, at: event.time?.milliseconds)
     }
 
     /// Keeps an event of the current user.
@@ -208,6 +208,32 @@ public final class Onym: Sendable {
         watching.end()
         opening.end(runtime)
         for client in clients { client.shutDown() }
+    }
+
+    /// The seconds after which the SDK sends waiting events. A new value sends the waiting events at once.
+    public var flushInterval: TimeInterval {
+        get { runtime.pace.interval }
+        set {
+            runtime.pace.interval = newValue
+            flush { _ in }
+        }
+    }
+
+    /// The least important lines that the SDK writes to the log.
+    public var logLevel: LogLevel {
+        get { runtime.log.level }
+        set { runtime.log.level = newValue }
+    }
+
+    /// Ends the instance, and removes all its files and ids from the device. The instance cannot be used afterwards; a new
+    /// instance begins as on a new device.
+    public func erase() throws(OnymError) {
+        close()
+        do throws(FileFault) {
+            try runtime.erase()
+        } catch {
+            throw .storage(error.reason)
+        }
     }
 
     // MARK: - A say for the person

@@ -101,7 +101,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Reads the user of the vendor's SDK.
     private func importVendor() -> QonversionImport? {
-        for vendor in configuration.imports {
+        for vendor in runtime.imports {
             guard case .qonversion(let suite) = vendor else { continue }
             let found = QonversionImport(runtime.vendorStore, suite: suite)
             runtime.announce(vendor, found.tally)
