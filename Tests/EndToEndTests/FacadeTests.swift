@@ -147,4 +147,59 @@ struct FacadeTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == [])
         #expect(await start(app, options("reset")) != first)
     }
+
+    /// Loses the connection in the middle of the first upload of a file.
+    private final class Cut: Transport, @unchecked Sendable {
+        private let inner = URLSessionTransport()
+        private let lock = NSLock()
+        private var count = 0
+        private var answered: [Int] = []
+        var uploads: Int { lock.withLock { count } }
+        /// The statuses of the uploads that the server has answered.
+        var statuses: [Int] { lock.withLock { answered } }
+
+        func send(
+            _ request: HTTPRequest, completion: @escaping @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
+        ) -> @Sendable () -> Void {
+            let isFirst = lock.withLock {
+                if request.method == "PUT" { count += 1 }
+                return request.method == "PUT" && count == 1
+            }
+            guard isFirst else {
+                return inner.send(request) { result in
+                    if request.method == "PUT", let status = try? result.get().status {
+                        self.lock.withLock { self.answered.append(status) }
+                    }
+                    completion(result)
+                }
+            }
+            completion(.failure(.connection("cut")))
+            return {}
+        }
+    }
+
+    @Test("OwlMetry: a file of several megabytes arrives over a connection that was lost once")
+    func attachment() async throws {
+        let file = URL(filePath: scene.store.folder.path + "/trace.log")
+        let bytes = Data((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 * 31) })
+        try bytes.write(to: file)
+        let key = try #require(scene.store.claim["client_key"])
+        let cut = Cut()
+        let folder = URL(filePath: scene.store.folder.path + "/owl")
+        try Owl.configure(
+            endpoint: scene.server.base, apiKey: key, bundleID: "com.example.demo", attributionEnabled: false
+        ) {
+            ($0.folder, $0.callbacks, $0.transport, $0.environment) = (folder, .background, cut, .development)
+            ($0.keepsakes, $0.imports) = (nil, [])
+        }
+        Owl.error("failed", attachments: [OwlAttachment(fileURL: file), OwlAttachment(data: Data(), name: "empty")])
+        try await Owl.flush()
+        let user = try #require(Owl.currentUserId)
+        while cut.statuses.isEmpty { try await Task.sleep(for: .milliseconds(20)) }
+        // The server compares the size and the sum of the file with what the device announced.
+        #expect(cut.uploads == 2 && cut.statuses == [200])
+        let page = try scene.administrator("/onym/v1/people/claim_anonymous_id:\(user)/timeline?kinds=attachment")
+        #expect((page["rows"] as? [[String: Any]])?.isEmpty == false)
+        await Owl.shutdown()
+    }
 }
