@@ -40,6 +40,11 @@ public struct Configuration: Sendable {
     /// The age in seconds at which the SDK removes waiting events, properties and attributes; nil for no limit. Claims,
     /// purchases and aliases have no limit.
     public var longestWait: TimeInterval?
+    /// The seconds for which the device's knowledge of entitlements counts without a network, until an entitlement expires:
+    /// 30 days; nil for no limit.
+    public var accessLifetime: TimeInterval? = 30 * 86_400
+    /// The device's shop; nil for the platform's own shop: the App Store where StoreKit exists.
+    public var shop: (any Shop)?
     /// The hosts of calls of the IDSync dialect, for apps that have several hosts.
     public var idSyncHosts = IDSyncHosts()
     /// The consent of this device, in the form of the IDSync dialect, for users without a consent of their own.

@@ -17,6 +17,7 @@ public final class Onym: Sendable {
     package var linking: LinkingClient? { opening.clients.linking }
     private let living = Ending()
     private let watching = Ending()
+    private let selling = Ending()
 
     /// Opens the configuration's folder, and continues where the last process stopped. By itself the initializer sends only
     /// what the last process left.
@@ -79,6 +80,14 @@ public final class Onym: Sendable {
         if let connectivity = runtime.configuration.connectivity ?? PlatformConnectivity.available {
             watching.set(connectivity.observe { [weak self] path in self?.follow(path) })
         }
+        watchShop()
+    }
+
+    /// Sends what the device's shop reports to the server.
+    private func watchShop() {
+        guard entitlements != nil, let shop = runtime.shop else { return }
+        let watch = ShopWatch(shop, self)
+        selling.set { withExtendedLifetime(watch) {} }
     }
 
     private func follow(_ path: NetworkPath) {
@@ -99,6 +108,7 @@ public final class Onym: Sendable {
     private func unlock() {
         guard opening.tryAgain(runtime) else { return }
         runtime.announce(.unlocked)
+        watchShop()
         opening.takeIn(runtime)
         for client in clients { client.enter {} }
     }
@@ -125,6 +135,7 @@ public final class Onym: Sendable {
     deinit {
         living.end()
         watching.end()
+        selling.end()
         opening.end(runtime)
         let clients = clients
         DispatchQueue.global().async { for client in clients { client.shutDown() } }
@@ -206,6 +217,7 @@ public final class Onym: Sendable {
     public func close() {
         living.end()
         watching.end()
+        selling.end()
         opening.end(runtime)
         for client in clients { client.shutDown() }
     }

@@ -52,6 +52,9 @@ package final class Runtime: Sendable {
 
     package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
 
+    /// The device's shop; nil on platforms without a shop.
+    var shop: (any Shop)? { configuration.shop ?? PlatformShop.available }
+
     /// Random bytes as lower-case hexadecimal digits.
     package func digits(_ words: Int) -> String {
         (0..<words).map { _ in Mailbox.uuid(chance(), chance()).filter { $0 != "-" } }.joined()
