@@ -241,13 +241,14 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "OnymMParticle", "OnymOwl", "Program", "StorePostgres", "TestKit", "Threads",
+                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program",
+                "StorePostgres", "TestKit", "Threads",
                 "example-claim",
                 "example-entitlements",
                 "example-idsync",
                 "example-linking", "onym", "sdk-host",
             ],
-            exclude: ["Clients"], swiftSettings: testSettings),
+            exclude: ["Clients", "VendorNames"], swiftSettings: testSettings),
         // What developers run, `Tools/...`.
         .testTarget(name: "ToolsTests", dependencies: ["TestKit"], swiftSettings: testSettings),
         .target(
