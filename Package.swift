@@ -89,6 +89,8 @@ let package = Package(
         .library(name: "OnymOwl", targets: ["OnymOwl"]),
         .library(name: "OnymQonversion", targets: ["OnymQonversion"]),
         .library(name: "OnymSentiance", targets: ["OnymSentiance"]),
+        // What an app's own tests and previews need.
+        .library(name: "OnymTesting", targets: ["OnymTesting"]),
         // The same facades under the names of the vendors' modules.
         .library(name: "mParticle_Apple_SDK", targets: ["mParticle_Apple_SDK"]),
         .library(name: "Owlmetry", targets: ["Owlmetry"]),
@@ -184,6 +186,7 @@ let package = Package(
         client("OnymOwl", ["Onym"]),
         client("OnymQonversion", ["Onym"]),
         client("OnymSentiance", ["Onym"]),
+        .target(name: "OnymTesting", dependencies: ["Onym"], swiftSettings: clientSettings),
         vendor("mParticle_Apple_SDK", "OnymMParticle"),
         vendor("Owlmetry", "OnymOwl"),
         vendor("Qonversion", "OnymQonversion"),
@@ -252,11 +255,12 @@ let package = Package(
         // What developers run, `Tools/...`.
         .testTarget(name: "ToolsTests", dependencies: ["TestKit"], swiftSettings: testSettings),
         .target(
-            name: "ClientKit", dependencies: ["Onym", "TestKit"], path: "Tests/ClientKit", swiftSettings: testSettings),
+            name: "ClientKit", dependencies: ["Onym", "OnymTesting", "TestKit"], path: "Tests/ClientKit",
+            swiftSettings: testSettings),
         // An app of the SDK that tests kill.
         .executableTarget(
             name: "sdk-host", dependencies: ["Onym"], path: "Tests/SDKHost", swiftSettings: testSettings),
-        tests("Onym", ["ClientKit", "Compression", "TestKit"]),
+        tests("Onym", ["ClientKit", "Compression", "OnymTesting", "TestKit"]),
         facadeTests("OnymMParticle", "mParticle_Apple_SDK"),
         facadeTests("OnymOwl", "Owlmetry"),
         facadeTests("OnymQonversion", "Qonversion"),

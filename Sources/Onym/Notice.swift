@@ -8,6 +8,9 @@ public enum Notice: Hashable, Sendable {
     case reactivated
     /// The user's entitlements have changed.
     case accessChanged
+    /// The server has taken a transaction that the device's shop reported by itself: a renewal, an approval, a purchase on another
+    /// device. The notice has the shop's id of the product.
+    case purchaseReported(String)
     /// Some waiting letters will never be sent.
     case dropped(Int, DropReason)
     /// The server, or a proxy before the server, refuses to take the waiting letters now. Nothing is lost: the SDK tries

@@ -44,7 +44,7 @@ public final class MPNetworkOptions {
     /// The base address that counts: with `https`, or of this machine.
     var baseURL: URL? {
         guard let url = customBaseURL else { return nil }
-        let isLocal = ["127.0.0.1", "localhost", "::1"].contains(url.host() ?? "")
+        let isLocal = ["127.0.0.1", "localhost", "::1"].contains(url.host ?? "")
         return url.scheme == "https" || url.scheme == "http" && isLocal ? url : nil
     }
 

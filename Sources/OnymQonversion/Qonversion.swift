@@ -69,7 +69,14 @@ public final class Qonversion: @unchecked Sendable {
         do throws(OnymError) {
             let new = try Onym(configuration)
             new.observe { [weak self, weak new] notice in
-                if case .accessChanged = notice, let new { self?.tellListeners(new) }
+                guard let self, let new else { return }
+                switch notice {
+                case .accessChanged: tellUpdate(new)
+                case .purchaseReported: tellPurchase(new)
+                case .userChanged, .deactivated, .reactivated, .dropped, .held, .imported, .unlocked, .fileSetAside,
+                    .storageFailed:
+                    break
+                }
             }
             onym = new
         } catch {
@@ -189,12 +196,22 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - Listeners
 
-    private func tellListeners(_ onym: Onym) {
-        let (deferred, update) = lock.withLock { (deferredListener, updateListener) }
-        guard deferred != nil || update != nil else { return }
-        let list = (onym.access.cached ?? [:]).mapValues(Entitlement.init)
-        update?.didReceiveUpdatedEntitlements(list)
-        deferred?.deferredPurchaseCompleted(PurchaseResult(.success, list))
+    private func tellUpdate(_ onym: Onym) {
+        let listener = lock.withLock { updateListener }
+        listener?.didReceiveUpdatedEntitlements((onym.access.cached ?? [:]).mapValues(Entitlement.init))
+    }
+
+    /// Tells of a purchase that was decided later, with the entitlements after it.
+    private func tellPurchase(_ onym: Onym) {
+        guard lock.withLock({ deferredListener }) != nil else { return }
+        onym.access.entitlements(.fresh) { [weak self] result in
+            let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }
+            switch result {
+            case .success(let list):
+                listener?.deferredPurchaseCompleted(PurchaseResult(.success, list.mapValues(Entitlement.init)))
+            case .failure(let error): listener?.deferredPurchaseCompleted(PurchaseResult(.error, error: error.vendor))
+            }
+        }
     }
 
     /// Writes one line about a name that does nothing here.

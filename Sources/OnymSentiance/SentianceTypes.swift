@@ -190,11 +190,11 @@ public struct SENTSDKStatus: Hashable, Sendable {
     /// The app's right to see the device's location. Reading it never asks the person.
     public var locationPermission: SENTLocationPermission {
         #if canImport(CoreLocation)
-            switch CLLocationManager().authorizationStatus {
-            case .authorizedAlways: .always
-            case .authorizedWhenInUse: .whileInUse
-            case .notDetermined, .restricted, .denied: .never
-            @unknown default: .never
+            // Some of the system's names are not available on all platforms; the numbers are.
+            switch CLLocationManager().authorizationStatus.rawValue {
+            case 3: .always
+            case 4: .whileInUse
+            default: .never
             }
         #else
             .never

@@ -1,8 +1,8 @@
-package import Foundation
-import Onym
+public import Foundation
+public import Onym
 
-/// Time that goes on when it is told to, and does then what was to be done.
-package final class ManualTime: TimeSource, @unchecked Sendable {
+/// A time that a test moves. Actions run when their time has come.
+public final class ManualTime: TimeSource, @unchecked Sendable {
     private let lock = NSLock()
     private var seconds: TimeInterval
     /// How wrong the clock is.
@@ -10,22 +10,25 @@ package final class ManualTime: TimeSource, @unchecked Sendable {
     private var timers: [Int: (due: TimeInterval, action: @Sendable () -> Void)] = [:]
     private var next = 0
 
-    package init(_ seconds: TimeInterval = 1_800_000_000) { self.seconds = seconds }
+    /// Makes a time, in seconds since 1970.
+    public init(_ seconds: TimeInterval = 1_800_000_000) { self.seconds = seconds }
 
-    package var now: Date { lock.withLock { Date(timeIntervalSince1970: seconds + offset) } }
+    /// The time of the device's clock.
+    public var now: Date { lock.withLock { Date(timeIntervalSince1970: seconds + offset) } }
 
-    /// What a clock shows that nobody sets.
-    package var trueNow: Date { lock.withLock { Date(timeIntervalSince1970: seconds) } }
+    /// The time of a clock that nobody sets.
+    public var trueNow: Date { lock.withLock { Date(timeIntervalSince1970: seconds) } }
 
-    /// Somebody sets the clock. What waits for some seconds does not care.
-    package func setClock(by seconds: TimeInterval) { lock.withLock { offset += seconds } }
+    /// Sets the clock. Actions that wait for some seconds wait on.
+    public func setClock(by seconds: TimeInterval) { lock.withLock { offset += seconds } }
 
-    /// When the next timer is due, in seconds from now.
-    package var nextDelay: TimeInterval? {
+    /// The seconds until the next action; nil without an action.
+    public var nextDelay: TimeInterval? {
         lock.withLock { timers.values.map(\.due).min().map { max(0, $0 - seconds) } }
     }
 
-    package func after(_ delay: TimeInterval, _ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+    /// Plans an action. Answers a function that cancels the action.
+    public func after(_ delay: TimeInterval, _ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let number = lock.withLock {
             next += 1
             timers[next] = (seconds + max(0, delay), action)
@@ -34,8 +37,11 @@ package final class ManualTime: TimeSource, @unchecked Sendable {
         return { [weak self] in _ = self?.lock.withLock { self?.timers.removeValue(forKey: number) } }
     }
 
-    /// Goes on, timer by timer; after each, `between` is called.
-    package func advance(_ delay: TimeInterval, between: () -> Void = {}) {
+    /// Moves the time, action by action.
+    /// - Parameters:
+    ///   - delay: the seconds.
+    ///   - between: a function that runs after each action.
+    public func advance(_ delay: TimeInterval, between: () -> Void = {}) {
         let end = lock.withLock { seconds + delay }
         while true {
             let action: (@Sendable () -> Void)? = lock.withLock {
@@ -51,6 +57,6 @@ package final class ManualTime: TimeSource, @unchecked Sendable {
         lock.withLock { seconds = max(seconds, end) }
     }
 
-    /// Forgets all timers, as the end of a process does.
-    package func forget() { lock.withLock { timers.removeAll() } }
+    /// Removes all actions, as the end of a process does.
+    public func forget() { lock.withLock { timers.removeAll() } }
 }

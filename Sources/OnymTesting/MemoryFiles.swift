@@ -1,8 +1,8 @@
 import Foundation
-package import Onym
+public import Onym
 
-/// Files in memory, which can fail, and end at any byte.
-package final class MemoryFiles: FileStore, @unchecked Sendable {
+/// Files in memory, for tests. They can fail, and end at any byte.
+public final class MemoryFiles: FileStore, @unchecked Sendable {
     private let lock = NSLock()
     private var files: [String: [UInt8]]
     private var isDead = false
@@ -12,46 +12,54 @@ package final class MemoryFiles: FileStore, @unchecked Sendable {
     /// Of so many bytes, the disk is full.
     private var capacity = Int.max
 
-    package init(_ files: [String: [UInt8]] = [:]) { self.files = files }
+    /// Makes files with a content.
+    public init(_ files: [String: [UInt8]] = [:]) { self.files = files }
 
-    /// What is there now.
-    package var contents: [String: [UInt8]] { lock.withLock { files } }
-    package var byteCount: Int { lock.withLock { files.values.reduce(0) { $0 + $1.count } } }
+    /// The content of all files.
+    public var contents: [String: [UInt8]] { lock.withLock { files } }
+    /// The size of all files in bytes.
+    public var byteCount: Int { lock.withLock { files.values.reduce(0) { $0 + $1.count } } }
 
-    /// The same files for the next process. This one cannot change them any more.
-    package func survive() -> MemoryFiles {
+    /// The same files for the next process. These files do not change any more.
+    public func survive() -> MemoryFiles {
         lock.withLock {
             isDead = true
             return MemoryFiles(files)
         }
     }
 
-    package func fill(after bytes: Int?) { lock.withLock { room = bytes } }
-    package func limit(to bytes: Int) { lock.withLock { capacity = bytes } }
+    /// Makes the disk full after this number of further bytes; nil ends that.
+    public func fill(after bytes: Int?) { lock.withLock { room = bytes } }
+    /// Sets the size of the disk in bytes.
+    public func limit(to bytes: Int) { lock.withLock { capacity = bytes } }
 
-    /// Has no file be readable, as before the first unlock after a start of the device.
-    package func setDeviceLocked(_ isLocked: Bool) { lock.withLock { isDeviceLocked = isLocked } }
+    /// Makes all files unreadable, as before the first unlocking after the start of a device.
+    public func setDeviceLocked(_ isLocked: Bool) { lock.withLock { isDeviceLocked = isLocked } }
 
     private func checkLock() throws(FileFault) {
         if lock.withLock({ isDeviceLocked }) { throw FileFault("the device is locked", isLocked: true) }
     }
 
-    package func names() -> [String] { lock.withLock { files.keys.sorted() } }
+    /// The names of all files.
+    public func names() -> [String] { lock.withLock { files.keys.sorted() } }
 
-    package func read(_ name: String) throws(FileFault) -> [UInt8] {
+    /// Reads the whole content of a file.
+    public func read(_ name: String) throws(FileFault) -> [UInt8] {
         try checkLock()
         guard let bytes = lock.withLock({ files[name] }) else { throw FileFault("there is no \(name)") }
         return bytes
     }
 
-    package func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
+    /// Reads a part of a file.
+    public func read(_ name: String, from place: Int, count: Int) throws(FileFault) -> [UInt8] {
         lock.lock()
         defer { lock.unlock() }
         guard let bytes = files[name] else { throw FileFault("there is no \(name)") }
         return Array(bytes.dropFirst(place).prefix(count))
     }
 
-    package func append(_ bytes: [UInt8], to name: String) throws(FileFault) {
+    /// Appends bytes to a file.
+    public func append(_ bytes: [UInt8], to name: String) throws(FileFault) {
         try checkLock()
         lock.lock()
         defer { lock.unlock() }
@@ -63,11 +71,14 @@ package final class MemoryFiles: FileStore, @unchecked Sendable {
         if taken < bytes.count { throw FileFault("the disk is full") }
     }
 
-    package func sync(_ name: String) {}
+    /// Does nothing.
+    public func sync(_ name: String) {}
 
-    package func rename(_ name: String, to other: String) {
+    /// Renames a file.
+    public func rename(_ name: String, to other: String) {
         lock.withLock { if !isDead { files[other] = files.removeValue(forKey: name) } }
     }
 
-    package func remove(_ name: String) { lock.withLock { if !isDead { files[name] = nil } } }
+    /// Removes a file.
+    public func remove(_ name: String) { lock.withLock { if !isDead { files[name] = nil } } }
 }

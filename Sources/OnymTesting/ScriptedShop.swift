@@ -1,9 +1,19 @@
-package import Foundation
-package import Onym
+public import Foundation
+public import Onym
 
 /// A shop whose answers the test plays.
-package final class ScriptedShop: Shop, @unchecked Sendable {
-    package enum Next: Sendable { case bought, pending, cancelled, fails }
+public final class ScriptedShop: Shop, @unchecked Sendable {
+    /// The end of a purchase.
+    public enum Next: Sendable {
+        /// The person buys the product.
+        case bought
+        /// Another person has to allow the purchase.
+        case pending
+        /// The person cancels the purchase.
+        case cancelled
+        /// The shop fails.
+        case fails
+    }
 
     private let lock = NSLock()
     private var sold: [ShopProduct] = []
@@ -14,26 +24,30 @@ package final class ScriptedShop: Shop, @unchecked Sendable {
     private var outcome = Next.bought
     private var streams: [AsyncStream<ShopTransaction>.Continuation] = []
 
-    package init() {}
+    /// Makes an empty shop.
+    public init() {}
 
     /// The end of the next purchases.
-    package var next: Next {
+    public var next: Next {
         get { lock.withLock { outcome } }
         set { lock.withLock { outcome = newValue } }
     }
     /// The ids of all finished transactions, in order.
-    package var finished: [String] { lock.withLock { finishedIDs } }
+    public var finished: [String] { lock.withLock { finishedIDs } }
     /// The accounts of all purchases.
-    package var accounts: [UUID] { lock.withLock { bought } }
+    public var accounts: [UUID] { lock.withLock { bought } }
     /// Whether somebody hears of new transactions.
-    package var isWatched: Bool { lock.withLock { !streams.isEmpty } }
+    public var isWatched: Bool { lock.withLock { !streams.isEmpty } }
 
-    package func sell(_ products: [ShopProduct]) { lock.withLock { sold = products } }
-    package func own(_ transactions: [ShopTransaction]) { lock.withLock { ownedNow = transactions } }
-    package func leave(_ transactions: [ShopTransaction]) { lock.withLock { open = transactions } }
+    /// Sets the products.
+    public func sell(_ products: [ShopProduct]) { lock.withLock { sold = products } }
+    /// Sets the transactions for which the person may use something.
+    public func own(_ transactions: [ShopTransaction]) { lock.withLock { ownedNow = transactions } }
+    /// Sets the transactions that are not finished.
+    public func leave(_ transactions: [ShopTransaction]) { lock.withLock { open = transactions } }
 
     /// Reports a transaction that came without a purchase in the app.
-    package func report(_ transaction: ShopTransaction) {
+    public func report(_ transaction: ShopTransaction) {
         let streams = lock.withLock {
             open.append(transaction)
             return self.streams
@@ -41,17 +55,24 @@ package final class ScriptedShop: Shop, @unchecked Sendable {
         for stream in streams { stream.yield(transaction) }
     }
 
-    package static func transaction(_ id: String, _ product: String) -> ShopTransaction {
+    /// Makes a transaction, whose signed text names the product and the id.
+    public static func transaction(_ id: String, _ product: String) -> ShopTransaction {
         ShopTransaction(
             id: id, productID: product, signed: "signed:\(product):\(id)", price: "9.99", currency: "EUR",
             purchased: Date(timeIntervalSince1970: 1_800_000_000))
     }
 
-    package func products(_ ids: [String]) async throws -> [ShopProduct] {
+    /// Answers products by their ids.
+    public func products(_ ids: [String]) async throws -> [ShopProduct] {
         lock.withLock { sold.filter { ids.contains($0.id) } }
     }
 
-    package func buy(_ id: String, quantity: Int, account: UUID) async throws -> ShopOutcome {
+    /// Sells a product, as `next` says. The id of the transaction is the quantity.
+    /// - Parameters:
+    ///   - id: the product.
+    ///   - quantity: the number of items.
+    ///   - account: the account of the device.
+    public func buy(_ id: String, quantity: Int, account: UUID) async throws -> ShopOutcome {
         try lock.withLock {
             bought.append(account)
             switch outcome {
@@ -66,18 +87,23 @@ package final class ScriptedShop: Shop, @unchecked Sendable {
         }
     }
 
-    package func finish(_ id: String) async {
+    /// Finishes a transaction.
+    public func finish(_ id: String) async {
         lock.withLock {
             open.removeAll { $0.id == id }
             finishedIDs.append(id)
         }
     }
 
-    package func unfinished() async -> [ShopTransaction] { lock.withLock { open } }
-    package func owned() async -> [ShopTransaction] { lock.withLock { ownedNow } }
-    package func synchronize() async throws {}
+    /// The transactions that are not finished.
+    public func unfinished() async -> [ShopTransaction] { lock.withLock { open } }
+    /// The transactions for which the person may use something.
+    public func owned() async -> [ShopTransaction] { lock.withLock { ownedNow } }
+    /// Does nothing.
+    public func synchronize() async throws {}
 
-    package func updates() -> AsyncStream<ShopTransaction> {
+    /// The transactions that ``report(_:)`` adds.
+    public func updates() -> AsyncStream<ShopTransaction> {
         AsyncStream { continuation in lock.withLock { streams.append(continuation) } }
     }
 }

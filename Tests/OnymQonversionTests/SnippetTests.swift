@@ -233,16 +233,23 @@ struct SnippetTests {
         configuration.setDeferredPurchasesListener(listener)
         configuration.setEntitlementsCacheLifetime(.unlimited)
         let lifetimes = Collector<TimeInterval?>()
-        configuration.configure = { [transport] in
+        configuration.configure = { [transport, shop] in
             lifetimes.callback($0.accessLifetime)
             $0 = Bench.configuration($0.keys)
             ($0.transport, $0.time, $0.files, $0.callbacks) = (transport, ManualTime(), MemoryFiles(), .background)
+            $0.shop = shop
         }
         Qonversion.initWithConfig(configuration)
         Qonversion.shared().checkEntitlements { _, _ in }
         _ = await answer("/entitlements", 200, plus)
-        while listener.updates.values.isEmpty || listener.purchases.values.isEmpty { await Task.yield() }
-        #expect(listener.updates.values == [true] && listener.purchases.values == [true])
+        while listener.updates.values.isEmpty { await Task.yield() }
+        #expect(listener.updates.values == [true] && listener.purchases.values == [])
+        while !shop.isWatched { await Task.yield() }
+        shop.report(ScriptedShop.transaction("5", "com.app.plus"))
+        _ = await answer("/purchases", 201, [:])
+        _ = await answer("/entitlements", 200, plus)
+        while listener.purchases.values.isEmpty { await Task.yield() }
+        #expect(listener.purchases.values == [true])
         #expect(lifetimes.values == [nil])
         #expect(
             Qonversion.EntitlementsCacheLifetime.allCases.map { ($0.seconds ?? 0) / 86_400 }

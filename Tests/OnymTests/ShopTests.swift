@@ -72,6 +72,7 @@ struct ShopTests {
                 ? .json(201, [:]) : .json(422, ["error": ["code": "invalid_data", "message": "no"]]))
         await until { shop.finished == ["9"] }
         #expect(bench.onym.access.refusedPurchases.count == (status == 201 ? 0 : 1))
+        if status == 201 { await until { bench.notices.contains(.purchaseReported("plus")) } }
     }
 
     @Test("an answer that is not the server's word finishes nothing")

@@ -18,12 +18,13 @@ let settings: [SwiftSetting] = [
 let package = Package(
     name: "onym-sdk",
     platforms: [.iOS(.v15), .tvOS(.v15), .watchOS(.v8), .macOS(.v12), .visionOS(.v1)],
-    products: (parts + modules.keys.sorted()).map { .library(name: $0, targets: [$0]) },
+    products: (parts + ["OnymTesting"] + modules.keys.sorted()).map { .library(name: $0, targets: [$0]) },
     targets: parts.map { name in
         .target(
             name: name, dependencies: name == "Onym" ? [] : ["Onym"], resources: [.process("PrivacyInfo.xcprivacy")],
             swiftSettings: settings)
     }
+        + [.target(name: "OnymTesting", dependencies: ["Onym"], swiftSettings: settings)]
         + modules.sorted { $0.key < $1.key }.map { name, facade in
             .target(name: name, dependencies: [.target(name: facade)], swiftSettings: settings)
         })

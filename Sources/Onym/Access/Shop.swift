@@ -166,6 +166,11 @@ extension Access {
         }
     }
 
+    /// Sells a product at the device's shop, and sends the purchase to the server.
+    public func buy(_ product: ShopProduct, quantity: Int = 1) async throws(OnymError) -> PurchaseOutcome {
+        try await buy(product.id, quantity: quantity)
+    }
+
     /// Sends a transaction of the device's shop to the server, unless it waits already.
     func send(_ transaction: ShopTransaction) async throws(OnymError) {
         guard let client = onym.entitlements else { throw .refused(onym.missing) }
@@ -212,8 +217,19 @@ final class ShopWatch: Sendable {
     init(_ shop: any Shop, _ onym: Onym) {
         onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
         task = Task { [weak onym] in
-            for transaction in await shop.unfinished() { try? await onym?.access.send(transaction) }
-            for await transaction in shop.updates() { try? await onym?.access.send(transaction) }
+            for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
+            for await transaction in shop.updates() { await ShopWatch.send(transaction, onym) }
+        }
+    }
+
+    /// Sends a reported transaction. Without an answer the device keeps it, and the letter goes out later.
+    private static func send(_ transaction: ShopTransaction, _ onym: Onym?) async {
+        do throws(OnymError) {
+            guard let onym else { return }
+            try await onym.access.send(transaction)
+            onym.runtime.announce(.purchaseReported(transaction.productID))
+        } catch {
+            onym?.runtime.log.write(.debug, "a reported purchase waits: \(error)")
         }
     }
 

@@ -1,13 +1,13 @@
-#if canImport(StoreKit)
+#if canImport(StoreKit) && !os(visionOS)
     import Foundation
     import StoreKit
 #endif
 
 /// The platform's own shop.
 enum PlatformShop {
-    /// The App Store; nil on platforms without StoreKit.
+    /// The App Store; nil on platforms without StoreKit, and on visionOS, where a purchase needs a view of the app.
     static var available: (any Shop)? {
-        #if canImport(StoreKit)
+        #if canImport(StoreKit) && !os(visionOS)
             AppStoreShop()
         #else
             nil
@@ -15,7 +15,7 @@ enum PlatformShop {
     }
 }
 
-#if canImport(StoreKit)
+#if canImport(StoreKit) && !os(visionOS)
     /// The App Store. Transactions that StoreKit cannot verify are omitted.
     private struct AppStoreShop: Shop {
         func products(_ ids: [String]) async throws -> [ShopProduct] {
