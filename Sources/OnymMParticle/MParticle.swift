@@ -180,7 +180,7 @@ public final class MParticle: @unchecked Sendable {
 
     private func log(_ event: Event, _ core: Onym) {
         var event = event
-        event.details.merge(sessions?.session?.details ?? [:]) { own, _ in own }
+        event.details.merge(sessions?.sessionOfEvent()?.details ?? [:]) { own, _ in own }
         core.log(event)
     }
 

@@ -93,6 +93,17 @@ final class Sessions: @unchecked Sendable {
         }
     }
 
+    /// The running session for an event of now. The event shows that the app is in use: a process that is killed later leaves
+    /// a session that ended no earlier.
+    func sessionOfEvent() -> Session? {
+        let isOld = lock.withLock { current.map { now - $0.last >= Sessions.precision } ?? false }
+        if isOld { touch() }
+        return session
+    }
+
+    /// The end of a killed session is known to this number of milliseconds: each event would cost a file otherwise.
+    private static let precision: Int64 = 10_000
+
     /// Remembers that the app was in use until now.
     private func touch() {
         lock.withLock { current?.last = now }

@@ -83,6 +83,25 @@ struct DeviceTests {
         #expect(lives || details(events[0])["session_uuid"] == .string(session.uuid))
     }
 
+    @Test("a killed session ends no earlier than its last event")
+    func lastEvent() async throws {
+        await device.start()
+        let session = try #require(sdk.currentSession)
+        device.time.advance(40)
+        sdk.logEvent("e", eventType: .other, eventInfo: nil)
+        _ = await device.uploads()
+        device.relaunch(after: 30)
+        await device.start()
+        #expect(sdk.currentSession?.uuid == session.uuid)
+        device.time.advance(20)
+        sdk.logEvent("e", eventType: .other, eventInfo: nil)
+        _ = await device.uploads()
+        device.relaunch(after: 300)
+        await device.start()
+        let end = try #require(await device.events().first { $0["event_type"] == "session_end" })
+        #expect(details(end)["session_duration_ms"] == 90_000)
+    }
+
     @Test("commerce events have the vendor's form")
     func commerce() async throws {
         await device.start()
