@@ -50,6 +50,11 @@ func client(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
         swiftSettings: clientSettings)
 }
 
+/// The module of a vendor's name, which is a facade under another name.
+func vendor(_ name: String, _ facade: String) -> Target {
+    .target(name: name, dependencies: [.target(name: facade)], swiftSettings: clientSettings)
+}
+
 /// An app of one facade.
 func example(_ name: String, _ facade: Target.Dependency) -> Target {
     .executableTarget(
@@ -57,12 +62,14 @@ func example(_ name: String, _ facade: Target.Dependency) -> Target {
         swiftSettings: [.treatAllWarnings(as: .error), .enableUpcomingFeature("ExistentialAny")])
 }
 
-/// The tests of a facade, which hold an app's code as its vendor's pages have it: that names `Error` without `any`.
-func facadeTests(_ name: String) -> Target {
+/// The tests of a facade, which hold an app's code as its vendor's pages have it: that names `Error` without `any`, and uses what
+/// is deprecated by now.
+func facadeTests(_ name: String, _ module: String) -> Target {
     .testTarget(
-        name: "\(name)Tests", dependencies: [.target(name: name), "ClientKit", "Onym"],
+        name: "\(name)Tests", dependencies: [.target(name: name), .target(name: module), "ClientKit", "Onym"],
         swiftSettings: [
-            .treatAllWarnings(as: .error), .enableUpcomingFeature("InternalImportsByDefault"), plainTests,
+            .treatAllWarnings(as: .error), .treatWarning("DeprecatedDeclaration", as: .warning),
+            .enableUpcomingFeature("InternalImportsByDefault"), plainTests,
         ])
 }
 
@@ -82,6 +89,13 @@ let package = Package(
         .library(name: "OnymOwl", targets: ["OnymOwl"]),
         .library(name: "OnymQonversion", targets: ["OnymQonversion"]),
         .library(name: "OnymSentiance", targets: ["OnymSentiance"]),
+        // What an app's own tests and previews need.
+        .library(name: "OnymTesting", targets: ["OnymTesting"]),
+        // The same facades under the names of the vendors' modules.
+        .library(name: "mParticle_Apple_SDK", targets: ["mParticle_Apple_SDK"]),
+        .library(name: "Owlmetry", targets: ["Owlmetry"]),
+        .library(name: "Qonversion", targets: ["Qonversion"]),
+        .library(name: "SENTSDK", targets: ["SENTSDK"]),
     ],
     targets: [
         // C libraries: a module map and what Swift cannot import.
@@ -175,6 +189,11 @@ let package = Package(
         client("OnymOwl", ["Onym"]),
         client("OnymQonversion", ["Onym"]),
         client("OnymSentiance", ["Onym"]),
+        .target(name: "OnymTesting", dependencies: ["Onym"], swiftSettings: clientSettings),
+        vendor("mParticle_Apple_SDK", "OnymMParticle"),
+        vendor("Owlmetry", "OnymOwl"),
+        vendor("Qonversion", "OnymQonversion"),
+        vendor("SENTSDK", "OnymSentiance"),
 
         // Apps that show what the facades do, step by step.
         example("IDSync", "OnymMParticle"),
@@ -228,24 +247,27 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Domain", "Onym", "Program", "StorePostgres", "TestKit", "Threads", "example-claim",
+                "Domain", "Onym", "OnymMParticle", "OnymOwl", "OnymQonversion", "OnymSentiance", "Program",
+                "StorePostgres", "TestKit", "Threads",
+                "example-claim",
                 "example-entitlements",
                 "example-idsync",
                 "example-linking", "onym", "sdk-host",
             ],
-            exclude: ["Clients"], swiftSettings: testSettings),
+            exclude: ["Clients", "VendorNames"], swiftSettings: testSettings),
         // What developers run, `Tools/...`.
         .testTarget(name: "ToolsTests", dependencies: ["TestKit"], swiftSettings: testSettings),
         .target(
-            name: "ClientKit", dependencies: ["Onym", "TestKit"], path: "Tests/ClientKit", swiftSettings: testSettings),
+            name: "ClientKit", dependencies: ["Onym", "OnymTesting", "TestKit"], path: "Tests/ClientKit",
+            swiftSettings: testSettings),
         // An app of the SDK that tests kill.
         .executableTarget(
             name: "sdk-host", dependencies: ["Onym"], path: "Tests/SDKHost", swiftSettings: testSettings),
-        tests("Onym", ["ClientKit", "Compression", "TestKit"]),
-        facadeTests("OnymMParticle"),
-        facadeTests("OnymOwl"),
-        facadeTests("OnymQonversion"),
-        facadeTests("OnymSentiance"),
+        tests("Onym", ["ClientKit", "Compression", "OnymTesting", "TestKit"]),
+        facadeTests("OnymMParticle", "mParticle_Apple_SDK"),
+        facadeTests("OnymOwl", "Owlmetry"),
+        facadeTests("OnymQonversion", "Qonversion"),
+        facadeTests("OnymSentiance", "SENTSDK"),
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),

@@ -27,8 +27,8 @@ operation.complete()
 do {
     try await Owl.flush()
     print("sent: everything")
-    let id = try await Owl.sendFeedback(message: "It works.", name: "Ada")
-    print("feedback: \(id.isEmpty ? "no id" : "taken")")
+    let receipt = try await Owl.sendFeedback(message: "It works.", name: "Ada")
+    print("feedback: \(receipt.id.isEmpty ? "no id" : "taken")")
 } catch {
     print("sent: not yet, \(error)")
 }

@@ -40,6 +40,19 @@ package final class Certificate: @unchecked Sendable {
 
     deinit { unsafe X509_free(handle) }
 
+    /// The certificate's public key with its algorithm in DER (SubjectPublicKeyInfo), which pins are made of.
+    package var publicKeyInfo: [UInt8] {
+        let key = unsafe X509_get_X509_PUBKEY(handle)
+        let count = unsafe i2d_X509_PUBKEY(key, nil)
+        guard count > 0 else { return [] }
+        var bytes = [UInt8](repeating: 0, count: Int(count))
+        let written = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
+            var place = buffer.baseAddress
+            return unsafe i2d_X509_PUBKEY(key, &place)
+        }
+        return written == count ? bytes : []
+    }
+
     /// Whether the certificate has an extension, named by digits with dots.
     package func has(_ mark: String) -> Bool {
         guard let object = unsafe OBJ_txt2obj(mark, 1) else { return false }

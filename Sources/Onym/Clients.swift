@@ -92,7 +92,8 @@ final class Opening: @unchecked Sendable {
         defer { lock.unlock() }
         guard isLocked else { return false }
         if isEnded || hasOptedOut == true { return true }
-        early.append(Early(event: event, body: body, attachments: attachments, time: runtime.milliseconds))
+        let time = event.time?.milliseconds ?? runtime.milliseconds
+        early.append(Early(event: event, body: body, attachments: attachments, time: time))
         if early.count > Opening.earlyLimit {
             early.removeFirst()
             runtime.announce(.dropped(1, .overflow))

@@ -37,6 +37,25 @@ public struct Configuration: Sendable {
         set { ownFlushInterval = newValue }
     }
     private var ownFlushInterval: TimeInterval?
+    /// The age in seconds at which the SDK removes waiting events, properties and attributes; nil for no limit. Claims,
+    /// purchases and aliases have no limit.
+    public var longestWait: TimeInterval?
+    /// The seconds for which the device's knowledge of entitlements counts without a network, until an entitlement expires:
+    /// 30 days; nil for no limit.
+    public var accessLifetime: TimeInterval? = 30 * 86_400
+    /// The device's shop; nil for the platform's own shop: the App Store where StoreKit exists.
+    public var shop: (any Shop)?
+    /// The hosts of calls of the IDSync dialect, for apps that have several hosts.
+    public var idSyncHosts = IDSyncHosts()
+    /// The consent of this device, in the form of the IDSync dialect, for users without a consent of their own.
+    public var deviceConsent: JSON?
+    /// A function that changes each upload of the IDSync dialect before the SDK sends the upload. If it answers nil, the SDK
+    /// discards the upload. The function runs on any thread, and must not wait.
+    public var changeUpload: (@Sendable (JSON) -> JSON?)?
+    /// The least important lines that the SDK writes to the log. The log never contains keys or values of users.
+    public var log = LogLevel.warnings
+    /// A function that gets the lines of the log; nil for the system's log.
+    public var logger: (@Sendable (String) -> Void)?
     /// Whether the SDK sends events in Low Data Mode. If not, events wait for its end; claims, purchases and identity calls
     /// do not wait.
     public var allowsConstrained = true

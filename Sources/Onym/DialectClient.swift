@@ -130,6 +130,7 @@ package class DialectClient: @unchecked Sendable {
     /// Sends a request. `then` runs exactly once, inside the lock, unless the client is shut down earlier.
     package final func exchange(
         _ request: HTTPRequest, within seconds: TimeInterval? = nil,
+        changed change: (@Sendable () -> HTTPRequest?)? = nil,
         then: @escaping (Result<HTTPAnswer, OnymError>) -> Void
     ) {
         nextCall += 1
@@ -140,6 +141,9 @@ package class DialectClient: @unchecked Sendable {
         outside { [weak self, transport = runtime.transport, tokens = runtime.configuration.identityTokens] in
             // The call may be canceled by now.
             guard let self, enter({ self.calls[number] != nil }) else { return }
+            guard let request = change.map({ $0() }) ?? request else {
+                return enter { self.finish(number, .failure(.dropped(1, .discarded))) }
+            }
             var sent = runtime.configuration.compressesBodies ? request.compressed : request
             if let tokens = tokens?(), !tokens.isEmpty {
                 sent.fields["Onym-Identity-Token"] = tokens.joined(separator: ", ")
@@ -148,6 +152,7 @@ package class DialectClient: @unchecked Sendable {
             let cancel = transport.send(sent) { [weak self] result in
                 guard let self else { return }
                 let now = self.runtime.time.now
+                self.write(request, result, now.timeIntervalSince(start))
                 if case .success(let answer) = result { self.learn(answer, start, now) }
                 let checked = result.mapError(OnymError.init).flatMap {
                     OnymError.check($0, at: now, envelope: self.isEnvelope)
@@ -163,6 +168,18 @@ package class DialectClient: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// Writes a request to the log. The path may contain a key, so the line has only the dialect's name.
+    private func write(
+        _ request: HTTPRequest, _ result: Result<HTTPAnswer, TransportFault>, _ seconds: TimeInterval
+    ) {
+        let outcome =
+            switch result {
+            case .success(let answer): "\(answer.status)"
+            case .failure(let fault): "\(fault)"
+            }
+        runtime.log.write(.debug, "\(name): \(request.method) was answered after \(seconds) s: \(outcome)")
     }
 
     /// Whether a body has the form of the dialect's errors.
@@ -306,7 +323,7 @@ package class DialectClient: @unchecked Sendable {
     package final func deliverSoon() {
         if hasTimer || isPaused || isDue && isDelivering { return }
         hasTimer = true
-        later(runtime.configuration.flushInterval) { client in
+        later(runtime.pace.interval) { client in
             client.hasTimer = false
             client.deliver()
         }
@@ -389,6 +406,8 @@ package class DialectClient: @unchecked Sendable {
         /// The number of letters that the request carries, from the first letter on.
         package var count: Int
         package var request: HTTPRequest
+        /// Makes the request outside the lock, for requests that a function of the app changes; nil discards the letters.
+        package var change: (@Sendable () -> HTTPRequest?)?
         /// Reads a success; answers the letters that the server did not accept.
         package var accept: (HTTPAnswer) -> Result<Rejected, OnymError>
         /// Says whether the letters count as delivered although the server refused, without a notice.
@@ -441,12 +460,24 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
+    /// Removes the letters that are older than the configuration allows.
+    private func removeExpired() {
+        guard let longest = runtime.configuration.longestWait else { return }
+        let earliest = runtime.time.now.addingTimeInterval(-longest).milliseconds
+        // Letters before an event, such as an alias, have to go first: then the event is one request from its end.
+        let count = mailbox.letters.prefix { droppable.contains($0.kind) && $0.time < earliest }.count
+        guard count > 0 else { return }
+        lose(count, .expired, mailbox.letters.prefix(count))
+        settle(count)
+    }
+
     /// The number of letters in the running request.
     private var inFlight = 0
 
     /// Sends the next letters, unless a request runs or the client has to wait.
     package final func pump() {
         guard isDue, !isDelivering, !isPaused, !isShutDown else { return }
+        removeExpired()
         guard mailbox.count > 0 else {
             isDue = false
             return endFlushes(.success(()))
@@ -461,7 +492,7 @@ package class DialectClient: @unchecked Sendable {
         isDelivering = true
         inFlight = delivery.count
         let correction = runtime.clock.correction
-        exchange(delivery.request) { [unowned self] result in
+        exchange(delivery.request, changed: delivery.change) { [unowned self] result in
             isDelivering = false
             inFlight = 0
             // A signature is valid only for the server's time.
@@ -494,6 +525,10 @@ package class DialectClient: @unchecked Sendable {
             settle(delivery.count)
             pump()
         case .failure(.http(let failure)) where judge(delivery, failure): pump()
+        case .failure(.dropped(_, let reason)):
+            lose(delivery.count, reason, letters)
+            settle(delivery.count)
+            pump()
         case .failure(let error): wait(delivery, error)
         }
     }

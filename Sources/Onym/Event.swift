@@ -1,3 +1,5 @@
+public import Foundation
+
 /// An event, as the app describes it.
 public struct Event: Hashable, Sendable {
     /// The event's name.
@@ -12,6 +14,10 @@ public struct Event: Hashable, Sendable {
     public var screen: String?
     /// Further values of the event.
     public var attributes: [String: JSON]
+    /// Members of the event's data besides name and attributes, in the IDSync dialect: `product_action`, `session_uuid`, …
+    public var details: [String: JSON] = [:]
+    /// The time of the event; nil for the time at which the app logs the event.
+    public var time: Date?
 
     /// The severity of an event.
     public enum Level: String, Sendable {
@@ -63,6 +69,10 @@ public struct Event: Hashable, Sendable {
             bytes += ",\"a\":".utf8
             JSON.object(attributes).write(to: &bytes)
         }
+        if !details.isEmpty {
+            bytes += ",\"d\":".utf8
+            JSON.object(details).write(to: &bytes)
+        }
         bytes.append(UInt8(ascii: "}"))
         return bytes
     }
@@ -75,5 +85,6 @@ public struct Event: Hashable, Sendable {
             level: kept["l"]?.text.flatMap(Level.init) ?? .info, screen: kept["s"]?.text,
             attributes: kept["a"]?.members ?? [:])
         category = kept["c"]?.text
+        details = kept["d"]?.members ?? [:]
     }
 }

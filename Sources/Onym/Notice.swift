@@ -8,6 +8,9 @@ public enum Notice: Hashable, Sendable {
     case reactivated
     /// The user's entitlements have changed.
     case accessChanged
+    /// The server has taken a transaction that the device's shop reported by itself: a renewal, an approval, a purchase on another
+    /// device. The notice has the shop's id of the product.
+    case purchaseReported(String)
     /// Some waiting letters will never be sent.
     case dropped(Int, DropReason)
     /// The server, or a proxy before the server, refuses to take the waiting letters now. Nothing is lost: the SDK tries
@@ -45,6 +48,10 @@ public enum DropReason: Error, Hashable, Sendable {
     case optedOut
     /// The device could not keep the letter.
     case storage
+    /// The letter was older than the configuration allows.
+    case expired
+    /// The app's own function discarded the upload.
+    case discarded
 }
 
 extension DropReason: CustomStringConvertible {
@@ -55,6 +62,8 @@ extension DropReason: CustomStringConvertible {
         case .refused(let error): error.description
         case .optedOut: "The person has opted out."
         case .storage: "The device could not keep it."
+        case .expired: "It was older than the app's settings allow."
+        case .discarded: "The app's own function discarded it."
         }
     }
 }

@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+public import Foundation
 
 /// The client of an Onym server: it says who the user is, and keeps the user's data.
 ///
@@ -17,6 +17,7 @@ public final class Onym: Sendable {
     package var linking: LinkingClient? { opening.clients.linking }
     private let living = Ending()
     private let watching = Ending()
+    private let selling = Ending()
 
     /// Opens the configuration's folder, and continues where the last process stopped. By itself the initializer sends only
     /// what the last process left.
@@ -79,6 +80,14 @@ public final class Onym: Sendable {
         if let connectivity = runtime.configuration.connectivity ?? PlatformConnectivity.available {
             watching.set(connectivity.observe { [weak self] path in self?.follow(path) })
         }
+        watchShop()
+    }
+
+    /// Sends what the device's shop reports to the server.
+    private func watchShop() {
+        guard entitlements != nil, let shop = runtime.shop else { return }
+        let watch = ShopWatch(shop, self)
+        selling.set { withExtendedLifetime(watch) {} }
     }
 
     private func follow(_ path: NetworkPath) {
@@ -99,6 +108,7 @@ public final class Onym: Sendable {
     private func unlock() {
         guard opening.tryAgain(runtime) else { return }
         runtime.announce(.unlocked)
+        watchShop()
         opening.takeIn(runtime)
         for client in clients { client.enter {} }
     }
@@ -125,6 +135,7 @@ public final class Onym: Sendable {
     deinit {
         living.end()
         watching.end()
+        selling.end()
         opening.end(runtime)
         let clients = clients
         DispatchQueue.global().async { for client in clients { client.shutDown() } }
@@ -173,7 +184,7 @@ public final class Onym: Sendable {
         if clients.idsync == nil, clients.claim == nil {
             return runtime.announce(.dropped(1, .refused(.refused(.notConfigured))))
         }
-        clients.log(event, body, attachments, at: nil)
+        clients.log(event, body, attachments, at: event.time?.milliseconds)
     }
 
     /// Keeps an event of the current user.
@@ -206,8 +217,35 @@ public final class Onym: Sendable {
     public func close() {
         living.end()
         watching.end()
+        selling.end()
         opening.end(runtime)
         for client in clients { client.shutDown() }
+    }
+
+    /// The seconds after which the SDK sends waiting events. A new value sends the waiting events at once.
+    public var flushInterval: TimeInterval {
+        get { runtime.pace.interval }
+        set {
+            runtime.pace.interval = newValue
+            flush { _ in }
+        }
+    }
+
+    /// The least important lines that the SDK writes to the log.
+    public var logLevel: LogLevel {
+        get { runtime.log.level }
+        set { runtime.log.level = newValue }
+    }
+
+    /// Ends the instance, and removes all its files and ids from the device. The instance cannot be used afterwards; a new
+    /// instance begins as on a new device.
+    public func erase() throws(OnymError) {
+        close()
+        do throws(FileFault) {
+            try runtime.erase()
+        } catch {
+            throw .storage(error.reason)
+        }
     }
 
     // MARK: - A say for the person

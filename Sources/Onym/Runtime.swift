@@ -21,6 +21,10 @@ package final class Runtime: Sendable {
     package let path = KnownPath()
     /// The error of the device's clock.
     package let clock: ServerClock
+    /// The log for developers.
+    package let log: LogWriter
+    /// The pace of uploads.
+    package let pace: Pace
     private let announcer = Announcer()
 
     package init(
@@ -30,6 +34,8 @@ package final class Runtime: Sendable {
         (self.configuration, self.files, self.transport) = (configuration, files, transport)
         (self.time, self.callbacks, self.chance) = (time, callbacks, chance)
         clock = ServerClock(files)
+        log = LogWriter(configuration.log, configuration.logger)
+        pace = Pace(configuration.flushInterval)
     }
 
     /// The time in milliseconds since 1970.
@@ -46,12 +52,17 @@ package final class Runtime: Sendable {
 
     package func uuid() -> String { Mailbox.uuid(chance(), chance()) }
 
+    /// The device's shop; nil on platforms without a shop.
+    var shop: (any Shop)? { configuration.shop ?? PlatformShop.available }
+
     /// Random bytes as lower-case hexadecimal digits.
     package func digits(_ words: Int) -> String {
         (0..<words).map { _ in Mailbox.uuid(chance(), chance()).filter { $0 != "-" } }.joined()
     }
 
     package func announce(_ notice: Notice) {
+        let line = notice.line
+        log.write(line.level, line.text)
         let sinks = announcer.sinks(for: notice)
         if !sinks.isEmpty { callbacks.run { for sink in sinks { sink(notice) } } }
     }
@@ -71,6 +82,20 @@ package final class Runtime: Sendable {
     /// A waiting time with a random part, so that devices that failed together do not return together.
     package func jittered(_ delay: TimeInterval) -> TimeInterval {
         delay + part(of: delay * 0.4)
+    }
+}
+
+/// The seconds after which waiting events are sent. The app may change them while the SDK runs.
+package final class Pace: @unchecked Sendable {
+    /// Guards `seconds`.
+    private let lock = NSLock()
+    private var seconds: TimeInterval
+
+    init(_ seconds: TimeInterval) { self.seconds = seconds }
+
+    package var interval: TimeInterval {
+        get { lock.withLock { seconds } }
+        set { lock.withLock { seconds = newValue } }
     }
 }
 
@@ -121,6 +146,34 @@ extension Runtime {
             for name in Runtime.keepsakes { keepsakes.keep(nil, as: name) }
         }
         try files.append(Array("1\n".utf8), to: Runtime.marker)
+    }
+
+    /// Removes all files, and all ids that outlive the app.
+    package func erase() throws(FileFault) {
+        for name in Runtime.keepsakes { configuration.keepsakes?.keep(nil, as: name) }
+        let names = try files.names()
+        for name in names { try files.remove(name) }
+        // The vendor's values are still there, and nobody wants them back.
+        if hasImport { try files.append(Array("1\n".utf8), to: Runtime.importsEnded) }
+    }
+
+    /// The name of the file without which the next instance would read the vendors' ids again.
+    private static let importsEnded = "imports-ended"
+
+    /// The vendors' SDKs whose ids a new instance reads.
+    var imports: [VendorImport] {
+        let names = try? files.names()
+        return names?.contains(Runtime.importsEnded) == true ? [] : configuration.imports
+    }
+
+    private var hasImport: Bool {
+        configuration.imports.contains { vendor in
+            switch vendor {
+            case .mParticle: MParticleImport(vendorStore, now: milliseconds).tally != ImportTally()
+            case .qonversion(let suite): QonversionImport(vendorStore, suite: suite).tally != ImportTally()
+            case .owlmetry: OwlmetryImport(vendorStore).tally != ImportTally()
+            }
+        }
     }
 
     /// The place where vendors' SDKs have kept their ids.

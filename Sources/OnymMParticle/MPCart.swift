@@ -1,43 +1,8 @@
-public import Foundation
+import Foundation
 import Onym
 
-/// A product that a shop sells.
-public final class MPProduct: Hashable, Sendable {
-    /// The product's name.
-    public let name: String
-    /// The shop's id of the product.
-    public let sku: String
-    /// The number of items.
-    public let quantity: NSNumber
-    /// The price of one item.
-    public let price: NSNumber?
-
-    /// Makes a product.
-    public init(name: String, sku: String, quantity: NSNumber, price: NSNumber?) {
-        (self.name, self.sku, self.quantity, self.price) = (name, sku, quantity, price)
-    }
-
-    init?(_ json: JSON) {
-        guard let name = json["name"]?.text, let sku = json["sku"]?.text else { return nil }
-        (self.name, self.sku) = (name, sku)
-        quantity = NSNumber(value: json["quantity"]?.integer ?? 1)
-        if case .number(let value)? = json["price"] { price = NSNumber(value: value) } else { price = nil }
-    }
-
-    var json: JSON {
-        .sparse([
-            "name": .string(name), "sku": .string(sku), "quantity": .integer(quantity.int64Value),
-            "price": price.map { .number($0.doubleValue) } ?? .null,
-        ])
-    }
-
-    /// Whether both products are equal.
-    public static func == (first: MPProduct, second: MPProduct) -> Bool { first.json == second.json }
-    /// Hashes the product.
-    public func hash(into hasher: inout Hasher) { hasher.combine(json) }
-}
-
 /// A user's shopping cart. The SDK keeps the cart on this device alone.
+@available(*, deprecated, message: "Log an MPCommerceEvent with the products instead.")
 public final class MPCart: Sendable {
     private static let note = "cart"
     private let onym: Onym
@@ -57,7 +22,7 @@ public final class MPCart: Sendable {
     /// Adds products to the cart.
     public func addAllProducts(_ products: [MPProduct], shouldLogEvents: Bool) {
         keep(self.products + products)
-        if shouldLogEvents { log("add_to_cart", products) }
+        if shouldLogEvents { log(.addToCart, products) }
     }
 
     /// Adds a product to the cart, and logs an event.
@@ -66,18 +31,21 @@ public final class MPCart: Sendable {
     /// Removes a product from the cart, and logs an event.
     public func removeProduct(_ product: MPProduct) {
         keep(products.filter { $0 != product })
-        log("remove_from_cart", [product])
+        log(.removeFromCart, [product])
     }
 
     /// Removes all products.
     public func clear() { keep([]) }
 
-    private func log(_ action: String, _ products: [MPProduct]) {
-        onym.log(Event(action, type: "commerce_event", attributes: ["products": .array(products.map(\.json))]))
+    private func log(_ action: MPCommerceEventAction, _ products: [MPProduct]) {
+        let event = MPCommerceEvent(action: action, product: nil)
+        for product in products { event.addProduct(product) }
+        onym.log(event.event)
     }
 }
 
 extension MParticleUser {
     /// The user's shopping cart.
+    @available(*, deprecated, message: "Log an MPCommerceEvent with the products instead.")
     public var cart: MPCart { MPCart(stored, owner) }
 }

@@ -73,7 +73,7 @@ extension MPIdentity {
 
 /// The reason why an identity call failed. The raw values are the vendor's (spec/idsync.md 4.3). For any other HTTP status,
 /// an error's `code` is the status itself.
-public enum MPIdentityErrorResponseCode: UInt, Sendable {
+public enum MPIdentityErrorResponseCode: UInt, CaseIterable, Sendable {
     /// Another reason.
     case unknown = 0
     /// Another call runs. It never occurs with the default policy, under which calls wait for each other.
@@ -99,7 +99,7 @@ public enum MPIdentityErrorResponseCode: UInt, Sendable {
 }
 
 /// The kinds of events.
-public enum MPEventType: UInt, Sendable {
+public enum MPEventType: UInt, CaseIterable, Sendable {
     /// Navigation through the app.
     case navigation = 1
     /// The user's location.
@@ -118,6 +118,32 @@ public enum MPEventType: UInt, Sendable {
     case other = 8
     /// Media.
     case media = 9
+    /// Products were put into the cart.
+    case addToCart = 10
+    /// Products were removed from the cart.
+    case removeFromCart = 11
+    /// A step of the checkout.
+    case checkout = 12
+    /// Options of the checkout.
+    case checkoutOption = 13
+    /// A product was chosen.
+    case click = 14
+    /// A product was looked at.
+    case viewDetail = 15
+    /// Products were bought.
+    case purchase = 16
+    /// Money was given back.
+    case refund = 17
+    /// A promotion was seen.
+    case promotionView = 18
+    /// A promotion was chosen.
+    case promotionClick = 19
+    /// Products were put on the wish list.
+    case addToWishlist = 20
+    /// Products were removed from the wish list.
+    case removeFromWishlist = 21
+    /// Products were seen.
+    case impression = 22
 
     /// The name on the wire.
     package var wireName: String {
@@ -131,16 +157,55 @@ public enum MPEventType: UInt, Sendable {
         case .social: "social"
         case .other: "other"
         case .media: "media"
+        case .addToCart: "add_to_cart"
+        case .removeFromCart: "remove_from_cart"
+        case .checkout: "checkout"
+        case .checkoutOption: "checkout_option"
+        case .click: "click"
+        case .viewDetail: "view_detail"
+        case .purchase: "purchase"
+        case .refund: "refund"
+        case .promotionView: "promotion_view"
+        case .promotionClick: "promotion_click"
+        case .addToWishlist: "add_to_wishlist"
+        case .removeFromWishlist: "remove_from_wish_list"
+        case .impression: "impression"
         }
     }
 }
 
 /// The environment of an app's build.
-public enum MPEnvironment: UInt, Sendable {
+public enum MPEnvironment: UInt, CaseIterable, Sendable {
     /// The environment that the build's configuration shows.
     case autoDetect = 0
     /// The environment of developers.
     case development = 1
     /// The environment of customers.
     case production = 2
+}
+
+/// The levels of the log. The raw values are the vendor's.
+public enum MPILogLevel: UInt, CaseIterable, Sendable {
+    /// No lines.
+    case none = 0
+    /// Errors.
+    case error = 1
+    /// Errors and warnings.
+    case warning = 2
+    /// Lines for developers.
+    case debug = 3
+    /// All lines.
+    case verbose = 4
+}
+
+/// The person's answer to the system's question about tracking. The raw values are the vendor's.
+public enum MPATTAuthorizationStatus: Int, CaseIterable, Sendable {
+    /// The app has not asked the person yet.
+    case notDetermined = 0
+    /// The system forbids the question.
+    case restricted = 1
+    /// The person has refused.
+    case denied = 2
+    /// The person has allowed tracking.
+    case authorized = 3
 }

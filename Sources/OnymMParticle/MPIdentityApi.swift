@@ -2,30 +2,41 @@ public import Foundation
 import Onym
 
 /// The result of an identity call.
-public final class MPIdentityApiResult: Sendable {
+public class MPIdentityApiResult: @unchecked Sendable {
     /// The current user.
     public let user: MParticleUser
     /// The previous user, if the user has changed; nil for `modify`.
     public let previousUser: MParticleUser?
-    /// The names that `modify` changed.
-    public let identityChanges: [MPIdentityChange]
 
     init(_ result: IdentityResult, _ onym: Onym) {
         user = MParticleUser(result.user, onym)
         previousUser = result.previousUser.map { MParticleUser($0, onym) }
+    }
+}
+
+/// The result of `modify`.
+public final class MPModifyApiResult: MPIdentityApiResult, @unchecked Sendable {
+    /// The names that `modify` changed.
+    public let identityChanges: [MPIdentityChange]
+
+    override init(_ result: IdentityResult, _ onym: Onym) {
         identityChanges = result.changes.compactMap { change in
             guard let type = MPIdentity(wireName: change.type.rawValue) else { return nil }
-            return MPIdentityChange(changedUser: NSNumber(value: change.user), changedIdentity: type)
+            let user = onym.users.user(change.user) ?? User(id: change.user)
+            return MPIdentityChange(MParticleUser(user, onym), type)
         }
+        super.init(result, onym)
     }
 }
 
 /// A name that `modify` changed.
-public struct MPIdentityChange: Hashable, Sendable {
-    /// The MPID of the user who has or had the name.
-    public let changedUser: NSNumber
+public final class MPIdentityChange: Sendable {
+    /// The user who has or had the name.
+    public let changedUser: MParticleUser
     /// The name's type.
     public let changedIdentity: MPIdentity
+
+    init(_ user: MParticleUser, _ type: MPIdentity) { (changedUser, changedIdentity) = (user, type) }
 }
 
 /// The server's answer to a failed call; an error's `userInfo` has it under ``mParticleIdentityErrorKey``.
@@ -122,8 +133,15 @@ public final class MPIdentityApi: Sendable {
     }
 
     static func end(_ completion: Completion?, _ result: Result<IdentityResult, OnymError>, _ onym: Onym?) {
+        end(completion, result, onym, MPIdentityApiResult.init)
+    }
+
+    private static func end<Value>(
+        _ completion: ((Value?, (any Error)?) -> Void)?, _ result: Result<IdentityResult, OnymError>, _ onym: Onym?,
+        _ make: (IdentityResult, Onym) -> Value
+    ) {
         switch (result, onym) {
-        case (.success(let result), let onym?): completion?(MPIdentityApiResult(result, onym), nil)
+        case (.success(let result), let onym?): completion?(make(result, onym), nil)
         case (.success, nil): completion?(nil, OnymError.refused(.shutDown).plain)
         case (.failure(let error), _): completion?(nil, error.plain)
         }
@@ -154,8 +172,16 @@ public final class MPIdentityApi: Sendable {
     public func logout(completion: Completion?) { logout(.withEmptyUser(), completion: completion) }
 
     /// Changes names of the current user.
-    public func modify(_ modifyRequest: MPIdentityApiRequest, completion: Completion? = nil) {
-        perform(completion) { $0.modify(modifyRequest.request, completion: $1) }
+    public func modify(
+        _ modifyRequest: MPIdentityApiRequest, completion: ((MPModifyApiResult?, (any Error)?) -> Void)? = nil
+    ) {
+        let completion = Handover(completion)
+        guard let onym = source() else {
+            return MPIdentityApi.end(completion.value, .failure(.refused(.shutDown)), nil, MPModifyApiResult.init)
+        }
+        onym.identity.modify(modifyRequest.request) {
+            MPIdentityApi.end(completion.value, $0, onym, MPModifyApiResult.init)
+        }
     }
 
     /// Makes the events of one user count for another user. Answers whether the request can be sent.

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 package import Onym
 
 /// The names for an identity call.
@@ -36,8 +36,24 @@ public final class MPIdentityApiRequest {
         set { setIdentity(newValue, identityType: .customerId) }
     }
 
-    /// The user's names by type.
-    public var identities: [MPIdentity: String] { names.compactMapValues { $0 } }
+    /// The SHA-256 of the e-mail address, in the vendor's place for it. Nil removes it, in `modify` only.
+    public var emailSha256: String? {
+        get { names[.other] ?? nil }
+        set { setIdentity(newValue, identityType: .other) }
+    }
+
+    /// The SHA-256 of the mobile number, in the vendor's place for it. Nil removes it, in `modify` only.
+    public var mobileSha256: String? {
+        get { names[.other2] ?? nil }
+        set { setIdentity(newValue, identityType: .other2) }
+    }
+
+    /// The names by the number of the type; `NSNull` stands for a name that `modify` removes.
+    public var identities: [NSNumber: NSObject]? {
+        Dictionary(
+            names.map { (NSNumber(value: $0.key.rawValue), $0.value.map { NSString(string: $0) } ?? NSNull()) },
+            uniquingKeysWith: { $1 })
+    }
 
     /// Sets a name; nil removes the name, in `modify` only.
     public func setIdentity(_ identityString: String?, identityType: MPIdentity) {

@@ -1,61 +1,17 @@
 public import Foundation
 public import Onym
 
-/// The settings of the network, under the vendor's names.
-public final class MPNetworkOptions {
-    /// The server's address.
-    public var customBaseURL: URL?
-    /// The certificates or keys that the SDK accepts from the server.
-    public var pins: [Pin] = []
-
-    /// Makes options.
-    public init() {}
-}
-
-/// The settings of the SDK at its start.
-public final class MParticleOptions {
-    /// The API key.
-    public var apiKey: String
-    /// The API secret.
-    public var apiSecret: String
-    /// The environment of the app's build.
-    public var environment = MPEnvironment.autoDetect
-    /// The names of the user; nil for the last user.
-    public var identifyRequest: MPIdentityApiRequest?
-    /// A callback for the end of the first identify.
-    public var onIdentifyComplete: MPIdentityApi.Completion?
-    /// The settings of the network. Without them, the server's address is `OnymEndpoint` in the app's Info.plist or
-    /// `ONYM_ENDPOINT` in the environment.
-    public var networkOptions: MPNetworkOptions?
-    /// Changes settings that do not exist among the vendor's options.
-    public var configure: ((inout Configuration) -> Void)?
-
-    /// Makes options.
-    public init(key: String, secret: String) { (apiKey, apiSecret) = (key, secret) }
-}
-
-/// An event of the app.
-public final class MPEvent {
-    /// The event's name.
-    public var name: String
-    /// The kind of event.
-    public var type: MPEventType
-    /// Further values of the event.
-    public var customAttributes: [String: Any]?
-
-    /// Makes an event.
-    public init?(name: String, type: MPEventType) {
-        guard !name.isEmpty else { return nil }
-        (self.name, self.type) = (name, type)
-    }
-}
-
 /// The SDK with the names of mParticle's SDK.
 public final class MParticle: @unchecked Sendable {
     private static let shared = MParticle()
-    /// Guards `onym`.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var onym: Onym?
+    private var tracker: Sessions?
+    private var options: MParticleOptions?
+    /// The timed events that run, by name.
+    private var timed: [String: MPEvent] = [:]
+    private var token: Data?
 
     package init() {}
 
@@ -68,12 +24,55 @@ public final class MParticle: @unchecked Sendable {
     /// The Onym instance behind this SDK.
     public var core: Onym? { lock.withLock { onym } }
 
+    private var sessions: Sessions? { lock.withLock { tracker } }
+
+    // MARK: - Start and end
+
+    /// Whether the SDK has started.
+    public var initialized: Bool { core != nil }
+
+    /// The version of the SDK.
+    public var version: String { Onym.version }
+
+    /// The environment of the app's build.
+    public var environment: MPEnvironment {
+        switch core?.runtime.configuration.environment {
+        case .production: .production
+        case .development: .development
+        case nil: .autoDetect
+        }
+    }
+
+    /// The lines that the SDK writes to the log.
+    public var logLevel: MPILogLevel {
+        get { core?.logLevel.vendor ?? .none }
+        set { core?.logLevel = newValue.core }
+    }
+
+    /// Whether sessions begin and end by themselves.
+    public var automaticSessionTracking: Bool { lock.withLock { options?.automaticSessionTracking ?? true } }
+
+    /// The seconds in the background after which a session ends.
+    public var sessionTimeout: TimeInterval { lock.withLock { options?.sessionTimeout ?? 60 } }
+
+    /// The seconds after which the SDK sends waiting events; at least 1. A new value sends the events at once.
+    public var uploadInterval: TimeInterval {
+        get { core?.flushInterval ?? 600 }
+        set { core?.flushInterval = max(1, newValue) }
+    }
+
+    /// The id of this installation.
+    public var uniqueIdentifier: String? { core?.users.deviceApplicationStamp }
+
     /// Starts the SDK, and asks the server for the user. A second start has no effect.
     public func start(with options: MParticleOptions) {
         let completion = Handover(options.onIdentifyComplete)
         do throws(OnymError) {
             guard let onym = try openOnce(options) else { return }
+            let consent = options.consentState?.wire
+            if let consent, let user = onym.users.current { onym.users.setConsent(consent, of: user) }
             onym.identity.identify(options.identifyRequest?.request) { result in
+                if let consent, let user = try? result.get().user { onym.users.setConsent(consent, of: user) }
                 MPIdentityApi.end(completion.value, result, onym)
             }
         } catch {
@@ -86,42 +85,198 @@ public final class MParticle: @unchecked Sendable {
         lock.lock()
         defer { lock.unlock() }
         guard onym == nil else { return nil }
-        onym = try MParticle.open(options)
-        return onym
+        let new = try Onym(try options.core())
+        onym = new
+        self.options = options
+        for name in options.inert { new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here") }
+        if let status = options.attStatus.flatMap({ MPATTAuthorizationStatus(rawValue: $0.intValue) }) {
+            new.users.setTracking(status.core, at: options.attStatusTimestampMillis.map(Date.init))
+        }
+        tracker = Sessions(
+            new, isAutomatic: options.automaticSessionTracking, timeout: options.sessionTimeout,
+            begins: options.shouldBeginSession)
+        return new
     }
 
-    private static func open(_ options: MParticleOptions) throws(OnymError) -> Onym {
-        guard let endpoint = options.networkOptions?.customBaseURL ?? Configuration.defaultEndpoint else {
-            throw .refused(.invalid("no endpoint: set OnymEndpoint in Info.plist, or networkOptions.customBaseURL"))
+    /// Takes the running instance out.
+    private func take() -> Onym? {
+        lock.withLock {
+            tracker = nil
+            timed = [:]
+            options = nil
+            return onym.take()
         }
-        let secret = options.apiSecret.isEmpty ? nil : options.apiSecret
-        var configuration = Configuration(endpoint: endpoint, key: .idSync(key: options.apiKey, secret: secret))
-        configuration.imports = [.mParticle]
-        configuration.pins = options.networkOptions?.pins ?? []
-        switch options.environment {
-        case .production: configuration.environment = .production
-        case .development: configuration.environment = .development
-        case .autoDetect: configuration.environment = configuration.device.isDevelopment ? .development : .production
-        }
-        options.configure?(&configuration)
-        return try Onym(configuration)
     }
+
+    /// Ends the SDK, and keeps its files for the next start.
+    package func close() { take()?.close() }
+
+    /// Ends the SDK, and removes all that it keeps on this device. `start(with:)` works again.
+    public func reset() { reset(nil) }
+
+    /// Ends the SDK, and removes all that it keeps on this device. `start(with:)` works again.
+    /// - Parameter completion: a callback for the end.
+    public func reset(_ completion: (() -> Void)?) {
+        let completion = Handover(completion)
+        guard let old = take() else {
+            completion.value?()
+            return
+        }
+        do throws(OnymError) {
+            try old.erase()
+        } catch {
+            old.runtime.log.write(.errors, "\(error)")
+        }
+        old.runtime.callbacks.run { completion.value?() }
+    }
+
+    /// Sends all that waits under the old key, and starts again with other options. The new key begins without users.
+    /// - Parameter options: the options of the new start.
+    public func switchWorkspace(with options: MParticleOptions) {
+        let options = Handover(options)
+        guard let core else { return start(with: options.value) }
+        endSession()
+        core.flush { [self] _ in reset { [self] in start(with: options.value) } }
+    }
+
+    // MARK: - Sessions
+
+    /// The session that runs.
+    public var currentSession: MParticleSession? { sessions?.session.map(MParticleSession.init) }
+
+    /// Begins a session, unless a session runs.
+    public func beginSession() { sessions?.begin() }
+
+    /// Ends the session.
+    public func endSession() { sessions?.end() }
+
+    /// Adds to a number of the session. Answers the new number; nil without a session, or if the value is no number.
+    @discardableResult
+    public func incrementSessionAttribute(_ key: String, byValue value: NSNumber) -> NSNumber? {
+        var sum: NSNumber?
+        _ = sessions?.change(key) { old in
+            guard let new = JSON.sum(old, value) else { return old }
+            sum = new.plain as? NSNumber ?? (new.plain as? Int64).map { NSNumber(value: $0) }
+            return new
+        }
+        return sum
+    }
+
+    /// Sets an attribute of the session; nil removes it.
+    public func setSessionAttribute(_ key: String, value: Any?) {
+        _ = sessions?.change(key) { _ in value.map(JSON.init(plain:)) }
+    }
+
+    // MARK: - Events
 
     /// Logs an event of the current user.
-    public func logEvent(_ event: MPEvent) {
-        logEvent(event.name, eventType: event.type, eventInfo: event.customAttributes)
+    public func logEvent(_ event: MPBaseEvent) { log(event, event.event) }
+
+    private func log(_ base: MPBaseEvent, _ event: @autoclosure () -> Event) {
+        guard let core, base.shouldUploadEvent else { return }
+        if base.shouldBeginSession { sessions?.beginIfAutomatic() }
+        log(event(), core)
+    }
+
+    private func log(_ event: Event, _ core: Onym) {
+        var event = event
+        event.details.merge(sessions?.sessionOfEvent()?.details ?? [:]) { own, _ in own }
+        core.log(event)
+    }
+
+    /// Logs an event that has no object of its own.
+    private func log(_ event: Event) {
+        guard let core else { return }
+        sessions?.beginIfAutomatic()
+        log(event, core)
     }
 
     /// Logs an event of the current user.
     public func logEvent(_ eventName: String, eventType: MPEventType, eventInfo: [String: Any]?) {
-        var event = Event(eventName, attributes: JSON.attributes(eventInfo))
-        event.category = eventType.wireName
-        core?.log(event)
+        guard let event = MPEvent(name: eventName, type: eventType) else { return }
+        event.customAttributes = eventInfo
+        logEvent(event)
     }
 
     /// Logs that the user sees a screen.
+    public func logScreenEvent(_ event: MPEvent) { log(event, event.event(of: "screen_view")) }
+
+    /// Logs that the user sees a screen.
     public func logScreen(_ screenName: String, eventInfo: [String: Any]?) {
-        core?.log(Event(screenName, type: "screen_view", attributes: JSON.attributes(eventInfo)))
+        logScreen(screenName, eventInfo: eventInfo, shouldUploadEvent: true)
+    }
+
+    /// Logs that the user sees a screen.
+    public func logScreen(_ screenName: String, eventInfo: [String: Any]?, shouldUploadEvent: Bool) {
+        guard let event = MPEvent(name: screenName, type: .navigation) else { return }
+        (event.customAttributes, event.shouldUploadEvent) = (eventInfo, shouldUploadEvent)
+        logScreenEvent(event)
+    }
+
+    /// Begins the timing of an event.
+    public func beginTimedEvent(_ event: MPEvent) {
+        event.beginTiming()
+        lock.withLock { timed[event.name] = event }
+    }
+
+    /// Ends the timing of the running event of the same name, and logs the event.
+    public func endTimedEvent(_ event: MPEvent) {
+        let running = lock.withLock { timed.removeValue(forKey: event.name) }
+        if let running, running !== event { event.startTime = running.startTime }
+        event.endTiming()
+        logEvent(event)
+    }
+
+    /// A timed event that runs.
+    public func event(withName eventName: String) -> MPEvent? { lock.withLock { timed[eventName] } }
+
+    /// All timed events that run; nil without such an event.
+    public func activeTimedEvents() -> Set<AnyHashable>? {
+        lock.withLock { timed.isEmpty ? nil : Set(timed.values.map(AnyHashable.init)) }
+    }
+
+    /// Logs a step on the way to an error.
+    public func leaveBreadcrumb(_ breadcrumbName: String) { leaveBreadcrumb(breadcrumbName, eventInfo: nil) }
+
+    /// Logs a step on the way to an error.
+    public func leaveBreadcrumb(_ breadcrumbName: String, eventInfo: [String: Any]?) {
+        var event = Event("", type: "breadcrumb", attributes: JSON.attributes(eventInfo))
+        event.details = ["label": .string(breadcrumbName)]
+        log(event)
+    }
+
+    /// Logs an error.
+    public func logError(_ message: String) { logError(message, eventInfo: nil) }
+
+    /// Logs an error.
+    public func logError(_ message: String, eventInfo: [String: Any]?) {
+        var event = Event("", type: "crash_report", level: .error, attributes: JSON.attributes(eventInfo))
+        event.details = ["message": .string(message), "severity": "error"]
+        log(event)
+    }
+
+    /// Logs that the user has become more valuable.
+    public func logLTVIncrease(_ increaseAmount: Double, eventName: String) {
+        logLTVIncrease(increaseAmount, eventName: eventName, eventInfo: nil)
+    }
+
+    /// Logs that the user has become more valuable.
+    public func logLTVIncrease(_ increaseAmount: Double, eventName: String, eventInfo: [String: Any]?) {
+        // The vendor's names of both values.
+        let own: [String: Any] = ["$Amount": increaseAmount, "$MethodName": "LogLTVIncrease"]
+        logEvent(eventName, eventType: .transaction, eventInfo: own.merging(eventInfo ?? [:]) { $1 })
+    }
+
+    // MARK: - Privacy
+
+    /// Sets the person's answer to the question about tracking. Unless it is `authorized`, the SDK sends no advertising id.
+    /// - Parameters:
+    ///   - status: the person's answer.
+    ///   - attStatusTimestampMillis: the time of the answer in milliseconds since 1970; nil for now.
+    public func setATTStatus(
+        _ status: MPATTAuthorizationStatus, withATTStatusTimestampMillis attStatusTimestampMillis: NSNumber?
+    ) {
+        core?.users.setTracking(status.core, at: attStatusTimestampMillis.map(Date.init))
     }
 
     /// Whether the person has opted out.
@@ -130,19 +285,47 @@ public final class MParticle: @unchecked Sendable {
         set { if newValue { core?.optOut() } else { core?.optIn() } }
     }
 
+    // MARK: - Uploads and notifications
+
     /// Sends all waiting letters.
     public func upload() {
         guard let core else { return }
         core.flush { _ in }
     }
 
-    /// Ends the SDK, so that the app can start it again.
-    public func reset() {
-        let old = lock.withLock { onym.take() }
-        old?.close()
+    /// The token for push notifications. A new token becomes a name of the current user's device.
+    public var pushNotificationToken: Data? {
+        get { lock.withLock { token } }
+        set {
+            lock.withLock { token = newValue }
+            let text = newValue.map { $0.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() }
+            core?.identity.modify(IdentityRequest([.pushToken: text])) { _ in }
+        }
     }
+
+    /// Takes the token for push notifications.
+    public func didRegisterForRemoteNotifications(withDeviceToken deviceToken: Data) {
+        pushNotificationToken = deviceToken
+    }
+}
+
+extension Date {
+    fileprivate init(_ milliseconds: NSNumber) { self.init(milliseconds: milliseconds.int64Value) }
 }
 
 extension JSON {
     static func attributes(_ plain: [String: Any]?) -> [String: JSON] { (plain ?? [:]).mapValues(JSON.init(plain:)) }
+
+    /// The sum of a value and a number; nil if the value is no number. A missing value counts as zero.
+    static func sum(_ old: JSON?, _ number: NSNumber) -> JSON? {
+        switch (old ?? 0, JSON(plain: number)) {
+        case (.integer(let first), .integer(let second)):
+            let (sum, isTooLarge) = first.addingReportingOverflow(second)
+            return isTooLarge ? nil : .integer(sum)
+        case (.integer(let first), .number(let second)): return .number(Double(first) + second)
+        case (.number(let first), .integer(let second)): return .number(first + Double(second))
+        case (.number(let first), .number(let second)): return .number(first + second)
+        default: return nil
+        }
+    }
 }

@@ -53,6 +53,26 @@ public final class MParticleUser: Sendable {
         onym.users.setAttribute(key, JSON(plain: values), of: user)
     }
 
+    /// Adds to a number on this device, and sends the sum. Does nothing if the value is no number. Answers 0, as the vendor's SDK.
+    @discardableResult
+    public func incrementUserAttribute(_ key: String, byValue value: NSNumber) -> NSNumber? {
+        if let sum = JSON.sum(now.attributes[key], value) { onym.users.setAttribute(key, sum, of: user) }
+        return 0
+    }
+
+    /// The user's consents; nil without a consent.
+    public func consentState() -> MPConsentState? { MPConsentState(onym.users.consent(of: user)) }
+
+    /// Sets the user's consents, which go with each upload of this user; nil removes them.
+    public func setConsentState(_ state: MPConsentState?) { onym.users.setConsent(state?.wire ?? .null, of: user) }
+
+    /// Inert: the vendor's audiences of the user; always an empty list.
+    public func getUserAudiences(completionHandler: @escaping ([MPAudience], (any Error)?) -> Void) {
+        onym.runtime.log.writeOnce(.warnings, "getUserAudiences(completionHandler:) does nothing here")
+        let handler = Handover(completionHandler)
+        onym.runtime.callbacks.run { handler.value([], nil) }
+    }
+
     /// Sets a tag: an attribute without a value.
     public func setUserTag(_ tag: String) { onym.users.setAttribute(tag, .null, of: user) }
 
@@ -60,6 +80,12 @@ public final class MParticleUser: Sendable {
     public func removeUserAttribute(_ key: String) { onym.users.removeAttribute(key, of: user) }
 
     package var stored: User { now }
+}
+
+/// Inert: a group of users that the vendor's server makes.
+public struct MPAudience: Hashable, Sendable {
+    /// The group's id.
+    public let audienceId: NSNumber
 }
 
 extension MParticleUser: Equatable {
@@ -92,6 +118,9 @@ extension JSON {
         case let value as any BinaryFloatingPoint: self = .number(Double(value))
         case let value as NSNumber: self = .number(value.doubleValue)
         case let elements as [Any]: self = .array(elements.map(JSON.init(plain:)))
+        case let members as [AnyHashable: Any]:
+            self = .object(
+                Dictionary(members.map { ("\($0.key)", JSON(plain: $0.value)) }, uniquingKeysWith: { $1 }))
         case is NSNull: self = .null
         default: self = .string("\(value)")
         }

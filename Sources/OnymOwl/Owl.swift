@@ -20,7 +20,8 @@ public enum Owl {
     /// The Onym instance behind this SDK; nil before `configure`.
     public static var core: Onym? { desk.onym }
 
-    /// Starts the SDK. A user of an earlier launch stays set, and the SDK claims the user again.
+    /// Starts the SDK. A user of an earlier launch stays set, and the SDK claims the user again. `networkTrackingEnabled` is
+    /// inert: the SDK does not look at the app's own requests.
     public static func configure(
         endpoint: String, apiKey: String, flushOnBackground: Bool = true, compressionEnabled: Bool = true,
         networkTrackingEnabled: Bool = true, consoleLogging: Bool = true, attributionEnabled: Bool = true
@@ -28,6 +29,10 @@ public enum Owl {
         try configure(endpoint: endpoint, apiKey: apiKey, attributionEnabled: attributionEnabled) {
             $0.flushesInBackground = flushOnBackground
             $0.compressesBodies = compressionEnabled
+            $0.log = consoleLogging ? .debug : .nothing
+        }
+        if networkTrackingEnabled {
+            core?.runtime.log.writeOnce(.warnings, "networkTrackingEnabled does nothing here")
         }
     }
 
@@ -81,7 +86,7 @@ public enum Owl {
     /// Logs normal information.
     public static func info(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
-        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+        attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.info, message, screenName, attributes, attachments, file, function, line)
     }
@@ -89,7 +94,7 @@ public enum Owl {
     /// Logs information for developers.
     public static func debug(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
-        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+        attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.debug, message, screenName, attributes, attachments, file, function, line)
     }
@@ -97,7 +102,7 @@ public enum Owl {
     /// Logs a problem that is not an error yet.
     public static func warn(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
-        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+        attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.warn, message, screenName, attributes, attachments, file, function, line)
     }
@@ -105,7 +110,7 @@ public enum Owl {
     /// Logs an error in words.
     public static func error(
         _ message: String, screenName: String? = nil, attributes: [String: String]? = nil,
-        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+        attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         log(.error, message, screenName, attributes, attachments, file, function, line)
     }
@@ -113,7 +118,7 @@ public enum Owl {
     /// Logs an error value.
     public static func error(
         _ error: any Error, screenName: String? = nil, attributes: [String: String]? = nil,
-        attachments: [Attachment] = [], file: String = #fileID, function: String = #function, line: Int = #line
+        attachments: [OwlAttachment]? = nil, file: String = #fileID, function: String = #function, line: Int = #line
     ) {
         var facts = facts(error, "_error")
         // The chain of the error's causes.
@@ -138,7 +143,7 @@ public enum Owl {
 
     private static func log(
         _ level: Event.Level, _ message: String, _ screen: String?, _ attributes: [String: String]?,
-        _ attachments: [Attachment], _ file: String, _ function: String, _ line: Int
+        _ attachments: [OwlAttachment]?, _ file: String, _ function: String, _ line: Int
     ) {
         var all = (attributes ?? [:]).mapValues { JSON.string(String($0.prefix(200))) }
         let name = file.split(separator: "/").last.map(String.init) ?? file
@@ -146,7 +151,9 @@ public enum Owl {
         all["_function"] = .string(function)
         all["_line"] = .string("\(line)")
         all["_source"] = .string("\(name):\(function):\(line)")
-        core?.log(Event(message, level: level, screen: screen, attributes: all), attachments: attachments)
+        core?.log(
+            Event(message, level: level, screen: screen, attributes: all),
+            attachments: (attachments ?? []).map(\.attachment))
     }
 
     /// Logs a step of a funnel.
@@ -169,16 +176,36 @@ public enum Owl {
     /// Asks the ad network for the source of the install, if the ad network has not answered yet.
     public static func sendAppleSearchAdsAttributionToken() async { _ = try? await core?.attribution.capture() }
 
+    /// Sends a token of the ad network, once. Answers true if the ad network has answered, and false after a failure or while the
+    /// ad network has no answer yet.
+    @discardableResult
+    public static func sendAppleSearchAdsAttributionToken(_ attributionToken: String) async -> Bool {
+        guard let client = core?.claim else { return false }
+        return (try? await result { client.submitAttribution(attributionToken, $0) }.get()) ?? false
+    }
+
     /// Allows another question to the ad network.
     public static func resetAppleSearchAdsAttributionCapture() { core?.claim?.resetCapture() }
 
-    /// Sends feedback, once. Answers its id.
+    /// Sends feedback, once. Answers the server's receipt.
+    /// - Parameters:
+    ///   - message: the person's message.
+    ///   - name: the person's name.
+    ///   - email: the person's e-mail address.
+    /// - Throws: ``OwlFeedbackError``.
     @discardableResult
     public static func sendFeedback(
         message: String, name: String? = nil, email: String? = nil
-    ) async throws -> String {
-        let client = try client()
-        return try await result { client.sendFeedback(message, name: name, email: email, $0) }.get()
+    ) async throws -> OwlFeedbackReceipt {
+        guard let client = core?.claim else { throw OwlFeedbackError.notConfigured }
+        let text = message.trimmingCharacters(in: .whitespacesAndNewlines)
+        if text.isEmpty { throw OwlFeedbackError.emptyMessage }
+        switch await result({ client.sendFeedback(text, name: name, email: email, $0) }) {
+        case .success(let receipt): return OwlFeedbackReceipt(id: receipt.id, createdAt: receipt.createdAt)
+        case .failure(.http(let failure)):
+            throw OwlFeedbackError.serverError(statusCode: failure.status, body: failure.message)
+        case .failure(let error): throw OwlFeedbackError.transportFailure(error.description)
+        }
     }
 
     // MARK: - Questionnaires
@@ -221,6 +248,70 @@ public enum Owl {
         try? await core?.flush()
         desk.replace(with: nil)
     }
+}
+
+/// A file that goes with an event. The SDK sends the file after its event, while the process lives.
+public struct OwlAttachment: Sendable {
+    let attachment: Attachment
+
+    /// The file's name.
+    public var name: String { attachment.name }
+    /// The file's media type.
+    public var contentType: String { attachment.contentType }
+
+    /// Makes an attachment of a file, of at most 2 GiB.
+    /// - Parameters:
+    ///   - fileURL: the file.
+    ///   - name: the name that the server shows; nil for the file's own name.
+    ///   - contentType: the file's media type; nil for the type of the name's ending.
+    public init(fileURL: URL, name: String? = nil, contentType: String? = nil) {
+        let shown = name ?? fileURL.lastPathComponent
+        attachment = Attachment(
+            file: fileURL, name: shown, contentType: contentType ?? OwlAttachment.type(of: shown, fileURL))
+    }
+
+    /// Makes an attachment of bytes.
+    /// - Parameters:
+    ///   - data: the bytes.
+    ///   - name: the name that the server shows.
+    ///   - contentType: the media type; nil for the type of the name's ending.
+    public init(data: Data, name: String, contentType: String? = nil) {
+        attachment = Attachment(name: name, contentType: contentType ?? OwlAttachment.type(of: name, nil), data: data)
+    }
+
+    /// The media types of common endings. A system's own list differs from release to release.
+    private static let types = [
+        "txt": "text/plain", "log": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html",
+        "xml": "application/xml", "json": "application/json", "pdf": "application/pdf", "zip": "application/zip",
+        "gz": "application/gzip", "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif",
+        "heic": "image/heic", "webp": "image/webp", "svg": "image/svg+xml", "mp3": "audio/mpeg", "m4a": "audio/mp4",
+        "wav": "audio/wav", "mp4": "video/mp4", "mov": "video/quicktime",
+    ]
+
+    private static func type(of name: String, _ file: URL?) -> String {
+        let endings = [(name as NSString).pathExtension, file?.pathExtension ?? ""].map { $0.lowercased() }
+        return endings.lazy.compactMap { types[$0] }.first ?? "application/octet-stream"
+    }
+}
+
+/// The server's receipt for feedback.
+public struct OwlFeedbackReceipt: Hashable, Sendable {
+    /// The feedback's id.
+    public let id: String
+    /// The time at which the server got the feedback.
+    public let createdAt: Date
+}
+
+/// The reason why feedback was not sent.
+public enum OwlFeedbackError: Error, Hashable, Sendable {
+    /// `Owl.configure` was not called.
+    case notConfigured
+    /// The message has no text.
+    case emptyMessage
+    /// The server refused the feedback.
+    case serverError(statusCode: Int, body: String?)
+    /// No answer of the server came.
+    case transportFailure(String)
 }
 
 /// A questionnaire for a user.

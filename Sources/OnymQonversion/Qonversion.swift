@@ -1,12 +1,17 @@
 public import Foundation
 public import Onym
 
+/// The settings of the core: inside `Qonversion`, the vendor's settings have the same name.
+package typealias CoreConfiguration = Configuration
+
 /// The SDK with the names of Qonversion's SDK.
 public final class Qonversion: @unchecked Sendable {
     private static let only = Qonversion()
-    /// Guards `onym`.
+    /// Guards the other properties.
     private let lock = NSLock()
     private var onym: Onym?
+    private weak var deferredListener: (any DeferredPurchasesListener)?
+    private weak var updateListener: (any EntitlementsUpdateListener)?
     /// The reason why no instance exists.
     private var fault = OnymError.refused(.invalid("no endpoint and key: call Qonversion.initWithConfig(_:) first"))
 
@@ -22,12 +27,17 @@ public final class Qonversion: @unchecked Sendable {
     /// Starts the SDK.
     @discardableResult
     public static func initWithConfig(_ configuration: QONConfiguration) -> Qonversion {
-        if let endpoint = configuration.baseURL ?? Configuration.defaultEndpoint {
-            var core = Configuration(endpoint: endpoint, key: .entitlements(key: configuration.projectKey))
+        if let endpoint = configuration.baseURL ?? CoreConfiguration.defaultEndpoint {
+            var core = CoreConfiguration(endpoint: endpoint, key: .entitlements(key: configuration.projectKey))
             core.imports = [.qonversion(suite: nil)]
             core.environment = configuration.environment == .sandbox ? .development : .production
+            core.accessLifetime = configuration.cacheLifetime.seconds
             configuration.configure?(&core)
             only.open(core)
+        }
+        only.lock.withLock {
+            only.deferredListener = configuration.deferredListener
+            only.updateListener = configuration.updateListener
         }
         return only
     }
@@ -39,24 +49,36 @@ public final class Qonversion: @unchecked Sendable {
     private func openIfNeeded() {
         lock.lock()
         defer { lock.unlock() }
-        guard onym == nil, let endpoint = Configuration.defaultEndpoint, let key = Configuration.defaultKey else {
+        guard onym == nil, let endpoint = CoreConfiguration.defaultEndpoint, let key = CoreConfiguration.defaultKey
+        else {
             return
         }
-        var core = Configuration(endpoint: endpoint, key: .entitlements(key: key))
+        var core = CoreConfiguration(endpoint: endpoint, key: .entitlements(key: key))
         core.imports = [.qonversion(suite: nil)]
         make(core)
     }
 
-    package func open(_ configuration: Configuration) {
+    package func open(_ configuration: CoreConfiguration) {
         lock.lock()
         defer { lock.unlock() }
         onym.take()?.close()
         make(configuration)
     }
 
-    private func make(_ configuration: Configuration) {
+    private func make(_ configuration: CoreConfiguration) {
         do throws(OnymError) {
-            onym = try Onym(configuration)
+            let new = try Onym(configuration)
+            new.observe { [weak self, weak new] notice in
+                guard let self, let new else { return }
+                switch notice {
+                case .accessChanged: tellUpdate(new)
+                case .purchaseReported: tellPurchase(new)
+                case .userChanged, .deactivated, .reactivated, .dropped, .held, .imported, .unlocked, .fileSetAside,
+                    .storageFailed:
+                    break
+                }
+            }
+            onym = new
         } catch {
             fault = error
         }
@@ -76,7 +98,7 @@ public final class Qonversion: @unchecked Sendable {
         return { result in
             switch result {
             case .success(let user): completion.value(User(user), nil)
-            case .failure(let error): completion.value(nil, error)
+            case .failure(let error): completion.value(nil, error.vendor)
             }
         }
     }
@@ -86,7 +108,7 @@ public final class Qonversion: @unchecked Sendable {
     {
         let completion = Handover(completion)
         return { result in
-            if case .failure(let error) = result { return completion.value([:], error) }
+            if case .failure(let error) = result { return completion.value([:], error.vendor) }
             self.checkEntitlements(completion.value)
         }
     }
@@ -111,7 +133,29 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - Properties
 
+    /// Answers the user's properties, as the server knows them.
+    public func userProperties(_ completion: @escaping (UserProperties?, (any Error)?) -> Void) {
+        let completion = Handover(completion)
+        let end: End<[String: String]> = { result in
+            switch result {
+            case .success(let list): completion.value(UserProperties(list), nil)
+            case .failure(let error): completion.value(nil, error.vendor)
+            }
+        }
+        perform(end) { $0.properties(completion: $1) }
+    }
+
+    /// Sends all waiting properties.
+    public func forceSendProperties(_ completion: @escaping () -> Void) {
+        let completion = Handover(completion)
+        guard let core else { return completion.value() }
+        core.flush { _ in completion.value() }
+    }
+
     /// Sets a property that integrations use.
+    /// - Parameters:
+    ///   - property: the property; ``UserPropertyKey/custom`` is not sent.
+    ///   - value: the value.
     public func setUserProperty(_ property: UserPropertyKey, value: String) {
         guard let key = property.wireName else { return }
         core?.access.setProperties([key: value])
@@ -130,22 +174,54 @@ public final class Qonversion: @unchecked Sendable {
         let end: End<[String: Onym::Entitlement]> = { result in
             switch result {
             case .success(let list): completion.value(list.mapValues(Entitlement.init), nil)
-            case .failure(let error): completion.value([:], error)
+            case .failure(let error): completion.value([:], error.vendor)
             }
         }
         // The vendor's limit of age in seconds.
         perform(end) { $0.entitlements(.newerThan(300), completion: $1) }
     }
 
-    /// Sends a purchase to the server.
+    /// Sends a purchase of the app's own to the server.
     public func purchase(_ purchase: Purchase, completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         perform(checkAfter(completion)) { $0.purchase(purchase, completion: $1) }
     }
 
     /// Restores purchases.
-    /// - Parameter receipts: the shop's signed receipts.
+    /// - Parameters:
+    ///   - receipts: the shop's signed receipts.
+    ///   - completion: a callback for the entitlements after the restore.
     public func restore(_ receipts: [String], completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
         perform(checkAfter(completion)) { $0.restore(receipts, completion: $1) }
+    }
+
+    // MARK: - Listeners
+
+    private func tellUpdate(_ onym: Onym) {
+        let listener = lock.withLock { updateListener }
+        listener?.didReceiveUpdatedEntitlements((onym.access.cached ?? [:]).mapValues(Entitlement.init))
+    }
+
+    /// Tells of a purchase that was decided later, with the entitlements after it.
+    private func tellPurchase(_ onym: Onym) {
+        guard lock.withLock({ deferredListener }) != nil else { return }
+        onym.access.entitlements(.fresh) { [weak self] result in
+            let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }
+            switch result {
+            case .success(let list):
+                listener?.deferredPurchaseCompleted(PurchaseResult(.success, list.mapValues(Entitlement.init)))
+            case .failure(let error): listener?.deferredPurchaseCompleted(PurchaseResult(.error, error: error.vendor))
+            }
+        }
+    }
+
+    /// Writes one line about a name that does nothing here.
+    func note(_ name: String) { core?.runtime.log.writeOnce(.warnings, "\(name) does nothing here") }
+
+    /// Calls a callback on the queue of callbacks.
+    func answer(_ body: @escaping () -> Void) {
+        let body = Handover(body)
+        guard let callbacks = core?.runtime.callbacks else { return body.value() }
+        callbacks.run { body.value() }
     }
 }
 
@@ -168,7 +244,7 @@ public final class QONConfiguration {
     }
 
     /// The vendor's mode for purchases.
-    public enum LaunchMode: Int, Sendable {
+    public enum LaunchMode: Int, CaseIterable, Sendable {
         /// The app observes purchases itself.
         case analytics = 0
         /// The SDK observes purchases.
@@ -176,7 +252,7 @@ public final class QONConfiguration {
     }
 
     /// The environment of an app's build.
-    public enum Environment: Int, Sendable {
+    public enum Environment: Int, CaseIterable, Sendable {
         /// The environment of customers.
         case production = 0
         /// The environment of developers.
@@ -188,6 +264,25 @@ public final class QONConfiguration {
 
     /// Sets the environment of the app's build.
     public func setEnvironment(_ environment: Environment) { self.environment = environment }
+
+    var cacheLifetime = Qonversion.EntitlementsCacheLifetime.month
+    weak var deferredListener: (any Qonversion.DeferredPurchasesListener)?
+    weak var updateListener: (any Qonversion.EntitlementsUpdateListener)?
+
+    /// Sets how long the device answers without a network.
+    public func setEntitlementsCacheLifetime(_ lifetime: Qonversion.EntitlementsCacheLifetime) {
+        cacheLifetime = lifetime
+    }
+
+    /// Sets the listener to purchases that are decided later. The SDK holds it weakly.
+    public func setDeferredPurchasesListener(_ listener: any Qonversion.DeferredPurchasesListener) {
+        deferredListener = listener
+    }
+
+    /// Sets the listener to changes of entitlements. The SDK holds it weakly.
+    public func setEntitlementsUpdateListener(_ listener: any Qonversion.EntitlementsUpdateListener) {
+        updateListener = listener
+    }
 }
 
 extension Qonversion {
@@ -197,6 +292,8 @@ extension Qonversion {
         public let qonversionId: String
         /// The app's own id of the user who is logged in.
         public let identityId: String?
+        /// The app's version at the first purchase. The server does not know it: nil.
+        public var originalAppVersion: String? { nil }
 
         init(_ user: AccessUser) { (qonversionId, identityId) = (user.id, user.identityID) }
     }
@@ -210,24 +307,40 @@ extension Qonversion {
         /// Whether the user may use the entitlement.
         public let isActive: Bool
         /// The state of a subscription's renewal.
-        public let renewState: RenewState
+        public let renewState: EntitlementRenewState
         /// The time at which the entitlement began.
         public let startedDate: Date?
         /// The time at which the entitlement ends; nil if the entitlement has no end.
         public let expirationDate: Date?
         /// The shop that the entitlement comes from.
-        public let source: Source
+        public let source: EntitlementSource
+        /// The number of renewals. The server does not know it yet: 0.
+        public var renewsCount: Int { 0 }
+        /// The start of the trial. The server does not know it yet: nil.
+        public var trialStartDate: Date? { nil }
+        /// The time of the first purchase. The server does not know it yet: nil.
+        public var firstPurchaseDate: Date? { nil }
+        /// The time of the last purchase. The server does not know it yet: nil.
+        public var lastPurchaseDate: Date? { nil }
+        /// The code of the last offer. The server does not know it yet: nil.
+        public var lastActivatedOfferCode: String? { nil }
+        /// The way in which the person got the entitlement.
+        public var grantType: EntitlementGrantType { source == .manual ? .manual : .purchase }
+        /// The time at which the person ended the renewal. The server does not know it yet: nil.
+        public var autoRenewDisableDate: Date? { nil }
+        /// The transactions. The server does not know them yet: an empty list.
+        public var transactions: [Transaction] { [] }
 
         init(_ entitlement: Onym::Entitlement) {
             (entitlementID, productID) = (entitlement.id, entitlement.productID)
             (isActive, startedDate, expirationDate) = (entitlement.isActive, entitlement.started, entitlement.expires)
-            source = Source(wireName: entitlement.source)
-            renewState = RenewState(wireName: entitlement.renewState)
+            source = EntitlementSource(wireName: entitlement.source)
+            renewState = EntitlementRenewState(wireName: entitlement.renewState)
         }
     }
 
     /// The state of a subscription's renewal.
-    public enum RenewState: Int, Sendable {
+    public enum EntitlementRenewState: Int, CaseIterable, Sendable {
         /// The entitlement is not a subscription.
         case nonRenewable = -1
         /// The state is unknown.
@@ -251,17 +364,17 @@ extension Qonversion {
     }
 
     /// The shop that an entitlement comes from.
-    public enum Source: Int, Sendable {
+    public enum EntitlementSource: Int, CaseIterable, Sendable {
         /// The shop is unknown.
         case unknown = -1
         /// The App Store.
-        case appStore = 0
+        case appStore = 1
         /// Google Play.
-        case playStore = 1
+        case playStore = 2
         /// Stripe.
-        case stripe = 2
+        case stripe = 3
         /// A person granted the entitlement.
-        case manual = 3
+        case manual = 4
 
         init(wireName: String) {
             switch wireName {
@@ -274,40 +387,56 @@ extension Qonversion {
         }
     }
 
-    /// Properties that integrations use.
+    /// Properties that integrations use. The raw values are the vendor's.
     public enum UserPropertyKey: Int, CaseIterable, Sendable {
         /// An e-mail address.
         case email = 0
         /// A name.
         case name = 1
-        /// The app's own id of the user. It never decides about entitlements.
-        case userID = 2
-        /// The device's advertising id.
-        case advertisingID = 3
+        /// AppsFlyer's id of the user.
+        case appsFlyerUserID = 2
+        /// Adjust's id of the device.
+        case adjustAdID = 3
         /// Kochava's id of the device.
         case kochavaDeviceID = 4
-        /// AppsFlyer's id of the user.
-        case appsFlyerUserID = 5
-        /// Adjust's id of the device.
-        case adjustAdID = 6
-        /// Facebook's attribution of the user.
-        case facebookAttribution = 7
+        /// The device's advertising id.
+        case advertisingID = 5
+        /// The app's own id of the user. It never decides about entitlements.
+        case userID = 6
         /// Firebase's id of the app.
-        case firebaseAppInstanceId = 8
+        case firebaseAppInstanceId = 7
+        /// Facebook's attribution of the user.
+        case facebookAttribution = 8
         /// Google's id of the set of apps.
         case appSetId = 9
-        /// AppMetrica's id of the device.
-        case appMetricaDeviceID = 10
-        /// AppMetrica's id of the user.
-        case appMetricaUserProfileID = 11
-        /// Pushwoosh's id of the device.
-        case pushWooshHwID = 12
         /// Pushwoosh's id of the user.
-        case pushWooshUserID = 13
+        case pushWooshUserId = 10
+        /// Pushwoosh's id of the device.
+        case pushWooshHwId = 11
+        /// AppMetrica's id of the device.
+        case appMetricaDeviceId = 12
+        /// AppMetrica's id of the user.
+        case appMetricaUserProfileId = 13
         /// Tenjin's id of the installation.
-        case tenjinAnalyticsInstallationID = 14
+        case tenjinAnalyticsInstallationId = 14
         /// A property of the app's own; it is not sent.
         case custom = 15
+
+        /// The former name.
+        @available(*, deprecated, renamed: "pushWooshUserId")
+        public static var pushWooshUserID: UserPropertyKey { .pushWooshUserId }
+        /// The former name.
+        @available(*, deprecated, renamed: "pushWooshHwId")
+        public static var pushWooshHwID: UserPropertyKey { .pushWooshHwId }
+        /// The former name.
+        @available(*, deprecated, renamed: "appMetricaDeviceId")
+        public static var appMetricaDeviceID: UserPropertyKey { .appMetricaDeviceId }
+        /// The former name.
+        @available(*, deprecated, renamed: "appMetricaUserProfileId")
+        public static var appMetricaUserProfileID: UserPropertyKey { .appMetricaUserProfileId }
+        /// The former name.
+        @available(*, deprecated, renamed: "tenjinAnalyticsInstallationId")
+        public static var tenjinAnalyticsInstallationID: UserPropertyKey { .tenjinAnalyticsInstallationId }
 
         package var wireName: String? {
             switch self {
@@ -321,11 +450,11 @@ extension Qonversion {
             case .facebookAttribution: "_q_fb_attribution"
             case .firebaseAppInstanceId: "_q_firebase_instance_id"
             case .appSetId: "_q_app_set_id"
-            case .appMetricaDeviceID: "_q_appmetrica_device_id"
-            case .appMetricaUserProfileID: "_q_appmetrica_user_profile_id"
-            case .pushWooshHwID: "_q_pushwoosh_hwid"
-            case .pushWooshUserID: "_q_pushwoosh_user_id"
-            case .tenjinAnalyticsInstallationID: "_q_tenjin_aiid"
+            case .appMetricaDeviceId: "_q_appmetrica_device_id"
+            case .appMetricaUserProfileId: "_q_appmetrica_user_profile_id"
+            case .pushWooshHwId: "_q_pushwoosh_hwid"
+            case .pushWooshUserId: "_q_pushwoosh_user_id"
+            case .tenjinAnalyticsInstallationId: "_q_tenjin_aiid"
             case .custom: nil
             }
         }

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 public import Onym
 
 /// The SDK with the names of Sentiance's SDK.
@@ -89,7 +89,7 @@ public final class Sentiance: @unchecked Sendable {
         switch core?.device.state?.phase {
         case nil: .notInitialized
         case .idle: lock.withLock { isInitialized } ? .initialized : .notInitialized
-        case .creating: .initInProgress
+        case .creating: .inProgress
         case .resetting: .resetting
         }
     }
@@ -103,12 +103,113 @@ public final class Sentiance: @unchecked Sendable {
 
     /// The user's status.
     public var sdkStatus: SENTSDKStatus {
-        let state = open()?.device.state
-        let isEnabled = state?.deactivation == nil
+        let onym = open()
+        let state = onym?.device.state
         return SENTSDKStatus(
-            isRemoteEnabled: isEnabled,
-            detectionStatus: state?.userID == nil ? .disabled : isEnabled ? .enabledAndDetecting : .enabledButBlocked,
+            isRemoteEnabled: state?.deactivation == nil,
+            detectionStatus: Sentiance.detections(of: state, at: onym?.runtime.time.now ?? Date()),
             deactivation: state?.deactivation)
+    }
+
+    /// The state of the device's detections.
+    public var detectionStatus: SENTDetectionStatus { sdkStatus.detectionStatus }
+
+    private static func detections(of state: DeviceState?, at now: Date) -> SENTDetectionStatus {
+        guard let state, state.userID != nil else { return .disabled }
+        switch state.detections {
+        case .off: return .disabled
+        case .on(let until?) where until <= now: return .expired
+        case .on, nil: return state.deactivation == nil ? .enabledAndDetecting : .enabledButBlocked
+        }
+    }
+
+    /// The version of the SDK.
+    public var version: String { Onym.version }
+
+    /// Inert: the vendor's quota of Wi-Fi in bytes; always 0.
+    public var wifiQuotaLimit: Int { 0 }
+    /// Inert: the used part of the vendor's quota of Wi-Fi in bytes; always 0.
+    public var wifiQuotaUsage: Int { 0 }
+    /// Inert: the vendor's quota of mobile data in bytes; always 0.
+    public var mobileQuotaLimit: Int { 0 }
+    /// Inert: the used part of the vendor's quota of mobile data in bytes; always 0.
+    public var mobileQuotaUsage: Int { 0 }
+    /// Inert: the vendor's quota of the disk in bytes; always 0.
+    public var diskQuotaLimit: Int { 0 }
+    /// Inert: the used part of the vendor's quota of the disk in bytes; always 0.
+    public var diskQuotaUsage: Int { 0 }
+
+    // MARK: - Detections
+
+    /// Remembers that the app wants detections. The app itself detects.
+    public func enableDetections(
+        completionHandler: @escaping (SENTEnableDetectionsResult?, SENTEnableDetectionsError?) -> Void = { _, _ in }
+    ) {
+        enableDetections(withExpiryDate: nil, completionHandler: completionHandler)
+    }
+
+    /// Remembers that the app wants detections, until a time.
+    /// - Parameters:
+    ///   - expiryDate: the end of the detections; nil for no end.
+    ///   - completionHandler: a callback for the end of the call.
+    public func enableDetections(
+        withExpiryDate expiryDate: Date?,
+        completionHandler: @escaping (SENTEnableDetectionsResult?, SENTEnableDetectionsError?) -> Void = { _, _ in }
+    ) {
+        let now = core?.runtime.time.now ?? Date()
+        if let expiryDate, expiryDate <= now {
+            let error = SENTEnableDetectionsError(
+                failureReason: .pastExpiryDate, details: "The end of the detections is over already.")
+            return answer(completionHandler, nil, error)
+        }
+        switch want(.on(until: expiryDate)) {
+        case .success(let status): answer(completionHandler, SENTEnableDetectionsResult(detectionStatus: status), nil)
+        case .failure(let error):
+            answer(
+                completionHandler, nil,
+                SENTEnableDetectionsError(failureReason: error.enablingReason, details: error.description))
+        }
+    }
+
+    /// Remembers that the app wants no detections.
+    public func disableDetections(
+        completionHandler: @escaping (SENTDisableDetectionsResult?, SENTDisableDetectionsError?) -> Void = { _, _ in }
+    ) {
+        switch want(.off) {
+        case .success(let status): answer(completionHandler, SENTDisableDetectionsResult(detectionStatus: status), nil)
+        case .failure(let error):
+            answer(
+                completionHandler, nil,
+                SENTDisableDetectionsError(failureReason: error.disablingReason, details: error.description))
+        }
+    }
+
+    /// Inert: sends detections; answers at once.
+    public func submitDetections(
+        completionHandler: @escaping (SENTSubmitDetectionsResult?, SENTSubmitDetectionsError?) -> Void
+    ) {
+        core?.runtime.log.writeOnce(.warnings, "submitDetections(completionHandler:) does nothing here")
+        answer(completionHandler, SENTSubmitDetectionsResult(), nil)
+    }
+
+    private func want(_ detections: DeviceState.Detections) -> Result<SENTDetectionStatus, OnymError> {
+        guard let device = open()?.device else { return .failure(.refused(.notConfigured)) }
+        do throws(OnymError) {
+            try device.setDetections(detections)
+        } catch {
+            return .failure(error)
+        }
+        tellStatus()
+        return .success(detectionStatus)
+    }
+
+    /// Calls a handler on the queue of callbacks.
+    private func answer<Value: Sendable, Failure: Sendable>(
+        _ handler: @escaping (Value?, Failure?) -> Void, _ value: Value?, _ error: Failure?
+    ) {
+        let handler = Handover(handler)
+        guard let callbacks = core?.runtime.callbacks else { return handler.value(value, error) }
+        callbacks.run { handler.value(value, error) }
     }
 
     /// Sets the handler of changes of the status. The handler survives a reset.
@@ -295,6 +396,22 @@ extension OnymError {
         case .refused(.appFailed): .appSideLinkingFailed
         case .http, .malformed: .serverError
         default: isOfTheNetwork ? .networkError : .unexpectedError
+        }
+    }
+
+    fileprivate var enablingReason: SENTEnableDetectionsFailureReason {
+        switch self {
+        case .refused(.noUser): .noUser
+        case .refused(.disabled): .userDisabledRemotely
+        default: .unexpectedError
+        }
+    }
+
+    fileprivate var disablingReason: SENTDisableDetectionsFailureReason {
+        switch self {
+        case .refused(.noUser): .noUser
+        case .refused(.disabled): .userDisabledRemotely
+        default: .unexpectedError
         }
     }
 

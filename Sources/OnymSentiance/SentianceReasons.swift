@@ -1,13 +1,17 @@
 /// The state of the SDK's start.
-public enum SENTSDKInitState: Int, Sendable {
+public enum SENTSDKInitState: Int, CaseIterable, Sendable {
     /// The SDK is not initialized.
     case notInitialized = 0
     /// The SDK is being initialized.
-    case initInProgress = 1
-    /// The SDK resets the user.
-    case resetting = 2
+    case inProgress = 1
     /// The SDK is initialized.
-    case initialized = 3
+    case initialized = 2
+    /// The SDK resets the user.
+    case resetting = 3
+
+    /// The former name.
+    @available(*, deprecated, renamed: "inProgress")
+    public static var initInProgress: SENTSDKInitState { .inProgress }
 }
 
 /// The reason why the SDK could not be initialized.
@@ -93,8 +97,8 @@ public enum SENTInitIssue: UInt, Sendable {
 }
 
 /// The state of the device's detections.
-public enum SENTDetectionStatus: Int, Sendable {
-    /// No user exists.
+public enum SENTDetectionStatus: Int, CaseIterable, Sendable {
+    /// No user exists, or the app wants no detections.
     case disabled = 0
     /// The time for detections is over.
     case expired = 1
@@ -102,4 +106,46 @@ public enum SENTDetectionStatus: Int, Sendable {
     case enabledButBlocked = 2
     /// The device may detect.
     case enabledAndDetecting = 3
+}
+
+/// The reason why detections could not be enabled.
+public enum SENTEnableDetectionsFailureReason: Int, CaseIterable, Sendable {
+    /// No user exists.
+    case noUser = 0
+    /// The time until which the app wants detections is over already.
+    case pastExpiryDate = 1
+    /// The server has disabled the user on this device.
+    case userDisabledRemotely = 2
+    /// An unexpected fault.
+    case unexpectedError = 3
+}
+
+/// The reason why detections could not be disabled.
+public enum SENTDisableDetectionsFailureReason: Int, CaseIterable, Sendable {
+    /// No user exists.
+    case noUser = 0
+    /// The server has disabled the user on this device.
+    case userDisabledRemotely = 1
+    /// An unexpected fault.
+    case unexpectedError = 2
+}
+
+/// The app's right to see the device's location.
+public enum SENTLocationPermission: Int, CaseIterable, Sendable {
+    /// At any time.
+    case always = 0
+    /// While the person uses the app.
+    case whileInUse = 1
+    /// Never.
+    case never = 2
+}
+
+/// Inert: the use of a quota of the vendor's SDK.
+public enum SENTQuotaStatus: Int, CaseIterable, Sendable {
+    /// The quota is not used up.
+    case ok = 0
+    /// The quota is nearly used up.
+    case warning = 1
+    /// The quota is used up.
+    case exceeded = 2
 }

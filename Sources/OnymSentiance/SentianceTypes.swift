@@ -1,6 +1,10 @@
 public import Foundation
 public import Onym
 
+#if canImport(CoreLocation)
+    import CoreLocation
+#endif
+
 /// The settings of the SDK at its start.
 public final class SENTOptions {
     /// The server's address. Without it, the SDK uses `OnymEndpoint` in the app's Info.plist or `ONYM_ENDPOINT` in the
@@ -11,7 +15,55 @@ public final class SENTOptions {
 
     /// Makes options.
     public init() {}
+
+    /// The vendor's moments of a start.
+    public enum Moment: Sendable {
+        /// The launch of the app.
+        case appLaunch
+    }
+
+    /// Makes options. The moment changes nothing here: the start finishes the work of an earlier launch at any moment.
+    public convenience init(for moment: Moment) {
+        self.init()
+        switch moment {
+        case .appLaunch: break
+        }
+    }
 }
+
+/// The result of enabling detections.
+public struct SENTEnableDetectionsResult: Hashable, Sendable {
+    /// The state of the device's detections.
+    public let detectionStatus: SENTDetectionStatus
+}
+
+/// The reason why detections could not be enabled, with details.
+public struct SENTEnableDetectionsError: Error, Hashable, Sendable {
+    /// The reason.
+    public let failureReason: SENTEnableDetectionsFailureReason
+    /// Details for people.
+    public let details: String
+}
+
+/// The result of disabling detections.
+public struct SENTDisableDetectionsResult: Hashable, Sendable {
+    /// The state of the device's detections.
+    public let detectionStatus: SENTDetectionStatus
+}
+
+/// The reason why detections could not be disabled, with details.
+public struct SENTDisableDetectionsError: Error, Hashable, Sendable {
+    /// The reason.
+    public let failureReason: SENTDisableDetectionsFailureReason
+    /// Details for people.
+    public let details: String
+}
+
+/// Inert: the result of sending detections.
+public struct SENTSubmitDetectionsResult: Hashable, Sendable {}
+
+/// Inert: the reason why detections could not be sent.
+public struct SENTSubmitDetectionsError: Error, Hashable, Sendable {}
 
 /// Links an install with the help of the app's own back end, and then calls one of its two callbacks.
 public typealias SENTUserLinker = (
@@ -135,6 +187,31 @@ public struct SENTSDKStatus: Hashable, Sendable {
     public let detectionStatus: SENTDetectionStatus
     /// Whether the device can detect.
     public var canDetect: Bool { detectionStatus == .enabledAndDetecting }
+    /// The app's right to see the device's location. Reading it never asks the person.
+    public var locationPermission: SENTLocationPermission {
+        #if canImport(CoreLocation)
+            // Some of the system's names are not available on all platforms; the numbers are.
+            switch CLLocationManager().authorizationStatus.rawValue {
+            case 3: .always
+            case 4: .whileInUse
+            default: .never
+            }
+        #else
+            .never
+        #endif
+    }
+    /// Inert: whether the device has an accelerometer; always true.
+    public var isAccelPresent: Bool { true }
+    /// Inert: whether the device has a gyroscope; always true.
+    public var isGyroPresent: Bool { true }
+    /// Inert: whether the device has a receiver of positions; always true.
+    public var isGpsPresent: Bool { true }
+    /// Inert: the use of the vendor's quota of Wi-Fi; always `ok`.
+    public var wifiQuotaStatus: SENTQuotaStatus { .ok }
+    /// Inert: the use of the vendor's quota of mobile data; always `ok`.
+    public var mobileQuotaStatus: SENTQuotaStatus { .ok }
+    /// Inert: the use of the vendor's quota of the disk; always `ok`.
+    public var diskQuotaStatus: SENTQuotaStatus { .ok }
     /// The reason why the user is inactive here, and the device that became active; the vendor's SDK has no such property.
     public let deactivation: Deactivation?
 }

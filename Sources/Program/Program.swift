@@ -12,7 +12,7 @@ package enum Program {
             "server",
             [
                 InitCommand.self, ServeCommand.self, HealthCommand.self, StatsCommand.self, SettingsCommand.self,
-                DoctorCommand.self, CompactCommand.self, MigrateCommand.self,
+                DoctorCommand.self, CompactCommand.self, MigrateCommand.self, TLSPinCommand.self,
             ]
         ),
         (

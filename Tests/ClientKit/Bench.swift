@@ -31,6 +31,7 @@ package final class Bench: @unchecked Sendable {
         configuration.environment = .development
         // Tests read what is sent.
         configuration.compressesBodies = false
+        configuration.log = .nothing
         configuration.device = DeviceFacts()
         configuration.device.platform = "ios"
         return configuration

@@ -17,6 +17,26 @@ struct CommandTests {
         try client.call("GET", "/onym/v1/stats", fields: [("Authorization", "Bearer \(key)")]).status
     }
 
+    @Test("prints the pin of a certificate, as OpenSSL makes it, and says what is not a certificate")
+    func pin() throws {
+        let folder = TemporaryFolder()
+        let (certificate, key) = (folder.path + "/cert.pem", folder.path + "/key.pem")
+        let made = try Shell.result([
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=onym.test", "-days", "2",
+            "-keyout",
+            key, "-out", certificate,
+        ])
+        try #require(made.code == 0, "\(made)")
+        let expected = try Shell.result([
+            "sh", "-c",
+            "openssl pkey -in \(key) -pubout -outform DER | openssl dgst -sha256 -binary | openssl base64 -A",
+        ])
+        let printed = try Shell.result([ServerProcess.program, "tls", "pin", certificate])
+        #expect(printed.code == 0 && printed.output == "sha256/\(expected.output)\n", "\(printed)")
+        let wrong = try Shell.result([ServerProcess.program, "tls", "pin", key])
+        #expect(wrong.code == 1 && wrong.errors.contains("no certificate"), "\(wrong)")
+    }
+
     @Test(
         "makes a key for the operator of the server, which opens the server's figures and its projects, and no people")
     func operatorKey() throws {

@@ -10,6 +10,7 @@ enum SnippetScene {
 
     static func prepare(_ options: MParticleOptions) {
         let configuration = configuration
+        options.automaticSessionTracking = false
         options.networkOptions = MPNetworkOptions()
         options.networkOptions?.customBaseURL = configuration.endpoint
         options.configure = {
@@ -21,7 +22,7 @@ enum SnippetScene {
 
     /// Begins anew, with nothing on the device.
     static func begin(_ change: (inout Configuration) -> Void = { _ in }) -> ScriptedTransport {
-        MParticle.sharedInstance().reset()
+        MParticle.sharedInstance().close()
         let transport = ScriptedTransport()
         configuration = Bench.configuration([])
         configuration.transport = transport
@@ -65,9 +66,9 @@ struct SnippetTests {
     func creating() {
         let request = Seed004_CreatingAnIDSyncRequest.snippet()
         #expect(
-            request.identities == [
-                .email: "foo@example.com", .customerId: "123456", .other: "bar-id",
-                .iosAdvertiserId: ASIdentifierManager.shared().advertisingIdentifier.uuidString,
+            request.identities as? [NSNumber: NSString] == [
+                7: "foo@example.com", 1: "123456", 0: "bar-id",
+                22: NSString(string: ASIdentifierManager.shared().advertisingIdentifier.uuidString),
             ])
     }
 

@@ -138,7 +138,57 @@ struct OwlTests {
         #expect(dismissed?.json == ["bundle_id": "com.example", "user_id": .string(user)])
         async let feedback = Owl.sendFeedback(message: "good", name: "N")
         let sent = await answer(.json(201, ["id": "f"]))
-        #expect(try await feedback == "f" && sent?.json["submitter_name"] == "N" && sent?.json["message"] == "good")
+        #expect(try await feedback.id == "f" && sent?.json["submitter_name"] == "N" && sent?.json["message"] == "good")
+    }
+
+    @Test("feedback has a receipt, and errors of its own")
+    func feedback() async throws {
+        try configure()
+        async let receipt = Owl.sendFeedback(message: " good ")
+        let sent = await answer(.json(201, ["id": "f", "created_at": "2027-01-15T09:00:00.500Z"]))
+        let got = try await receipt
+        #expect(got.id == "f" && got.createdAt == Date(timeIntervalSince1970: 1_800_003_600.5))
+        #expect(sent?.json["message"] == "good")
+        await #expect(throws: OwlFeedbackError.emptyMessage) { try await Owl.sendFeedback(message: " \n") }
+        let refused = Task { try await Owl.sendFeedback(message: "m", email: "nonsense") }
+        _ = await answer(.json(400, ["error": "submitter_email is not a valid email address"]))
+        await #expect(
+            throws: OwlFeedbackError.serverError(
+                statusCode: 400, body: "submitter_email is not a valid email address")
+        ) { try await refused.value }
+        let lost = Task { try await Owl.sendFeedback(message: "m") }
+        _ = await answer(.fault(.offline))
+        await #expect(throws: OwlFeedbackError.transportFailure(OnymError.offline.description)) { try await lost.value }
+        let end = Task { await Owl.shutdown() }
+        _ = await answer(.json(200, ["accepted": 1, "rejected": 0]))
+        await end.value
+        await #expect(throws: OwlFeedbackError.notConfigured) { try await Owl.sendFeedback(message: "m") }
+    }
+
+    @Test(
+        "a token of the app's own counts as sent exactly for an answer that is not pending",
+        arguments: [
+            (200, ["properties": ["attribution_source": "none"]], true), (200, ["pending": true], false),
+            (400, ["error": "no"], false), (503, ["error": "no"], false),
+        ] as [(Int, JSON, Bool)])
+    func token(status: Int, body: JSON, isSent: Bool) async throws {
+        try configure()
+        async let outcome = Owl.sendAppleSearchAdsAttributionToken("TOKEN")
+        let sent = await answer(.json(status, body))
+        #expect(sent?.json["attribution_token"] == "TOKEN" && sent?.json["user_id"] == .string(Owl.currentUserId ?? ""))
+        #expect(await outcome == isSent)
+    }
+
+    @Test("attachments have the file's name, and the type of its ending")
+    func attachments() {
+        let file = URL(filePath: "/tmp/Trace.LOG")
+        #expect(
+            OwlAttachment(fileURL: file).name == "Trace.LOG" && OwlAttachment(fileURL: file).contentType == "text/plain"
+        )
+        #expect(OwlAttachment(fileURL: file, name: "a.png").contentType == "image/png")
+        #expect(OwlAttachment(fileURL: file, contentType: "a/b").contentType == "a/b")
+        #expect(OwlAttachment(data: Data(), name: "a.unknown").contentType == "application/octet-stream")
+        #expect(OwlAttachment(data: Data(), name: "a.json").contentType == "application/json")
     }
 
     @Test("an error tells what it came of")

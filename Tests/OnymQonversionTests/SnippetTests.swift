@@ -8,17 +8,19 @@ import Testing
 @Suite("The Swift snippets of seed 003", .serialized, .timeLimit(.minutes(30)))
 struct SnippetTests {
     private let transport = ScriptedTransport()
+    private let shop = ScriptedShop()
 
     init() {
         let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
         configuration.setProxyURL("https://onym.test")
-        configuration.configure = { [transport] in
+        configuration.configure = { [transport, shop] in
             $0 = Bench.configuration($0.keys)
             $0.transport = transport
             $0.time = ManualTime()
             $0.files = MemoryFiles()
             $0.callbacks = .background
             $0.flushInterval = 0
+            $0.shop = shop
         }
         Qonversion.initWithConfig(configuration)
     }
@@ -109,6 +111,197 @@ struct SnippetTests {
         #expect(list["plus"]?.renewState == .nonRenewable && list["plus"]?.expirationDate == nil)
         #expect(list["old"]?.isActive == false && list["old"]?.renewState == .billingIssue)
         #expect(list["old"]?.productID == "p")
+        #expect(list["old"]?.source == .appStore && list["old"]?.grantType == .purchase)
+    }
+
+    private var none: JSON { ["data": []] }
+    private var plus: JSON { ["data": [["id": "plus", "active": true, "started": 1, "source": "appstore"]]] }
+
+    /// Answers the next request whose path ends so; others before it are answered as if the server had nothing.
+    private func answer(_ end: String, _ status: Int, _ json: JSON) async -> HTTPRequest? {
+        while true {
+            while transport.open.isEmpty { await Task.yield() }
+            guard let next = transport.open.first else { continue }
+            if next.path.hasSuffix(end) { return transport.answer(.json(status, json)) }
+            transport.answer(.json(next.method == "POST" ? 201 : 200, none))
+        }
+    }
+
+    @Test(
+        "a product of the catalog has the shop's price, and is sold by the shop; the server gets the signed transaction"
+    )
+    func shopping() async throws {
+        shop.sell([
+            ShopProduct(
+                id: "com.app.plus", displayPrice: "$9.99", period: .init(count: 1, unit: .month),
+                trial: .init(count: 7, unit: .day))
+        ])
+        let lists = Collector<[String: Qonversion.Product]>()
+        Qonversion.shared().products { list, _ in lists.callback(list) }
+        _ = await answer(
+            "/products/\(user?.id ?? "")", 200,
+            [
+                ["qonversionId": "plus_month", "storeId": "com.app.plus"],
+                ["qonversionId": "gone", "storeId": "com.app.gone"],
+            ])
+        while lists.values.isEmpty { await Task.yield() }
+        let product = try #require(lists.values[0]["plus_month"])
+        #expect(product.prettyPrice == "$9.99" && product.type == .trial && product.storeID == "com.app.plus")
+        #expect(product.subscriptionPeriod?.unit == .month && product.trialPeriod?.unitCount == 7)
+        #expect(lists.values[0]["gone"]?.type == .unknown)
+        let results = Collector<Qonversion.PurchaseResult>()
+        Qonversion.shared().purchase(product, options: Qonversion.PurchaseOptions(quantity: 2)) { results.callback($0) }
+        let sent = await answer("/purchases", 201, [:])
+        #expect(sent?.json["app_store_data"]?["receipt"] == "signed:com.app.plus:2")
+        _ = await answer("/entitlements", 200, plus)
+        while results.values.isEmpty { await Task.yield() }
+        #expect(results.values[0].isSuccessful && results.values[0].entitlements["plus"]?.isActive == true)
+        for (outcome, status, code) in [
+            (ScriptedShop.Next.pending, Qonversion.PurchaseResultStatus.pending, Qonversion.ErrorCode.purchasePending),
+            (.cancelled, .userCanceled, .purchaseCanceled), (.fails, .error, .unknown),
+        ] {
+            shop.next = outcome
+            let count = results.values.count
+            Qonversion.shared().purchase(product) { results.callback($0) }
+            while results.values.count == count { await Task.yield() }
+            #expect(results.values.last?.status == status)
+            #expect((results.values.last?.error as NSError?)?.code == code.rawValue)
+        }
+    }
+
+    @Test("without a catalog, a shop or offerings, the vendor's errors come")
+    func missing() async {
+        let codes = Collector<Int>()
+        func collect(_ error: (any Error)?) { codes.callback((error as NSError?)?.code ?? -1) }
+        Qonversion.shared().products { list, error in collect(list.isEmpty ? error : nil) }
+        _ = await answer("/products/\(user?.id ?? "")", 404, ["error": ["code": "not_found", "message": "no"]])
+        while codes.values.isEmpty { await Task.yield() }
+        Qonversion.shared().offerings { offerings, error in collect(offerings == nil ? error : nil) }
+        while codes.values.count < 2 { await Task.yield() }
+        #expect(codes.values == [22, 36])
+        let none = Qonversion()
+        defer { none.close() }
+        var configuration = Bench.configuration([.entitlements(key: "key")])
+        (configuration.transport, configuration.time) = (ScriptedTransport(), ManualTime())
+        (configuration.files, configuration.callbacks) = (MemoryFiles(), .background)
+        none.open(configuration)
+        none.restore { _, error in collect(error) }
+        while codes.values.count < 3 { await Task.yield() }
+        #expect(codes.values.last == 29)
+    }
+
+    @Test("a restore sends what the person owns at the shop")
+    func restoring() async {
+        shop.own([ScriptedShop.transaction("1", "com.app.plus")])
+        let lists = Collector<[String: Qonversion.Entitlement]>()
+        Qonversion.shared().restore { list, _ in lists.callback(list) }
+        let sent = await answer("/restore", 200, ["transactions": []])
+        #expect(sent?.json["transactions"] == ["signed:com.app.plus:1"])
+        _ = await answer("/entitlements", 200, plus)
+        while lists.values.isEmpty { await Task.yield() }
+        #expect(lists.values[0]["plus"]?.isActive == true)
+    }
+
+    @Test("the user's properties come from the server")
+    func properties() async {
+        let lists = Collector<Qonversion.UserProperties?>()
+        Qonversion.shared().userProperties { list, _ in lists.callback(list) }
+        _ = await answer("/properties", 200, [["key": "_q_email", "value": "a@x"], ["key": "own", "value": "1"]])
+        while lists.values.isEmpty { await Task.yield() }
+        #expect(lists.values[0]?.definedProperty(for: .email)?.value == "a@x")
+        #expect(lists.values[0]?.customProperties.map(\.key) == ["own"])
+        #expect(lists.values[0]?.flatPropertiesMap == ["_q_email": "a@x", "own": "1"])
+    }
+
+    private final class Listener: Qonversion.EntitlementsUpdateListener, Qonversion.DeferredPurchasesListener {
+        let updates = Collector<Bool>()
+        let purchases = Collector<Bool>()
+        func didReceiveUpdatedEntitlements(_ entitlements: [String: Qonversion.Entitlement]) {
+            updates.callback(entitlements["plus"]?.isActive == true)
+        }
+        func deferredPurchaseCompleted(_ purchaseResult: Qonversion.PurchaseResult) {
+            purchases.callback(purchaseResult.isSuccessful)
+        }
+    }
+
+    @Test("listeners hear of changes, and are held weakly; the device answers as long as the app says")
+    func listeners() async {
+        let listener = Listener()
+        let configuration = QONConfiguration(projectKey: "key", launchMode: .subscriptionManagement)
+        configuration.setProxyURL("https://onym.test")
+        configuration.setEntitlementsUpdateListener(listener)
+        configuration.setDeferredPurchasesListener(listener)
+        configuration.setEntitlementsCacheLifetime(.unlimited)
+        let lifetimes = Collector<TimeInterval?>()
+        configuration.configure = { [transport, shop] in
+            lifetimes.callback($0.accessLifetime)
+            $0 = Bench.configuration($0.keys)
+            ($0.transport, $0.time, $0.files, $0.callbacks) = (transport, ManualTime(), MemoryFiles(), .background)
+            $0.shop = shop
+        }
+        Qonversion.initWithConfig(configuration)
+        Qonversion.shared().checkEntitlements { _, _ in }
+        _ = await answer("/entitlements", 200, plus)
+        while listener.updates.values.isEmpty { await Task.yield() }
+        #expect(listener.updates.values == [true] && listener.purchases.values == [])
+        while !shop.isWatched { await Task.yield() }
+        shop.report(ScriptedShop.transaction("5", "com.app.plus"))
+        _ = await answer("/purchases", 201, [:])
+        _ = await answer("/entitlements", 200, plus)
+        while listener.purchases.values.isEmpty { await Task.yield() }
+        #expect(listener.purchases.values == [true])
+        #expect(lifetimes.values == [nil])
+        #expect(
+            Qonversion.EntitlementsCacheLifetime.allCases.map { ($0.seconds ?? 0) / 86_400 }
+                == [7, 14, 30, 60, 90, 180, 365, 0])
+    }
+
+    @Test("names without an effect answer the vendor's nothing, and send nothing")
+    func inert() async {
+        let codes = Collector<Int>()
+        func collect(_ error: (any Error)?) { codes.callback((error as NSError?)?.code ?? -1) }
+        let sdk = Qonversion.shared()
+        sdk.remoteConfig { collect($0 == nil ? $1 : nil) }
+        sdk.remoteConfig(contextKey: "a") { collect($0 == nil ? $1 : nil) }
+        sdk.remoteConfigList { collect($0 == nil ? $1 : nil) }
+        sdk.remoteConfigList(contextKeys: [], includeEmptyContextKey: true) { collect($0 == nil ? $1 : nil) }
+        sdk.attachUser(toExperiment: "e", groupId: "g") { collect($0 ? nil : $1) }
+        sdk.detachUser(fromExperiment: "e") { collect($0 ? nil : $1) }
+        sdk.attachUser(toRemoteConfiguration: "r") { collect($0 ? nil : $1) }
+        sdk.detachUser(fromRemoteConfiguration: "r") { collect($0 ? nil : $1) }
+        sdk.reissueRedemption(email: "a@x") { collect($0 ? nil : $1) }
+        if let url = URL(string: "app://redeem") { sdk.handleRedemptionLink(url: url) { collect($0 ? nil : $1) } }
+        sdk.checkTrialIntroEligibility(["a"]) { list, _ in codes.callback(list["a"]?.status.rawValue ?? -1) }
+        sdk.setCustomUserDefaults(.standard)
+        sdk.attribution([:], fromProvider: .adjust)
+        sdk.collectAppleSearchAdsAttribution()
+        sdk.collectAdvertisingId()
+        #expect(!sdk.isFallbackFileAccessible())
+        while codes.values.count < 11 { await Task.yield() }
+        #expect(codes.values == [19, 19, 19, 19, 19, 19, 19, 19, 29, 29, 0] && transport.requests.isEmpty)
+    }
+
+    @Test("the enums have the vendor's numbers")
+    func numbers() {
+        #expect(Qonversion.UserPropertyKey.allCases.map(\.rawValue) == Array(0...15))
+        #expect(
+            Qonversion.UserPropertyKey.allCases == [
+                .email, .name, .appsFlyerUserID, .adjustAdID, .kochavaDeviceID, .advertisingID, .userID,
+                .firebaseAppInstanceId, .facebookAttribution, .appSetId, .pushWooshUserId, .pushWooshHwId,
+                .appMetricaDeviceId, .appMetricaUserProfileId, .tenjinAnalyticsInstallationId, .custom,
+            ])
+        #expect(Qonversion.EntitlementSource.allCases == [.unknown, .appStore, .playStore, .stripe, .manual])
+        #expect(Qonversion.EntitlementSource.allCases.map(\.rawValue) == [-1, 1, 2, 3, 4])
+        #expect(Qonversion.EntitlementRenewState.allCases.map(\.rawValue) == [-1, 0, 1, 2, 3])
+        #expect(Qonversion.EntitlementGrantType.allCases.map(\.rawValue) == [0, 1, 2, 3])
+        #expect(Qonversion.ErrorCode.allCases.map(\.rawValue) == [0, 1, 2, 12, 14, 18, 19, 21, 22, 23, 29, 35, 36])
+        #expect(Qonversion.PurchaseResultStatus.allCases == [.success, .userCanceled, .pending, .error])
+        #expect(Qonversion.PurchaseResultSource.allCases.map(\.rawValue) == [0, 1])
+        #expect(Qonversion.ProductType.allCases.map(\.rawValue) == [-1, 0, 1, 2])
+        #expect(Qonversion.OfferingTag.allCases.map(\.rawValue) == [-1, 0, 1])
+        #expect(Qonversion.EntitlementsCacheLifetime.allCases.map(\.rawValue) == Array(1...8))
+        #expect(Qonversion.LaunchMode.allCases.map(\.rawValue) == [0, 1])
+        #expect(Qonversion.Environment.allCases.map(\.rawValue) == [0, 1])
     }
 
     @Test("property keys have the names of the wire")

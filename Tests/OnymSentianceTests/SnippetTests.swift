@@ -8,6 +8,7 @@ import Testing
 @Suite("The snippets of seeds 000 and 002", .serialized, .timeLimit(.minutes(30)))
 struct SnippetTests {
     private let transport = ScriptedTransport()
+    private let time = ManualTime()
     private let sentiance = Sentiance.shared
 
     init() {
@@ -18,10 +19,10 @@ struct SnippetTests {
         sentiance.close()
         let options = SENTOptions()
         options.platformUrl = "https://onym.test"
-        options.configure = { [transport] in
+        options.configure = { [transport, time] in
             $0 = Bench.configuration($0.keys)
             $0.transport = transport
-            $0.time = ManualTime()
+            $0.time = time
             $0.files = files
             $0.callbacks = .background
         }
@@ -49,7 +50,7 @@ struct SnippetTests {
         #expect(sentiance.initState == .initialized && !sentiance.userExists)
         let ends = Ends()
         Seed002_CreatingAUserOnTheDevice.snippet { ends.callback(($0, $1)) }
-        #expect(sentiance.initState == .initInProgress)
+        #expect(sentiance.initState == .inProgress)
         let request = await answer(201, session("u"))
         #expect(request?.json["authentication_code"] == "authCode you received")
         while ends.values.isEmpty { await Task.yield() }
@@ -104,6 +105,77 @@ struct SnippetTests {
         while tokens.values.isEmpty { await Task.yield() }
         #expect(tokens.values == [.userDisabledRemotely])
         sentiance.setDidReceiveSdkStatusUpdateHandler(nil)
+    }
+
+    @Test("the app's wish about detections has a status, and ends with the user")
+    func detections() async {
+        let results = Collector<String>()
+        func enable(until end: Date? = nil) async {
+            let count = results.values.count
+            sentiance.enableDetections(withExpiryDate: end) { result, error in
+                results.callback(
+                    result.map { "\($0.detectionStatus)" } ?? "\(error.map { "\($0.failureReason)" } ?? "")")
+            }
+            while results.values.count == count { await Task.yield() }
+        }
+        await enable()
+        #expect(results.values == ["noUser"] && sentiance.detectionStatus == .disabled)
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("u"))
+        while !sentiance.userExists { await Task.yield() }
+        #expect(sentiance.detectionStatus == .enabledAndDetecting)
+        let offs = Collector<SENTDetectionStatus?>()
+        sentiance.disableDetections { result, _ in offs.callback(result?.detectionStatus) }
+        while offs.values.isEmpty { await Task.yield() }
+        #expect(offs.values == [.disabled] && sentiance.sdkStatus.detectionStatus == .disabled)
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        await enable(until: now.addingTimeInterval(60))
+        await enable(until: now)
+        #expect(results.values == ["noUser", "enabledAndDetecting", "pastExpiryDate"])
+        time.advance(61)
+        #expect(sentiance.detectionStatus == .expired && !sentiance.sdkStatus.canDetect)
+        await enable()
+        #expect(sentiance.detectionStatus == .enabledAndDetecting)
+        sentiance.disableDetections()
+        sentiance.reset()
+        await answer(200, [:])
+        while sentiance.initState == .resetting { await Task.yield() }
+        Seed002_CreatingAUserOnTheDevice.snippet { _, _ in }
+        await answer(201, session("v", isActive: false))
+        while sentiance.userId != "v" { await Task.yield() }
+        // The next user has no wish yet, and is blocked.
+        #expect(sentiance.detectionStatus == .enabledButBlocked)
+        await enable()
+        #expect(results.values.last == "userDisabledRemotely")
+    }
+
+    @Test("the names without an effect answer the vendor's nothing, and send nothing")
+    func inert() async {
+        #expect(sentiance.version == Onym.version)
+        #expect(SENTOptions(for: .appLaunch).platformUrl == nil)
+        let status = sentiance.sdkStatus
+        #expect(status.isAccelPresent && status.isGyroPresent && status.isGpsPresent)
+        #expect(status.locationPermission == SENTLocationPermission.never)
+        let states: [SENTQuotaStatus] = [status.wifiQuotaStatus, status.mobileQuotaStatus, status.diskQuotaStatus]
+        #expect(states.allSatisfy { $0 == .ok })
+        let bytes: [Int] = [sentiance.wifiQuotaLimit, sentiance.mobileQuotaUsage, sentiance.diskQuotaLimit]
+        #expect(bytes.allSatisfy { $0 == 0 })
+        let ends = Collector<Bool>()
+        sentiance.submitDetections { result, error in ends.callback(result != nil && error == nil) }
+        while ends.values.isEmpty { await Task.yield() }
+        #expect(ends.values == [true] && transport.requests.isEmpty)
+    }
+
+    @Test("the enums have the vendor's order")
+    func numbers() {
+        #expect(SENTSDKInitState.allCases == [.notInitialized, .inProgress, .initialized, .resetting])
+        #expect(SENTSDKInitState.allCases.map(\.rawValue) == [0, 1, 2, 3])
+        #expect(SENTDetectionStatus.allCases == [.disabled, .expired, .enabledButBlocked, .enabledAndDetecting])
+        #expect(SENTDetectionStatus.allCases.map(\.rawValue) == [0, 1, 2, 3])
+        #expect(SENTLocationPermission.allCases == [.always, .whileInUse, .never])
+        #expect(SENTEnableDetectionsFailureReason.allCases.map(\.rawValue) == [0, 1, 2, 3])
+        #expect(SENTDisableDetectionsFailureReason.allCases.map(\.rawValue) == [0, 1, 2])
+        #expect(SENTQuotaStatus.allCases == [.ok, .warning, .exceeded])
     }
 
     @Test("Receive the unique install id from the SDK; LINK_FAILED, and the same install again")

@@ -92,7 +92,7 @@ struct GivenUpTests {
     @Test("feedback ends, once", arguments: [End.close, .optOut])
     func feedback(how: End) throws {
         let bench = Bench(.claim(key: "owl_client_k", bundleID: "b"))
-        let ends = Collector<Result<String, OnymError>>()
+        let ends = Collector<Result<ClaimClient.Receipt, OnymError>>()
         try #require(bench.onym.claim).sendFeedback("good", name: nil, email: nil, ends.callback)
         end(bench, how)
         bench.answer(.json(201, ["id": "1"]))

@@ -312,3 +312,14 @@ struct ThreadsTests {
         #expect(onym.idsync?.mailbox.count == 0 && onym.claim?.mailbox.count == 0)
     }
 }
+
+@Suite("Times")
+struct DateTests {
+    @Test("a time that was made of milliseconds stays the same")
+    func roundTrip() {
+        for value in Int64(1_763_800_000_000)..<1_763_800_002_000 {
+            #expect(Date(milliseconds: value).milliseconds == value)
+        }
+        #expect(Date(milliseconds: 1234).milliseconds == 1234)
+    }
+}

@@ -135,7 +135,7 @@ public struct Access: Sendable {
     package let onym: Onym
     private var client: EntitlementsClient? { onym.entitlements }
 
-    private func perform<Value: Sendable>(
+    func perform<Value: Sendable>(
         _ call: EntitlementsClient.Call, _ read: @escaping @Sendable (EntitlementsClient.Outcome) -> Value?,
         _ completion: @escaping Completion<Value>
     ) {

@@ -9,13 +9,19 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         /// The greatest age of the answer in seconds; nil to ask the server.
         case entitlements(TimeInterval?)
         case restore([String], String?)
+        case properties
+        case catalog
     }
 
     package enum Outcome: Sendable {
         case user(AccessUser)
         case entitlements([String: Entitlement])
         case restored([RestoredPurchase])
+        case properties([String: String])
+        case catalog([CatalogProduct])
 
+        var properties: [String: String]? { if case .properties(let list) = self { list } else { nil } }
+        var catalog: [CatalogProduct]? { if case .catalog(let list) = self { list } else { nil } }
         var user: AccessUser? { if case .user(let user) = self { user } else { nil } }
         var entitlements: [String: Entitlement]? { if case .entitlements(let list) = self { list } else { nil } }
         var restored: [RestoredPurchase]? { if case .restored(let list) = self { list } else { nil } }
@@ -50,7 +56,9 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// An answer that is younger than this is not asked for again.
     package static let freshness: TimeInterval = 300
     /// Without a network an answer counts for this long, until its entitlements expire.
-    package static let lifetime: TimeInterval = 30 * 86_400
+    private var lifetime: TimeInterval { configuration.accessLifetime ?? .infinity }
+    /// Finishes a transaction of the device's shop, when the server has decided about its purchase.
+    private var finishTransaction: (@Sendable (String) -> Void)?
     /// The client keeps the answers of at most this many users.
     private static let cacheLimit = 10
     /// The codes with which the server says that a purchase is invalid (spec/entitlements.md 1.5).
@@ -101,7 +109,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Reads the user of the vendor's SDK.
     private func importVendor() -> QonversionImport? {
-        for vendor in configuration.imports {
+        for vendor in runtime.imports {
             guard case .qonversion(let suite) = vendor else { continue }
             let found = QonversionImport(runtime.vendorStore, suite: suite)
             runtime.announce(vendor, found.tally)
@@ -116,6 +124,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         .sparse([
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
             "created": .bool(isCreated), "out": .bool(isOptedOut),
+            "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
             "cache": .object(cache.mapValues { ["t": .integer($0.at.milliseconds), "l": $0.list] }),
             "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
         ])
@@ -210,11 +219,30 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             case .identify(let id): identify(id)
             case .entitlements: fetch()
             case .restore(let receipts, let strategy): restore(receipts, strategy)
+            case .properties:
+                list("/v3/users/\(current.escaped)/properties") { entries in
+                    let pairs = entries.compactMap { entry in
+                        entry["key"]?.text.map { ($0, entry["value"]?.text ?? "") }
+                    }
+                    return .properties(Dictionary(pairs, uniquingKeysWith: { $1 }))
+                }
+            case .catalog:
+                list("/v3/products/\(current.escaped)") { .catalog($0.compactMap(CatalogProduct.init)) }
             }
         }
     }
 
     private func finish(_ result: Result<Outcome, OnymError>) { queue.finish(result) }
+
+    /// Asks for a list.
+    private func list(_ path: String, _ read: @escaping ([JSON]) -> Outcome) {
+        ask(request("GET", path)) { [unowned self] result in
+            finish(
+                result.flatMap { answer in
+                    JSON(answer.body)?.elements.map { .success(read($0)) } ?? .failure(answer.malformed)
+                })
+        }
+    }
 
     /// Sends a request. The answer counts only if the user has not changed.
     private func ask(_ request: HTTPRequest, then: @escaping (Result<HTTPAnswer, OnymError>) -> Void) {
@@ -330,7 +358,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private var cachedNow: [String: Entitlement]? {
         guard let cached = cache[cacheKey],
-            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+            runtime.serverNow.timeIntervalSince(cached.at) < lifetime
         else { return nil }
         return effective(EntitlementsClient.read(cached.list), since: cached.at)
     }
@@ -391,7 +419,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     /// Without a network, the last known answer counts for the user of that answer.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
         guard error.isPassing || error.isOfAnother, let cached = cache[cacheKey],
-            runtime.serverNow.timeIntervalSince(cached.at) < EntitlementsClient.lifetime
+            runtime.serverNow.timeIntervalSince(cached.at) < lifetime
         else { return .failure(error) }
         return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
     }
@@ -426,6 +454,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         let user = AccessUser(id: state["current"]?.text ?? device, deviceID: device, identityID: identity)
         guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
         let at = Date(milliseconds: cached["t"]?.integer ?? 0)
+        let lifetime = state["lifetime"]?.integer.map(Double.init) ?? .infinity
         guard now.timeIntervalSince(at) < lifetime else { return (user, [:]) }
         return (user, effective(read(cached["l"] ?? .array([])), at: now, since: at))
     }
@@ -474,7 +503,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             others: ((entry["from"] ?? entry["by"])?.elements ?? []).compactMap(\.text))
     }
 
-    package func purchase(_ purchase: Purchase, _ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
+    /// - Parameters:
+    ///   - purchase: the purchase.
+    ///   - transaction: the transaction of the device's shop; nil for a purchase of the app's own.
+    ///   - completion: a callback for the first answer.
+    package func purchase(
+        _ purchase: Purchase, of transaction: ShopTransaction? = nil,
+        _ completion: @escaping @Sendable (Result<Void, OnymError>) -> Void
+    ) {
         enter {
             if isShutDown { return call { completion(.failure(.refused(.shutDown))) } }
             if isOptedOut { return call { completion(.failure(.refused(.optedOut))) } }
@@ -482,7 +518,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             body["price"] = .string(purchase.price)
             body["currency"] = .string(purchase.currency)
             body["purchased"] = .integer(purchase.purchased.milliseconds / 1000)
-            let content: JSON = ["p": .object(body), "d": .string(device), "i": .string(identity ?? "")]
+            let content: JSON = .sparse([
+                "p": .object(body), "d": .string(device), "i": .string(identity ?? ""),
+                "t": .optional(transaction?.id), "k": .optional(transaction?.idempotencyKey),
+            ])
             guard let letter = post(EntitlementsClient.purchase, of: current, content.bytes) else {
                 return call { completion(.failure(.storage("the purchase could not be kept"))) }
             }
@@ -538,7 +577,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         var request = request(
             "POST", "/v3/users/\(letter.owner.escaped)/purchases", content?["p"] ?? .object([:]),
             content?["d"]?.text ?? device, content?["i"]?.text ?? "")
-        request.fields["Idempotency-Key"] = mailbox.uuid(of: letter)
+        request.fields["Idempotency-Key"] = content?["k"]?.text ?? mailbox.uuid(of: letter)
+        let transaction = content?["t"]?.text
         let number = letter.number
         return Delivery(
             count: 1, request: request,
@@ -547,6 +587,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 asked = [:]
                 grants += 1
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.success(())) } }
+                finish(transaction)
                 runtime.announce(.accessChanged)
                 return .success(.nothing)
             },
@@ -559,10 +600,28 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                         message: failure.message, at: runtime.serverNow))
                 refusedPurchases = refusedPurchases.suffix(EntitlementsClient.refusedLimit)
                 save()
+                finish(transaction)
             },
             failed: { [unowned self] error in
                 if let buyer = buyers.removeValue(forKey: number) { call { buyer(.failure(error)) } }
             })
+    }
+
+    /// Tells the shop that the server has decided about a transaction.
+    private func finish(_ transaction: String?) {
+        guard let transaction, let finishTransaction else { return }
+        outside { finishTransaction(transaction) }
+    }
+
+    /// Sets the function that finishes transactions of the device's shop.
+    func setFinish(_ finish: @escaping @Sendable (String) -> Void) { enter { finishTransaction = finish } }
+
+    /// The transactions of the device's shop that wait for the server.
+    var waitingTransactions: Set<String> {
+        enter {
+            let letters = mailbox.letters.filter { $0.kind == EntitlementsClient.purchase }
+            return Set(mailbox.contents(of: letters[...]).compactMap { $0?["t"]?.text })
+        }
     }
 
     /// Whether the server has lost the device's user, so that the client must make the user again; at most once for each

@@ -14,8 +14,8 @@ public struct Attachment: Sendable {
         case file(URL)
     }
 
-    /// The greatest size of a file. The SDK does not send larger files, because a file is in memory while the SDK sends it.
-    public static let byteLimit = 64 << 20
+    /// The greatest size of a file: 2 GiB.
+    public static let byteLimit = 2 << 30
 
     /// Makes an attachment of bytes.
     public init(name: String, contentType: String, data: Data) {
@@ -23,23 +23,52 @@ public struct Attachment: Sendable {
     }
 
     /// Makes an attachment of a file. The SDK reads the file a moment later.
-    public init(file: URL, contentType: String = "application/octet-stream") {
-        (name, self.contentType, source) = (file.lastPathComponent, contentType, .file(file))
+    /// - Parameters:
+    ///   - file: the file.
+    ///   - name: the name that the server shows; nil for the file's own name.
+    ///   - contentType: the file's media type.
+    public init(file: URL, name: String? = nil, contentType: String = "application/octet-stream") {
+        (self.name, self.contentType, source) = (name ?? file.lastPathComponent, contentType, .file(file))
     }
 
     private static let tooLarge = DropReason.refused(
         .refused(.invalid("an attachment has at most \(byteLimit) bytes")))
 
-    /// The file's bytes, or the reason why the SDK does not send them.
-    func read() -> Result<[UInt8], DropReason> {
+    /// What an upload needs to know of the file.
+    struct Content {
+        let size: Int
+        /// The SHA-256 of the bytes.
+        let sum: String
+        /// The bytes, if the file is in memory.
+        let bytes: [UInt8]
+        /// The file, if it is on the disk.
+        let file: URL?
+    }
+
+    /// The size of the parts in which a file is read.
+    private static let part = 1 << 20
+
+    /// Reads the file once, in parts; answers the reason if the SDK does not send it.
+    func read() -> Result<Content, DropReason> {
         switch source {
         case .bytes(let bytes):
-            return bytes.count > Attachment.byteLimit ? .failure(Attachment.tooLarge) : .success(bytes)
+            if bytes.count > Attachment.byteLimit { return .failure(Attachment.tooLarge) }
+            return .success(
+                Content(size: bytes.count, sum: hexadecimal(SHA256.digest(bytes)), bytes: bytes, file: nil))
         case .file(let file):
-            let size = (try? file.resourceValues(forKeys: [.fileSizeKey]))?.fileSize
-            if let size, size > Attachment.byteLimit { return .failure(Attachment.tooLarge) }
-            guard let data = try? Data(contentsOf: file) else { return .failure(.storage) }
-            return .success([UInt8](data))
+            do {
+                let handle = try FileHandle(forReadingFrom: file)
+                defer { try? handle.close() }
+                var (size, stream) = (0, SHA256.Stream())
+                while let part = try handle.read(upToCount: Attachment.part), !part.isEmpty {
+                    size += part.count
+                    if size > Attachment.byteLimit { return .failure(Attachment.tooLarge) }
+                    stream.add(part)
+                }
+                return .success(Content(size: size, sum: hexadecimal(stream.digest), bytes: [], file: file))
+            } catch {
+                return .failure(.storage)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 /// Calls that the client sends once and does not keep: feedback, questionnaires, files (spec/claim.md 3.1).
 extension ClaimClient {
@@ -22,12 +22,37 @@ extension ClaimClient {
         .object(facts.merging(place) { $1 }.filter { $0.value != .null }.merging(members) { $1 })
     }
 
-    /// Sends feedback. Answers the feedback's id.
-    package func sendFeedback(_ message: String, name: String?, email: String?, _ completion: @escaping Ends<String>) {
+    /// The server's receipt for feedback.
+    package struct Receipt: Sendable {
+        package let id: String
+        package let createdAt: Date
+    }
+
+    /// Sends feedback. Answers the server's receipt.
+    package func sendFeedback(_ message: String, name: String?, email: String?, _ completion: @escaping Ends<Receipt>) {
         var members: [String: JSON] = ["message": .string(message)]
         members["submitter_name"] = name.map(JSON.string)
         members["submitter_email"] = email.map(JSON.string)
-        ask({ completion($0.map { $0["id"]?.text ?? "" }) }, request("/v1/feedback", body(members)))
+        let time = runtime.serverNow
+        ask(
+            { result in
+                completion(
+                    result.flatMap { answer in
+                        guard let id = answer["id"]?.text else {
+                            return .failure(.malformed(status: 201, requestID: nil))
+                        }
+                        let made = answer["created_at"]?.text.flatMap(LinkingClient.moment) ?? time
+                        return .success(Receipt(id: id, createdAt: made))
+                    })
+            }, request("/v1/feedback", body(members)))
+    }
+
+    /// Sends an ad network's token that the app has got itself, once. Answers whether the network has answered.
+    package func submitAttribution(_ token: String, _ completion: @escaping Ends<Bool>) {
+        let body: JSON = ["user_id": .string(currentUser), "attribution_token": .string(token)]
+        ask(
+            { completion($0.map { $0["pending"]?.bool != true }) },
+            request("/v1/identity/attribution/apple-search-ads", body))
     }
 
     // MARK: - Questionnaires
@@ -70,15 +95,13 @@ extension ClaimClient {
         outside { [weak self] in
             Task.detached {
                 for attachment in attachments {
-                    let bytes = attachment.read()
-                    let sum = (try? bytes.get()).map { hexadecimal(SHA256.digest($0)) } ?? ""
+                    let content = attachment.read()
                     self?.enter {
-                        switch bytes {
+                        switch content {
                         case .failure(let reason): self?.runtime.announce(.dropped(1, reason))
                         // An empty file needs no upload.
-                        case .success(let bytes) where bytes.isEmpty: break
-                        case .success(let bytes):
-                            self?.reserve(attachment, bytes, sum, event, letter.owner, 1)
+                        case .success(let content) where content.size == 0: break
+                        case .success(let content): self?.reserve(attachment, content, event, letter.owner, 1)
                         }
                     }
                 }
@@ -87,7 +110,7 @@ extension ClaimClient {
     }
 
     private func reserve(
-        _ attachment: Attachment, _ bytes: [UInt8], _ sum: String, _ event: String, _ owner: String, _ attempt: Int
+        _ attachment: Attachment, _ content: Attachment.Content, _ event: String, _ owner: String, _ attempt: Int
     ) {
         guard refusal == nil else { return }
         let fail: (OnymError) -> Void = { [unowned self] error in
@@ -95,13 +118,13 @@ extension ClaimClient {
                 return runtime.announce(.dropped(1, .refused(error)))
             }
             later(delay(after: attempt, error)) { client in
-                (client as? ClaimClient)?.reserve(attachment, bytes, sum, event, owner, attempt + 1)
+                (client as? ClaimClient)?.reserve(attachment, content, event, owner, attempt + 1)
             }
         }
         let body: JSON = [
             "client_event_id": .string(event), "user_id": .string(owner),
             "original_filename": .string(attachment.name), "content_type": .string(attachment.contentType),
-            "size_bytes": .integer(Int64(bytes.count)), "sha256": .string(sum),
+            "size_bytes": .integer(Int64(content.size)), "sha256": .string(content.sum),
             "is_dev": .bool(configuration.device.isDevelopment),
         ]
         exchange(request("/v1/ingest/attachment", body)) { [unowned self] result in
@@ -112,7 +135,7 @@ extension ClaimClient {
             case .failure(let error): fail(error)
             case .success(let id):
                 var upload = request("/v1/ingest/attachment/\(id.escaped)", nil, "PUT")
-                (upload.body, upload.isCompressible) = (bytes, false)
+                (upload.body, upload.file, upload.isCompressible) = (content.bytes, content.file, false)
                 upload.fields["Content-Type"] = "application/octet-stream"
                 exchange(upload, within: ClaimClient.uploadSeconds) { result in
                     if case .failure(let error) = result.flatMap({ $0.object }) { fail(error) }

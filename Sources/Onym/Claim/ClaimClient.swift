@@ -72,7 +72,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     /// Imports the user of the vendor's SDK, and the events that the vendor's SDK could not send. The client keeps the events
     /// before the state. If the process ends in between, the next process reads the events again, under the same ids.
     private func importVendor() -> OwlmetryImport? {
-        guard configuration.imports.contains(.owlmetry) else { return nil }
+        guard runtime.imports.contains(.owlmetry) else { return nil }
         let vendor = OwlmetryImport(runtime.vendorStore)
         runtime.announce(.owlmetry, vendor.tally)
         (user, isCaptured, pendings) = (vendor.user, vendor.isCaptured, vendor.pendings)

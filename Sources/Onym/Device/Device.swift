@@ -15,16 +15,26 @@ public struct DeviceState: Hashable, Sendable {
     public let isLinked: Bool
     /// The reason why the user is inactive on this device; nil if the user is active.
     public let deactivation: Deactivation?
+    /// The app's wish about detections; nil if the app has never said one for this user.
+    public let detections: Detections?
     /// The call that runs now.
     public let phase: Phase
 
     /// Makes a state, for an app's own tests and previews.
     public init(
         userID: String?, installID: String?, isLinked: Bool = false, deactivation: Deactivation? = nil,
-        phase: Phase = .idle
+        detections: Detections? = nil, phase: Phase = .idle
     ) {
         (self.userID, self.installID, self.isLinked) = (userID, installID, isLinked)
-        (self.deactivation, self.phase) = (deactivation, phase)
+        (self.deactivation, self.detections, self.phase) = (deactivation, detections, phase)
+    }
+
+    /// The app's wish about detections. The SDK keeps the wish until the user's end; the app itself detects.
+    public enum Detections: Hashable, Sendable {
+        /// The app wants no detections.
+        case off
+        /// The app wants detections, until a time or without an end.
+        case on(until: Date?)
     }
 
     /// The call that runs now.
@@ -69,6 +79,14 @@ public struct Device: Sendable {
     ) {
         guard let client else { return completion(.failure(.refused(onym.missing))) }
         body(client, onym.holding(completion))
+    }
+
+    /// Keeps the app's wish about detections for the current user.
+    /// - Parameter detections: the wish.
+    /// - Throws: `noUser` without a user, `disabled` if the server has disabled the user on this device.
+    public func setDetections(_ detections: DeviceState.Detections) throws(OnymError) {
+        guard let client else { throw .refused(onym.missing) }
+        try client.setDetections(detections).get()
     }
 
     /// The user's state, as far as the device knows the state.

@@ -16,6 +16,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     /// An install that may not be linked yet.
     private var unlinked: Session?
     private var deactivation: Deactivation?
+    /// The app's wish about detections of the current user.
+    private var detections: DeviceState.Detections?
     private var isOptedOut = false
 
     // The creation that runs now.
@@ -68,6 +70,9 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         }
         deactivation = state["deactivation"].map { Deactivation(kept: $0) }
         isOptedOut = state["out"]?.bool ?? false
+        detections = state["detections"].map { kept in
+            kept["on"]?.bool == true ? .on(until: kept["until"]?.integer.map(Date.init)) : .off
+        }
         save()
         if mailbox.count > 0 { deliverSoon() }
         // The process ended between the redemption and its answer: the client redeems the code again.
@@ -83,8 +88,30 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
             "redemption": redemption.map {
                 ["code": .string($0.code), "key": .string($0.key), "told": .bool($0.isTold)]
             } ?? .null,
-            "deactivation": deactivation?.kept ?? .null, "out": .bool(isOptedOut),
+            "deactivation": deactivation?.kept ?? .null, "out": .bool(isOptedOut), "detections": keptDetections,
         ])
+    }
+
+    private var keptDetections: JSON {
+        // A wish belongs to one user.
+        if session == nil { return .null }
+        return switch detections {
+        case nil: .null
+        case .off: ["on": false]
+        case .on(let until): .sparse(["on": true, "until": until.map { .integer($0.milliseconds) } ?? .null])
+        }
+    }
+
+    /// Keeps the app's wish about detections.
+    package func setDetections(_ wish: DeviceState.Detections) -> Result<Void, OnymError> {
+        enter {
+            if isShutDown { return .failure(.refused(.shutDown)) }
+            guard session != nil else { return .failure(.refused(.noUser)) }
+            if deactivation != nil { return .failure(.refused(.disabled)) }
+            detections = wish
+            save()
+            return .success(())
+        }
     }
 
     package override var isOut: Bool { enter { isOptedOut } }
@@ -93,7 +120,8 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
     private var stateNow: DeviceState {
         DeviceState(
             userID: session?.user, installID: session?.install, isLinked: session?.isLinked ?? false,
-            deactivation: deactivation, phase: isResetting ? .resetting : creation == nil ? .idle : .creating)
+            deactivation: deactivation, detections: session == nil ? nil : detections,
+            phase: isResetting ? .resetting : creation == nil ? .idle : .creating)
     }
 
     /// The reason to refuse any call now.
@@ -461,7 +489,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         let waiting = tokens
         tokens = []
         for then in waiting { then(.failure(.refused(.noUser))) }
-        (session, redemption, unlinked, deactivation) = (nil, nil, nil, nil)
+        (session, redemption, unlinked, deactivation, detections) = (nil, nil, nil, nil, nil)
         wipe(refusal, keeping: kind)
     }
 

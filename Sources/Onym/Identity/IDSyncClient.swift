@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 /// The client of the IDSync dialect (spec/idsync.md 4).
 package final class IDSyncClient: DialectClient, @unchecked Sendable {
@@ -52,6 +52,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         static let none = Attempt(id: "", time: 0, correction: 0)
     }
 
+    /// The person's answer to the question about tracking, and its time in milliseconds.
+    private var tracking: (status: TrackingStatus, time: Int64)?
+
     /// The server's MPIDs for users with another MPID in the vendor's SDK.
     private var renames: [Int64: Int64] = [:]
     /// Repeats the call that waits for a network.
@@ -70,7 +73,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         try super.init("idsync", runtime) { kept.fold($0) }
         callback = { [unowned self] in call($0) }
         (stamp, current, first, users) = (kept.stamp, kept.current, kept.first, kept.users)
-        (isOptedOut, leaving, isImported) = (kept.isOptedOut, kept.leaving, kept.isImported)
+        (isOptedOut, leaving, isImported, tracking) = (kept.isOptedOut, kept.leaving, kept.isImported, kept.tracking)
         let imported = kept.isNew ? importVendor() : nil
         if stamp.isEmpty { stamp = runtime.keepsake("idsync.stamp") { imported ?? runtime.uuid() } }
         // The state was lost, but the letters remain: their user does not exist any more.
@@ -82,7 +85,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     /// Imports the users of the vendor's SDK. Answers the device's stamp.
     private func importVendor() -> String? {
-        guard configuration.imports.contains(.mParticle) else { return nil }
+        guard runtime.imports.contains(.mParticle) else { return nil }
         let vendor = MParticleImport(runtime.vendorStore, now: runtime.milliseconds)
         runtime.announce(.mParticle, vendor.tally)
         isOptedOut = vendor.isOptedOut
@@ -103,6 +106,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         var users: [Int64: User] = [:]
         var isOptedOut = false
         var leaving: IdentityRequest?
+        var tracking: (status: TrackingStatus, time: Int64)?
 
         mutating func fold(_ line: Mailbox.Line) {
             switch line {
@@ -116,6 +120,9 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 for user in (state["users"]?.elements ?? []).compactMap(User.init(kept:)) { users[user.id] = user }
                 isOptedOut = state["out"]?.bool ?? false
                 leaving = state["leaving"].map { IdentityRequest(kept: $0) }
+                tracking = state["tracking"]?["status"]?.text.flatMap(TrackingStatus.init).map {
+                    ($0, state["tracking"]?["time"]?.integer ?? 0)
+                }
             case .letter(let letter, let body):
                 guard letter.kind == IDSyncClient.attribute else { return }
                 users[Int64(letter.owner) ?? current]?.fold(body)
@@ -145,6 +152,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             "stamp": .string(stamp), "current": .integer(current), "first": .integer(first), "out": .bool(isOptedOut),
             "users": .array(users.values.sorted { $0.id < $1.id }.map(\.kept)),
             "leaving": leaving?.kept ?? .null, "imported": isImported ? true : .null,
+            "tracking": tracking.map { ["status": .string($0.status.rawValue), "time": .integer($0.time)] } ?? .null,
         ])
     }
 
@@ -213,6 +221,19 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             save()
         }
     }
+
+    /// Keeps the person's answer to the question about tracking.
+    package func setTracking(_ status: TrackingStatus, at time: Date?) {
+        enter {
+            guard !isOptedOut, !isShutDown else { return }
+            let time = time?.milliseconds ?? runtime.milliseconds
+            if tracking?.status == status, tracking?.time == time { return }
+            tracking = (status, time)
+            save()
+        }
+    }
+
+    package var trackingStatus: TrackingStatus? { enter { tracking?.status } }
 
     // MARK: - Events
 
@@ -291,6 +312,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         var identities = call.request?.identities.compactMapValues { $0 } ?? users[current]?.identities ?? [:]
         identities = identities.filter { !$0.value.isEmpty }
         // A search may look for a user who is not on this device.
+        if !mayIdentifyAdvertising { identities[.iosIDFA] = nil }
         if call.verb != .search {
             for (type, value) in deviceIdentities where identities[type] == nil { identities[type] = value }
         }
@@ -516,10 +538,13 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
     private var deviceIdentities: [IdentityType: String] {
         var identities: [IdentityType: String] = [.deviceApplicationStamp: stamp]
         identities[.iosIDFV] = configuration.device.vendorID
-        identities[.iosIDFA] = configuration.device.advertisingID
+        if mayIdentifyAdvertising { identities[.iosIDFA] = configuration.device.advertisingID }
         identities[.pushToken] = configuration.device.pushToken
         return identities
     }
+
+    /// Whether the device's advertising id may be sent: the person has allowed tracking, or the app reports no answer.
+    private var mayIdentifyAdvertising: Bool { tracking.map { $0.status == .authorized } ?? true }
 
     private var frame: [String: JSON] {
         [
@@ -534,11 +559,26 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
 
     private var platform: String { configuration.device.platform }
 
-    /// Makes a request, and signs it if the key has a secret (spec/idsync.md 1.2).
-    private func request(_ path: String, _ json: JSON) -> HTTPRequest {
-        var request = HTTPRequest("POST", configuration.endpoint, path, ["x-mp-key": key], json: json)
+    /// Makes a request, and signs it if the key has a secret (spec/idsync.md 1.2). The signature is of the path with the
+    /// version, also if the app's own host has another path.
+    private func request(_ path: String, _ json: JSON, to kind: IDSyncHosts.Kind = .identity) -> HTTPRequest {
+        let address = configuration.idSyncHosts.address(kind, isTracked: tracking?.status == .authorized)
+        let sentPath = address?.omitsVersion == true ? IDSyncClient.withoutVersion(path, kind) : path
+        return IDSyncClient.sign(
+            HTTPRequest("POST", address?.base ?? configuration.endpoint, sentPath, ["x-mp-key": key], json: json),
+            path, secret, at: runtime.serverNow)
+    }
+
+    /// The path that clients use whose host has no version in its paths.
+    private static func withoutVersion(_ path: String, _ kind: IDSyncHosts.Kind) -> String {
+        let parts = path.split(separator: "/").dropFirst(kind == .alias ? 2 : 1)
+        return "/" + parts.joined(separator: "/")
+    }
+
+    private static func sign(_ plain: HTTPRequest, _ path: String, _ secret: String?, at now: Date) -> HTTPRequest {
+        var request = plain
         guard let secret else { return request }
-        let date = HTTPDate.write(runtime.serverNow)
+        let date = HTTPDate.write(now)
         let message = Array("POST\n\(date)\n\(path)".utf8) + request.body
         request.fields["Date"] = date
         request.fields["x-mp-signature"] = hexadecimal(SHA256.authenticate(message, key: secret.utf8))
@@ -574,8 +614,10 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let set = attributes.compactMapValues { $0 }
         let removed = attributes.filter { $0.value == nil }.keys.sorted()
         let (from, to) = (UInt64(bitPattern: first.number), UInt64(bitPattern: last.number))
+        let consent = users[Int64(owner) ?? 0]?.notes[IDSyncClient.consentNote] ?? configuration.deviceConsent
         let body: JSON = .sparse([
             "environment": .string(configuration.environment.rawValue), "mpid": .string(owner),
+            "consent_state": consent ?? .null, "device_info": trackingInfo,
             "source_request_id": .string(Mailbox.uuid(UInt64(bitPattern: mailbox.id), from << 24 ^ to)),
             "timestamp_unixtime_ms": .integer(runtime.onServer(last.time)),
             "user_attributes": set.isEmpty ? .null : .object(set),
@@ -586,8 +628,30 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
                 "application_build_number": .optional(configuration.device.build),
             ]), "events": .array(events),
         ])
-        return Delivery(
-            count: count, request: request("/v2/\(key.escaped)/events", body), accept: { $0.taken }, lost: lost)
+        let request = request("/v2/\(key.escaped)/events", body, to: .events)
+        var delivery = Delivery(count: count, request: request, accept: { $0.taken }, lost: lost)
+        if let change = configuration.changeUpload {
+            let (secret, path, now) = (secret, "/v2/\(key.escaped)/events", runtime.serverNow)
+            delivery.change = {
+                guard let body = change(body) else { return nil }
+                var changed = request
+                changed.body = body.bytes
+                return IDSyncClient.sign(changed, path, secret, at: now)
+            }
+        }
+        return delivery
+    }
+
+    /// The name of a user's note with the user's consent, in the form of the wire.
+    package static let consentNote = "consent"
+
+    private var trackingInfo: JSON {
+        tracking.map {
+            [
+                "att_authorization_status": .string($0.status.rawValue),
+                "att_timestamp_unixtime_ms": .integer($0.time),
+            ]
+        } ?? .null
     }
 
     /// The owner of all letters without an MPID: the first user that had an MPID.
@@ -597,14 +661,15 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         let isScreen = event.type == "screen_view"
         return [
             "event_type": .string(event.type),
-            "data": .sparse([
-                "event_name": isScreen ? .null : .string(event.name),
-                "screen_name": isScreen ? .string(event.name) : .optional(event.screen),
-                "custom_event_type": event.type == "custom_event" ? .string(event.category ?? "other") : .null,
-                "custom_attributes": event.attributes.isEmpty ? .null : .object(event.attributes),
-                "timestamp_unixtime_ms": .integer(runtime.onServer(letter.time)),
-                "source_message_id": .string(mailbox.uuid(of: letter)),
-            ]),
+            "data": .sparse(
+                event.details.merging([
+                    "event_name": isScreen || event.name.isEmpty ? .null : .string(event.name),
+                    "screen_name": isScreen ? .string(event.name) : .optional(event.screen),
+                    "custom_event_type": event.type == "custom_event" ? .string(event.category ?? "other") : .null,
+                    "custom_attributes": event.attributes.isEmpty ? .null : .object(event.attributes),
+                    "timestamp_unixtime_ms": .integer(runtime.onServer(letter.time)),
+                    "source_message_id": .string(mailbox.uuid(of: letter)),
+                ]) { detail, own in own == .null ? detail : own }),
         ]
     }
 
@@ -615,7 +680,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
             "data": mailbox.content(of: letter) ?? .object([:]),
         ]
         return Delivery(
-            count: 1, request: request("/v1/identity/\(key.escaped)/alias", body), accept: { $0.taken })
+            count: 1, request: request("/v1/identity/\(key.escaped)/alias", body, to: .alias), accept: { $0.taken })
     }
 }
 

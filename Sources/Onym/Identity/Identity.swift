@@ -1,3 +1,5 @@
+public import Foundation
+
 extension Onym {
     /// The calls with which the server says who the user is.
     public var identity: Identity { Identity(onym: self) }
@@ -116,6 +118,28 @@ public struct Users: Sendable {
 
     /// Keeps a note about a user on this device alone; null removes the note.
     public func setNote(_ name: String, _ value: JSON, of user: User) { client?.setNote(value, name, of: user.id) }
+
+    /// The person's answer to the system's question about tracking; nil if the app has not set it. The answer survives the
+    /// process.
+    public var tracking: TrackingStatus? { client?.trackingStatus }
+
+    /// Sets the person's answer to the system's question about tracking. Unless the person has allowed tracking, the SDK
+    /// sends no advertising id of the device.
+    /// - Parameters:
+    ///   - status: the person's answer.
+    ///   - time: the time of the answer; nil for now.
+    public func setTracking(_ status: TrackingStatus, at time: Date? = nil) { client?.setTracking(status, at: time) }
+
+    /// Sets a user's consent, in the form of the IDSync dialect, which goes with each upload of this user; null removes it.
+    /// - Parameters:
+    ///   - consent: the consent.
+    ///   - user: the user.
+    public func setConsent(_ consent: JSON, of user: User) {
+        client?.setNote(consent, IDSyncClient.consentNote, of: user.id)
+    }
+
+    /// A user's consent, in the form of the IDSync dialect; null without a consent.
+    public func consent(of user: User) -> JSON { client?.user(user.id)?.notes[IDSyncClient.consentNote] ?? .null }
 
     /// Sets all attributes of a user; other attributes are removed.
     public func setAttributes(_ attributes: [String: JSON], of user: User) {

@@ -68,7 +68,9 @@ extension User {
 }
 
 extension Date {
-    package var milliseconds: Int64 { Int64((timeIntervalSince1970 * 1000).rounded(.down)) }
+    /// The time in whole milliseconds. A date has fractions of a second only nearly, so a millionth of a second is added first:
+    /// a time that was made of milliseconds stays the same.
+    package var milliseconds: Int64 { Int64((timeIntervalSince1970 * 1000 + 0.001).rounded(.down)) }
     package init(milliseconds: Int64) { self.init(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 

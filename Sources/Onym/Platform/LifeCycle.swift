@@ -96,6 +96,11 @@ enum PlatformLifeCycle {
     #endif
 }
 
+extension Onym {
+    /// The platform's own report of the life cycle; nil on platforms that do not suspend apps.
+    package static var platformLifeCycle: (any LifeCycle)? { PlatformLifeCycle.available }
+}
+
 /// A function that runs at most once, to end something.
 package final class Ending: @unchecked Sendable {
     /// Guards the other properties.

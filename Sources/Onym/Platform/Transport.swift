@@ -10,6 +10,9 @@ public struct HTTPRequest: Hashable, Sendable {
     public var fields: [String: String]
     /// The body; empty for a request without a body.
     public var body: [UInt8]
+    /// A file whose content is the body, in place of `body`; nil for requests without a file. A transport reads the file while
+    /// it sends the request, so that the file does not have to fit into the memory.
+    public var file: URL?
 
     /// Whether the server accepts a gzip body.
     package var isCompressible = false

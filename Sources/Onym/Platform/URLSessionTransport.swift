@@ -30,9 +30,12 @@ public final class URLSessionTransport: NSObject, Transport {
         call.httpMethod = request.method
         for (name, value) in request.fields { call.setValue(value, forHTTPHeaderField: name) }
         if !request.body.isEmpty { call.httpBody = Data(request.body) }
-        let task = session.dataTask(with: call) { body, answer, error in
+        let end: @Sendable (Data?, URLResponse?, (any Error)?) -> Void = { body, answer, error in
             completion(URLSessionTransport.result(request.url, body, answer, error))
         }
+        let task =
+            request.file.map { session.uploadTask(with: call, fromFile: $0, completionHandler: end) }
+            ?? session.dataTask(with: call, completionHandler: end)
         task.resume()
         return { task.cancel() }
     }

@@ -12,18 +12,53 @@ package enum SHA256 {
     ]
 
     package static func digest(_ message: some Sequence<UInt8>) -> [UInt8] {
-        var bytes = Array(message)
-        let bits = UInt64(bytes.count) * 8
-        bytes.append(0x80)
-        while bytes.count % 64 != 56 { bytes.append(0) }
-        for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: bits >> shift)) }
-        var hash: [UInt32] = [
+        var stream = Stream()
+        stream.add(message)
+        return stream.digest
+    }
+
+    /// A message that comes in parts.
+    package struct Stream {
+        private var hash: [UInt32] = [
             0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
         ]
-        var words = [UInt32](repeating: 0, count: 64)
-        for block in stride(from: 0, to: bytes.count, by: 64) { compress(bytes, block, &words, &hash) }
-        return hash.flatMap { word in stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+        /// The bytes that do not fill a block yet.
+        private var rest: [UInt8] = []
+        private var count: UInt64 = 0
+
+        package init() {}
+
+        /// Adds a part of the message.
+        package mutating func add(_ part: some Sequence<UInt8>) {
+            let before = rest.count
+            rest += part
+            count += UInt64(rest.count - before)
+            let whole = rest.count & ~63
+            if whole > 0 {
+                SHA256.compress(rest, whole, &hash)
+                rest.removeFirst(whole)
+            }
         }
+
+        /// The digest of all parts.
+        package var digest: [UInt8] {
+            var (bytes, hash) = (rest, hash)
+            bytes.append(0x80)
+            while bytes.count % 64 != 56 { bytes.append(0) }
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: (count * 8) >> shift))
+            }
+            SHA256.compress(bytes, bytes.count, &hash)
+            return hash.flatMap { word in
+                stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+            }
+        }
+    }
+
+    /// Adds the blocks of the first bytes to a hash.
+    private static func compress(_ bytes: [UInt8], _ count: Int, _ hash: inout [UInt32]) {
+        var words = [UInt32](repeating: 0, count: 64)
+        for block in stride(from: 0, to: count, by: 64) { compress(bytes, block, &words, &hash) }
     }
 
     private static func compress(_ bytes: [UInt8], _ block: Int, _ words: inout [UInt32], _ hash: inout [UInt32]) {

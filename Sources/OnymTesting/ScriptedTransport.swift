@@ -1,17 +1,20 @@
 import Foundation
-package import Onym
+public import Onym
 
-/// A network whose other end is a script.
-package final class ScriptedTransport: Transport, @unchecked Sendable {
-    package typealias Completion = @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
+/// A network for tests: the test answers each request.
+public final class ScriptedTransport: Transport, @unchecked Sendable {
+    /// A callback for the end of a request.
+    public typealias Completion = @Sendable (Result<HTTPAnswer, TransportFault>) -> Void
 
-    package enum Answer: Sendable {
-        /// The server's: it has a request id.
+    /// An answer of the network.
+    public enum Answer: Sendable {
+        /// An answer of the server: it has a request id.
         case json(Int, JSON, [String: String] = [:])
-        /// Anybody's.
+        /// An answer of anybody.
         case bytes(Int, String, [String: String] = [:])
+        /// A fault of the connection.
         case fault(TransportFault)
-        /// None, ever.
+        /// No answer.
         case hang
     }
 
@@ -20,14 +23,16 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
     private var next = 0
     private var log: [HTTPRequest] = []
 
-    package init() {}
+    /// Makes a network without requests.
+    public init() {}
 
-    /// All requests there ever were.
-    package var requests: [HTTPRequest] { lock.withLock { log } }
-    /// The requests that have no answer yet.
-    package var open: [HTTPRequest] { lock.withLock { waiting.map(\.request) } }
+    /// All requests.
+    public var requests: [HTTPRequest] { lock.withLock { log } }
+    /// The requests without an answer.
+    public var open: [HTTPRequest] { lock.withLock { waiting.map(\.request) } }
 
-    package func send(_ request: HTTPRequest, completion: @escaping Completion) -> @Sendable () -> Void {
+    /// Keeps a request until the test answers it.
+    public func send(_ request: HTTPRequest, completion: @escaping Completion) -> @Sendable () -> Void {
         let number = lock.withLock {
             next += 1
             log.append(request)
@@ -44,8 +49,8 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
         }
     }
 
-    /// Takes an open request out, whose completion the caller owes.
-    package func take(_ index: Int = 0) -> (request: HTTPRequest, completion: Completion)? {
+    /// Removes an open request. The caller has to call its completion.
+    public func take(_ index: Int = 0) -> (request: HTTPRequest, completion: Completion)? {
         lock.withLock {
             guard index < waiting.count else { return nil }
             let taken = waiting.remove(at: index)
@@ -53,15 +58,19 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
         }
     }
 
-    /// Answers the open request that was made first.
+    /// Answers an open request.
+    /// - Parameters:
+    ///   - answer: the answer.
+    ///   - index: the place among the open requests; 0 is the oldest.
     @discardableResult
-    package func answer(_ answer: Answer, at index: Int = 0) -> HTTPRequest? {
+    public func answer(_ answer: Answer, at index: Int = 0) -> HTTPRequest? {
         guard let (request, completion) = take(index) else { return nil }
         ScriptedTransport.complete(completion, answer)
         return request
     }
 
-    package static func complete(_ completion: Completion, _ answer: Answer) {
+    /// Calls a completion with an answer.
+    public static func complete(_ completion: Completion, _ answer: Answer) {
         switch answer {
         case .json(let status, let json, let fields):
             let fields = ["X-Request-Id": "r"].merging(fields) { $1 }
@@ -75,6 +84,8 @@ package final class ScriptedTransport: Transport, @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    package var json: JSON { JSON(body) ?? .null }
-    package var path: String { url.path }
+    /// The body as JSON; null for another body.
+    public var json: JSON { JSON(body) ?? .null }
+    /// The path of the address.
+    public var path: String { url.path }
 }

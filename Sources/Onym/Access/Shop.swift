@@ -1,0 +1,237 @@
+public import Foundation
+
+/// A product as the device's shop sells it.
+public struct ShopProduct: Hashable, Sendable, Identifiable {
+    /// The shop's id of the product.
+    public let id: String
+    /// The price for people, in the shop's form: `$9.99`.
+    public let displayPrice: String
+    /// The length of a subscription's period; nil for other products.
+    public let period: Period?
+    /// The length of the free trial; nil without a trial.
+    public let trial: Period?
+
+    /// Makes a product.
+    public init(id: String, displayPrice: String, period: Period? = nil, trial: Period? = nil) {
+        (self.id, self.displayPrice, self.period, self.trial) = (id, displayPrice, period, trial)
+    }
+
+    /// A length of time.
+    public struct Period: Hashable, Sendable {
+        /// The number of units.
+        public let count: Int
+        /// The unit.
+        public let unit: Unit
+
+        /// Makes a period.
+        public init(count: Int, unit: Unit) { (self.count, self.unit) = (count, unit) }
+
+        /// A unit of time.
+        public enum Unit: String, Sendable { case day, week, month, year }
+    }
+}
+
+/// A transaction that the device's shop vouches for.
+public struct ShopTransaction: Hashable, Sendable, Identifiable {
+    /// The shop's id of the transaction.
+    public let id: String
+    /// The shop's id of the product.
+    public let productID: String
+    /// The signed transaction, which the server checks.
+    public let signed: String
+    /// The price as a decimal number.
+    public let price: String
+    /// The currency of the price: `EUR`.
+    public let currency: String
+    /// The time of the purchase.
+    public let purchased: Date
+
+    /// Makes a transaction.
+    public init(id: String, productID: String, signed: String, price: String, currency: String, purchased: Date) {
+        (self.id, self.productID, self.signed) = (id, productID, signed)
+        (self.price, self.currency, self.purchased) = (price, currency, purchased)
+    }
+
+    /// The key by which the server recognizes the transaction when it comes again. A renewal or a refund has another signed text.
+    package var idempotencyKey: String { "as:\(id):\(hexadecimal(SHA256.digest(signed.utf8)))" }
+
+    var purchase: Purchase {
+        Purchase(price: price, currency: currency, purchased: purchased, appStoreReceipt: signed)
+    }
+}
+
+/// The end of a purchase at the device's shop.
+public enum ShopOutcome: Hashable, Sendable {
+    /// The person has bought the product.
+    case bought(ShopTransaction)
+    /// Another person has to allow the purchase first.
+    case pending
+    /// The person has canceled the purchase.
+    case cancelled
+}
+
+/// The device's shop. The default is the App Store, where StoreKit exists.
+public protocol Shop: Sendable {
+    /// Answers products by the shop's ids. Ids that the shop does not know are omitted.
+    func products(_ ids: [String]) async throws -> [ShopProduct]
+    /// Sells a product.
+    /// - Parameters:
+    ///   - id: the shop's id of the product.
+    ///   - quantity: the number of items.
+    ///   - account: the account that the shop writes into the transaction.
+    func buy(_ id: String, quantity: Int, account: UUID) async throws -> ShopOutcome
+    /// Tells the shop that the server knows a transaction: the shop reports it no longer.
+    func finish(_ id: String) async
+    /// The transactions that are not finished yet.
+    func unfinished() async -> [ShopTransaction]
+    /// The transactions for which the person may use something now.
+    func owned() async -> [ShopTransaction]
+    /// Asks the shop for the person's purchases on other devices. The person may have to log in.
+    func synchronize() async throws
+    /// Transactions that come without a purchase in this app: renewals, approvals, purchases on other devices.
+    func updates() -> AsyncStream<ShopTransaction>
+}
+
+/// A product of the server's catalog.
+public struct CatalogProduct: Hashable, Sendable, Identifiable {
+    /// The server's id of the product.
+    public let id: String
+    /// The shop's id of the product.
+    public let storeID: String?
+    /// The offering of the product.
+    public let offeringID: String?
+
+    /// Makes a product, for an app's own tests and previews.
+    public init(id: String, storeID: String?, offeringID: String? = nil) {
+        (self.id, self.storeID, self.offeringID) = (id, storeID, offeringID)
+    }
+
+    init?(_ json: JSON) {
+        guard let id = json["qonversionId"]?.text else { return nil }
+        self.init(id: id, storeID: json["storeId"]?.text, offeringID: json["offeringId"]?.text)
+    }
+}
+
+/// The end of a purchase.
+public enum PurchaseOutcome: Hashable, Sendable {
+    /// The person has bought the product; these are the entitlements now.
+    case bought([String: Entitlement])
+    /// Another person has to allow the purchase first.
+    case pending
+    /// The person has canceled the purchase.
+    case cancelled
+}
+
+extension Access {
+    private var shop: (any Shop)? { onym.runtime.shop }
+
+    /// The products of the server's catalog.
+    public func catalog(completion: @escaping Completion<[CatalogProduct]>) {
+        perform(.catalog, \.catalog, completion)
+    }
+
+    /// The user's properties, as the server knows them.
+    public func properties(completion: @escaping Completion<[String: String]>) {
+        perform(.properties, \.properties, completion)
+    }
+
+    /// Answers products with the prices of the device's shop.
+    /// - Parameter ids: the shop's ids of the products.
+    /// - Throws: `unavailable` without a shop, `appFailed` if the shop does not answer.
+    public func products(_ ids: [String]) async throws(OnymError) -> [ShopProduct] {
+        guard let shop else { throw .refused(.unavailable) }
+        guard let products = try? await shop.products(ids) else { throw .refused(.appFailed) }
+        return products
+    }
+
+    /// Sells a product at the device's shop, and sends the purchase to the server. The device keeps the purchase until the server
+    /// has it, and finishes the shop's transaction only then.
+    /// - Parameters:
+    ///   - id: the shop's id of the product.
+    ///   - quantity: the number of items.
+    /// - Throws: `unavailable` without a shop, `appFailed` if the shop fails, or the server's error.
+    public func buy(_ id: String, quantity: Int = 1) async throws(OnymError) -> PurchaseOutcome {
+        guard let shop else { throw .refused(.unavailable) }
+        guard let user else { throw .refused(onym.missing) }
+        guard let outcome = try? await shop.buy(id, quantity: quantity, account: Access.account(of: user.deviceID))
+        else {
+            throw .refused(.appFailed)
+        }
+        switch outcome {
+        case .pending: return .pending
+        case .cancelled: return .cancelled
+        case .bought(let transaction):
+            try await send(transaction)
+            return .bought(try await entitlements(.fresh))
+        }
+    }
+
+    /// Sells a product at the device's shop, and sends the purchase to the server.
+    public func buy(_ product: ShopProduct, quantity: Int = 1) async throws(OnymError) -> PurchaseOutcome {
+        try await buy(product.id, quantity: quantity)
+    }
+
+    /// Sends a transaction of the device's shop to the server, unless it waits already.
+    func send(_ transaction: ShopTransaction) async throws(OnymError) {
+        guard let client = onym.entitlements else { throw .refused(onym.missing) }
+        if client.waitingTransactions.contains(transaction.id) { return try await onym.flush() }
+        try await result { client.purchase(transaction.purchase, of: transaction, onym.holding($0)) }.get()
+    }
+
+    /// Restores the person's purchases of the device's shop. The shop may ask the person to log in, so an app calls this on the
+    /// person's wish alone.
+    @discardableResult
+    public func restore() async throws(OnymError) -> [RestoredPurchase] {
+        guard let shop else { throw .refused(.unavailable) }
+        do {
+            try await shop.synchronize()
+        } catch {
+            throw .refused(.appFailed)
+        }
+        let owned = await shop.owned()
+        return owned.isEmpty ? [] : try await restore(owned.map(\.signed))
+    }
+
+    /// Sends all transactions of the device's shop to the server, each once.
+    public func synchronizePurchases() async throws(OnymError) {
+        guard let shop else { throw .refused(.unavailable) }
+        for transaction in await shop.owned() { try await send(transaction) }
+    }
+
+    /// The account that the shop writes into transactions: the server recognizes the device's user by it.
+    package static func account(of device: String) -> UUID {
+        let digest = SHA256.digest(device.utf8)
+        let (high, low) = (digest.prefix(8), digest.dropFirst(8).prefix(8))
+        func word(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+        guard let account = UUID(uuidString: Mailbox.uuid(word(high), word(low))) else {
+            preconditionFailure("A UUID of two words is always valid.")
+        }
+        return account
+    }
+}
+
+/// Sends what the device's shop reports to the server, from the start of the SDK to its end.
+final class ShopWatch: Sendable {
+    private let task: Task<Void, Never>
+
+    init(_ shop: any Shop, _ onym: Onym) {
+        onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
+        task = Task { [weak onym] in
+            for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
+            for await transaction in shop.updates() { await ShopWatch.send(transaction, onym) }
+        }
+    }
+
+    /// Sends a reported transaction. Without an answer the device keeps it, and the letter goes out later.
+    private static func send(_ transaction: ShopTransaction, _ onym: Onym?) async {
+        do throws(OnymError) {
+            guard let onym else { return }
+            try await onym.access.send(transaction)
+            onym.runtime.announce(.purchaseReported(transaction.productID))
+        } catch {
+            onym?.runtime.log.write(.debug, "a reported purchase waits: \(error)")
+        }
+    }
+
+    deinit { task.cancel() }
+}

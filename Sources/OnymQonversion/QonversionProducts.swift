@@ -1,0 +1,467 @@
+package import Foundation
+public import Onym
+
+#if canImport(StoreKit)
+    public import StoreKit
+#endif
+
+extension Qonversion {
+    /// A product of the catalog.
+    public final class Product: Sendable {
+        /// The id in the server's catalog.
+        public let qonversionID: String
+        /// The shop's id.
+        public let storeID: String?
+        /// The id of the offering.
+        public let offeringID: String?
+        /// The kind of product.
+        public let type: ProductType
+        /// The length of a subscription's period.
+        public let subscriptionPeriod: SubscriptionPeriod?
+        /// The length of the free trial.
+        public let trialPeriod: SubscriptionPeriod?
+        /// The price for people: `$9.99`.
+        public let prettyPrice: String
+
+        #if canImport(StoreKit)
+            /// Inert: the product of the older StoreKit; always nil.
+            public var skProduct: SKProduct? { nil }
+        #endif
+
+        init(_ product: CatalogProduct, _ sold: ShopProduct?) {
+            (qonversionID, storeID, offeringID) = (product.id, product.storeID, product.offeringID)
+            prettyPrice = sold?.displayPrice ?? ""
+            subscriptionPeriod = sold?.period.map(SubscriptionPeriod.init)
+            trialPeriod = sold?.trial.map(SubscriptionPeriod.init)
+            type =
+                switch (sold, sold?.period, sold?.trial) {
+                case (nil, _, _): .unknown
+                case (_, nil, _): .oneTime
+                case (_, _?, nil): .directSubscription
+                case (_, _?, _?): .trial
+                }
+        }
+    }
+
+    /// The kinds of products. The raw values are the vendor's.
+    public enum ProductType: Int, CaseIterable, Sendable {
+        /// The shop has not described the product.
+        case unknown = -1
+        /// A subscription with a trial.
+        case trial = 0
+        /// A subscription without a trial.
+        case directSubscription = 1
+        /// No subscription.
+        case oneTime = 2
+    }
+
+    /// A length of time.
+    public struct SubscriptionPeriod: Hashable, Sendable {
+        /// The number of units.
+        public let unitCount: Int
+        /// The unit.
+        public let unit: SubscriptionPeriodUnit
+
+        init(_ period: ShopProduct.Period) {
+            unitCount = period.count
+            unit =
+                switch period.unit {
+                case .day: .day
+                case .week: .week
+                case .month: .month
+                case .year: .year
+                }
+        }
+    }
+
+    /// A unit of time. The raw values are the vendor's.
+    public enum SubscriptionPeriodUnit: Int, CaseIterable, Sendable {
+        /// A day.
+        case day = 0
+        /// A week.
+        case week = 1
+        /// A month.
+        case month = 2
+        /// A year.
+        case year = 3
+    }
+
+    /// The offerings of a user.
+    public struct Offerings: Sendable {
+        /// The offering that the app shows first.
+        public let main: Offering?
+        /// All offerings.
+        public let availableOfferings: [Offering]
+
+        /// The offering of an id.
+        public func offering(for identifier: String) -> Offering? {
+            availableOfferings.first { $0.identifier == identifier }
+        }
+    }
+
+    /// Products that an app shows together.
+    public struct Offering: Sendable {
+        /// The offering's id.
+        public let identifier: String
+        /// The offering's mark.
+        public let tag: OfferingTag
+        /// The products.
+        public let products: [Product]
+
+        /// The product of an id.
+        public func product(for identifier: String) -> Product? { products.first { $0.qonversionID == identifier } }
+    }
+
+    /// The marks of offerings. The raw values are the vendor's.
+    public enum OfferingTag: Int, CaseIterable, Sendable {
+        /// The mark is unknown.
+        case unknown = -1
+        /// No mark.
+        case none = 0
+        /// The offering that the app shows first.
+        case main = 1
+    }
+
+    /// How a purchase ended. The raw values are the vendor's.
+    public enum PurchaseResultStatus: Int, CaseIterable, Sendable {
+        /// The person has bought the product.
+        case success = 0
+        /// The person has canceled the purchase.
+        case userCanceled = 1
+        /// Another person has to allow the purchase first.
+        case pending = 2
+        /// The purchase failed.
+        case error = 3
+    }
+
+    /// Where the entitlements of a result come from. The raw values are the vendor's.
+    public enum PurchaseResultSource: Int, CaseIterable, Sendable {
+        /// The server.
+        case api = 0
+        /// The device.
+        case local = 1
+    }
+
+    /// The result of a purchase.
+    public struct PurchaseResult: @unchecked Sendable {
+        /// How the purchase ended.
+        public let status: PurchaseResultStatus
+        /// Where the entitlements come from.
+        public let source: PurchaseResultSource
+        /// The user's entitlements by name.
+        public let entitlements: [String: Entitlement]
+        /// The reason for a failure.
+        public let error: (any Error)?
+
+        init(_ status: PurchaseResultStatus, _ entitlements: [String: Entitlement] = [:], error: (any Error)? = nil) {
+            (self.status, source, self.entitlements, self.error) = (status, .api, entitlements, error)
+        }
+
+        /// The shop's transaction. The SDK sends it to the server and keeps no copy: nil.
+        public var transaction: Transaction? { nil }
+        /// Whether the device made the entitlements itself. It never does: false.
+        public var isFallbackGenerated: Bool { false }
+        /// Whether the person has bought the product.
+        public var isSuccessful: Bool { status == .success }
+        /// Whether the person has canceled the purchase.
+        public var isCanceled: Bool { status == .userCanceled }
+        /// Whether another person has to allow the purchase first.
+        public var isPending: Bool { status == .pending }
+        /// Whether the purchase failed.
+        public var isError: Bool { status == .error }
+    }
+
+    /// A transaction of a shop.
+    public struct Transaction: Hashable, Sendable {
+        /// The shop's id of the transaction.
+        public let transactionId: String
+    }
+
+    /// The options of a purchase.
+    public struct PurchaseOptions: Hashable, Sendable {
+        /// The number of items.
+        public let quantity: Int
+
+        /// Makes options.
+        public init(quantity: Int = 1) { self.quantity = quantity }
+    }
+
+    /// How the person got an entitlement. The raw values are the vendor's.
+    public enum EntitlementGrantType: Int, CaseIterable, Sendable {
+        /// By a purchase.
+        case purchase = 0
+        /// By a purchase of the person's family.
+        case familySharing = 1
+        /// By the code of an offer.
+        case offerCode = 2
+        /// A person granted it.
+        case manual = 3
+    }
+
+    /// How long the device answers without a network. The raw values are the vendor's.
+    public enum EntitlementsCacheLifetime: Int, CaseIterable, Sendable {
+        /// 7 days.
+        case week = 1
+        /// 14 days.
+        case twoWeeks = 2
+        /// 30 days.
+        case month = 3
+        /// 60 days.
+        case twoMonths = 4
+        /// 90 days.
+        case threeMonths = 5
+        /// 180 days.
+        case sixMonths = 6
+        /// 365 days.
+        case year = 7
+        /// No limit.
+        case unlimited = 8
+
+        /// The seconds; nil for no limit.
+        package var seconds: TimeInterval? {
+            let days: Double? =
+                switch self {
+                case .week: 7
+                case .twoWeeks: 14
+                case .month: 30
+                case .twoMonths: 60
+                case .threeMonths: 90
+                case .sixMonths: 180
+                case .year: 365
+                case .unlimited: nil
+                }
+            return days.map { $0 * 86_400 }
+        }
+    }
+
+    /// A listener to purchases that are decided later.
+    public protocol DeferredPurchasesListener: AnyObject {
+        /// A purchase was decided.
+        func deferredPurchaseCompleted(_ purchaseResult: PurchaseResult)
+    }
+
+    /// A listener to changes of entitlements.
+    public protocol EntitlementsUpdateListener: AnyObject {
+        /// The entitlements have changed.
+        func didReceiveUpdatedEntitlements(_ entitlements: [String: Entitlement])
+    }
+
+    /// The user's properties.
+    public struct UserProperties: Hashable, Sendable {
+        /// All properties.
+        public let properties: [UserProperty]
+
+        init(_ table: [String: String]) {
+            properties = table.sorted { $0.key < $1.key }.map { UserProperty(key: $0.key, value: $0.value) }
+        }
+
+        /// The properties that integrations use.
+        public var definedProperties: [UserProperty] { properties.filter { $0.definedKey != .custom } }
+        /// All other properties.
+        public var customProperties: [UserProperty] { properties.filter { $0.definedKey == .custom } }
+        /// All properties by key.
+        public var flatPropertiesMap: [String: String] {
+            Dictionary(properties.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+        }
+        /// The property of a key.
+        public func definedProperty(for key: UserPropertyKey) -> UserProperty? {
+            definedProperties.first { $0.definedKey == key }
+        }
+    }
+
+    /// A property of the user.
+    public struct UserProperty: Hashable, Sendable {
+        /// The key on the wire.
+        public let key: String
+        /// The value.
+        public let value: String
+        /// The key, if integrations use the property.
+        public var definedKey: UserPropertyKey { UserPropertyKey.allCases.first { $0.wireName == key } ?? .custom }
+    }
+
+    // MARK: - Products and purchases
+
+    /// Answers the products of the server's catalog by id, with the prices of the device's shop.
+    public func products(_ completion: @escaping ([String: Product], (any Error)?) -> Void) {
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+        }
+        access.catalog { result in
+            switch result {
+            case .failure(let error): completion.value([:], error.vendor)
+            case .success(let catalog):
+                Task {
+                    let sold = (try? await access.products(catalog.compactMap(\.storeID))) ?? []
+                    let prices = Dictionary(sold.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+                    let products = catalog.map { ($0.id, Product($0, $0.storeID.flatMap { prices[$0] })) }
+                    self.answer { completion.value(Dictionary(products, uniquingKeysWith: { $1 }), nil) }
+                }
+            }
+        }
+    }
+
+    /// Answers the offerings. The server has none yet: nil, with the error `offeringsNotAvailable`.
+    public func offerings(_ completion: @escaping (Offerings?, (any Error)?) -> Void) {
+        answer { completion(nil, ErrorCode.offeringsNotAvailable.error("The server has no offerings.")) }
+    }
+
+    /// Sells a product.
+    public func purchase(_ product: Product, completion: @escaping (PurchaseResult) -> Void) {
+        purchase(product, options: PurchaseOptions(), completion: completion)
+    }
+
+    /// Sells a product, and sends the purchase to the server. Without StoreKit: the error `featureNotSupported`.
+    /// - Parameters:
+    ///   - product: the product.
+    ///   - options: the options of the purchase.
+    ///   - completion: a callback for the result.
+    public func purchase(
+        _ product: Product, options: PurchaseOptions, completion: @escaping (PurchaseResult) -> Void
+    ) {
+        buy(product.storeID, options.quantity, completion)
+    }
+
+    private func buy(_ storeID: String?, _ quantity: Int, _ completion: @escaping (PurchaseResult) -> Void) {
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            return completion.value(PurchaseResult(.error, error: OnymError.refused(.notConfigured).vendor))
+        }
+        Task {
+            let result = await Qonversion.buy(storeID, quantity, access)
+            self.answer { completion.value(result) }
+        }
+    }
+
+    private static func buy(_ storeID: String?, _ quantity: Int, _ access: Access) async -> PurchaseResult {
+        guard let storeID else {
+            return PurchaseResult(.error, error: ErrorCode.productNotFound.error("The shop does not sell the product."))
+        }
+        do throws(OnymError) {
+            switch try await access.buy(storeID, quantity: quantity) {
+            case .bought(let list): return PurchaseResult(.success, list.mapValues(Entitlement.init))
+            case .pending:
+                return PurchaseResult(
+                    .pending, error: ErrorCode.purchasePending.error("Another person has to allow the purchase."))
+            case .cancelled:
+                return PurchaseResult(
+                    .userCanceled, error: ErrorCode.purchaseCanceled.error("The person has canceled the purchase."))
+            }
+        } catch {
+            return PurchaseResult(.error, error: error.vendor)
+        }
+    }
+
+    /// Sells a product.
+    @available(*, deprecated, message: "Use purchase(_:completion:).")
+    public func purchaseProduct(
+        _ product: Product, completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
+    ) {
+        purchase(product) { completion($0.entitlements, $0.error, $0.isCanceled) }
+    }
+
+    /// Sells a product.
+    @available(*, deprecated, message: "Use purchase(_:options:completion:).")
+    public func purchaseProduct(
+        _ product: Product, options: PurchaseOptions,
+        completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
+    ) {
+        purchase(product, options: options) { completion($0.entitlements, $0.error, $0.isCanceled) }
+    }
+
+    /// Sells the product of an id.
+    @available(*, deprecated, message: "Use purchase(_:completion:).")
+    public func purchase(
+        _ productID: String, completion: @escaping ([String: Entitlement], (any Error)?, Bool) -> Void
+    ) {
+        let completion = Handover(completion)
+        products { products, error in
+            guard let product = products[productID] else {
+                let missing = ErrorCode.productNotFound.error("The catalog has no such product.")
+                return completion.value([:], error ?? missing, false)
+            }
+            self.purchase(product) { completion.value($0.entitlements, $0.error, $0.isCanceled) }
+        }
+    }
+
+    /// Restores the person's purchases of the device's shop. Without StoreKit: the error `featureNotSupported`.
+    public func restore(_ completion: @escaping ([String: Entitlement], (any Error)?) -> Void) {
+        let completion = Handover(completion)
+        guard let access = core?.access else {
+            return completion.value([:], OnymError.refused(.notConfigured).vendor)
+        }
+        Task {
+            do throws(OnymError) {
+                try await access.restore()
+                let list = try await access.entitlements(.fresh)
+                self.answer { completion.value(list.mapValues(Entitlement.init), nil) }
+            } catch {
+                self.answer { completion.value([:], error.vendor) }
+            }
+        }
+    }
+
+    /// Sends the transactions of the device's shop to the server, each once.
+    public func syncHistoricalData() { syncPurchases() }
+
+    /// Sends the transactions of the device's shop to the server, each once.
+    func syncPurchases() {
+        guard let access = core?.access else { return }
+        Task { try? await access.synchronizePurchases() }
+    }
+
+    /// Sends purchases of the app's own to the server.
+    public func handlePurchases(_ purchases: [Purchase]) { handlePurchases(purchases) { _ in } }
+
+    /// Sends purchases of the app's own to the server. Answers whether the server has taken all.
+    public func handlePurchases(_ purchases: [Purchase], completion: @escaping (Bool) -> Void) {
+        let completion = Handover(completion)
+        guard let access = core?.access else { return completion.value(false) }
+        Task {
+            var isTaken = true
+            for purchase in purchases {
+                do throws(OnymError) {
+                    try await access.purchase(purchase)
+                } catch {
+                    isTaken = false
+                }
+            }
+            let result = isTaken
+            self.answer { completion.value(result) }
+        }
+    }
+}
+
+/// The vendor's names for StoreKit 2.
+public final class QonversionSwift: Sendable {
+    /// The app's shared instance.
+    public static let shared = QonversionSwift()
+
+    private init() {}
+
+    /// Sends the transactions of the device's shop to the server, each once.
+    public func syncStoreKit2Purchases() { Qonversion.shared().syncPurchases() }
+
+    #if canImport(StoreKit)
+        /// Sends a transaction to the server. The SDK sends all transactions of the shop, each once.
+        public func handleTransaction(_ transaction: StoreKit.Transaction) { syncStoreKit2Purchases() }
+
+        /// Sends transactions to the server. The SDK sends all transactions of the shop, each once.
+        public func handleTransactions(_ transactions: [StoreKit.Transaction]) { syncStoreKit2Purchases() }
+    #endif
+}
+
+extension Qonversion {
+    /// The vendor's name of the settings.
+    public typealias Configuration = QONConfiguration
+    /// The vendor's mode for purchases.
+    public typealias LaunchMode = QONConfiguration.LaunchMode
+    /// The environment of an app's build.
+    public typealias Environment = QONConfiguration.Environment
+    /// The former name.
+    @available(*, deprecated, renamed: "EntitlementSource")
+    public typealias Source = EntitlementSource
+    /// The former name.
+    @available(*, deprecated, renamed: "EntitlementRenewState")
+    public typealias RenewState = EntitlementRenewState
+}

@@ -1,0 +1,2 @@
+// The kit for apps' own tests is the kit of the SDK's tests.
+@_exported public import OnymTesting

@@ -1,0 +1,94 @@
+import ClientKit
+import Foundation
+import Onym
+import Testing
+
+@Suite("Purchases of the device's shop", .timeLimit(.minutes(10)))
+struct ShopTests {
+    private let shop = ScriptedShop()
+    private let bench: Bench
+
+    init() {
+        let shop = shop
+        bench = Bench(.entitlements(key: "key")) { $0.shop = shop }
+    }
+
+    /// Lets everything run until a condition holds.
+    private func until(_ condition: () -> Bool) async {
+        while !condition() {
+            bench.settle()
+            await Task.yield()
+        }
+    }
+
+    /// Answers the next request, once it is there.
+    @discardableResult
+    private func answer(_ answer: ScriptedTransport.Answer) async -> HTTPRequest? {
+        await until { !bench.transport.open.isEmpty }
+        return bench.answer(answer)
+    }
+
+    @Test("a purchase is finished at the shop only after the server has it")
+    func order() async throws {
+        async let outcome = bench.onym.access.buy("plus")
+        await answer(.json(201, [:]))
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        #expect(shop.finished == [])
+        let sent = await answer(.json(201, [:]))
+        #expect(sent?.fields["Idempotency-Key"]?.hasPrefix("as:1:") == true)
+        await answer(.json(200, ["data": [["id": "plus", "active": true]]]))
+        await until { shop.finished == ["1"] }
+        guard case .bought(let list) = try await outcome else { return #expect(Bool(false), "nothing was bought") }
+        #expect(list["plus"]?.isActive == true)
+        let device = try #require(bench.onym.access.user?.deviceID)
+        #expect(shop.accounts == [Access.account(of: device)])
+    }
+
+    @Test("what the last process left unfinished is sent at the start, under the same key, and finished once")
+    func killed() async {
+        let left = ScriptedShop.transaction("7", "plus")
+        shop.report(left)
+        bench.relaunch()
+        await answer(.json(201, [:]))
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        let first = bench.transport.open.first
+        // The process ends before the answer comes.
+        bench.relaunch()
+        await until { bench.transport.open.first?.path.hasSuffix("/purchases") == true }
+        let second = await answer(.json(201, [:]))
+        #expect(first?.fields["Idempotency-Key"] == second?.fields["Idempotency-Key"])
+        await until { shop.finished == ["7"] }
+        await until { bench.onym.entitlements?.mailbox.count == 0 }
+        #expect(bench.transport.requests.filter { $0.path.hasSuffix("/purchases") }.count == 2)
+    }
+
+    @Test("a renewal that the shop reports is sent, and an invalid one is finished as well", arguments: [201, 422])
+    func reported(status: Int) async {
+        await until { shop.isWatched }
+        shop.report(ScriptedShop.transaction("9", "plus"))
+        await answer(.json(201, [:]))
+        await answer(
+            status == 201
+                ? .json(201, [:]) : .json(422, ["error": ["code": "invalid_data", "message": "no"]]))
+        await until { shop.finished == ["9"] }
+        #expect(bench.onym.access.refusedPurchases.count == (status == 201 ? 0 : 1))
+        if status == 201 { await until { bench.notices.contains(.purchaseReported("plus")) } }
+    }
+
+    @Test("an answer that is not the server's word finishes nothing")
+    func firewall() async {
+        await until { shop.isWatched }
+        shop.report(ScriptedShop.transaction("9", "plus"))
+        await answer(.json(201, [:]))
+        await answer(.bytes(403, "blocked"))
+        await until { bench.notices.contains { if case .held = $0 { true } else { false } } }
+        #expect(shop.finished == [] && bench.onym.entitlements?.mailbox.count == 1)
+    }
+
+    @Test("the account of a device is a UUID of version 8, always the same")
+    func account() {
+        let account = Access.account(of: "QON_a").uuidString
+        #expect(account == Access.account(of: "QON_a").uuidString && account != Access.account(of: "QON_b").uuidString)
+        #expect(Array(account)[14] == "8" && Array(account)[19] == "8")
+    }
+}
