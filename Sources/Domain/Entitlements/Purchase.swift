@@ -117,7 +117,7 @@ package struct Purchase: Equatable, Sendable {
     private static let keptFromAtMost = 32
 
     /// Whether only the store has told of the purchase, and no user has proven it.
-    package var isUnclaimed: Bool { reporter.rawValue == 0 }
+    package var isUnclaimed: Bool { reporter.rawValue == 0 && owners.isEmpty && installs.all.isEmpty }
 
     /// - Parameter reporter: the user of the call; person 0 for a call of the store.
     init(_ receipt: Receipt, reporter: PersonID) {
