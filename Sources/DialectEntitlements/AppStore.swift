@@ -20,7 +20,7 @@ package struct AppStore: StoreValidator {
     /// The root of receipts; nil if the server accepts none.
     private let receiptRoot: Certificate?
     /// The bundle id for apps without a bundle id of their own.
-    private let bundleID: String?
+    let bundleID: String?
     private let deviceRule: DeviceRule
     /// The number of the app at Apple; nil to take notifications of any number.
     let appID: Int64?
@@ -135,9 +135,6 @@ package struct AppStore: StoreValidator {
     private func takes(_ bundleID: String, _ own: String?) -> Bool {
         (own ?? self.bundleID).map { $0.hasSameBytes(as: bundleID) } ?? false
     }
-
-    /// The app of the settings.
-    var bundleIDOfSettings: String? { bundleID }
 
     /// The payload of a signed text. The root certificate has to vouch for the signature.
     func signed<Payload: SignedPayload>(

@@ -184,7 +184,7 @@ extension AppStore {
     ) -> Bool {
         if let appID, let id, appID != id { return false }
         let apps = tools.directory.apps.values.filter { $0.project == project }
-        return bundleIDOfSettings?.hasSameBytes(as: bundleID) ?? false
+        return self.bundleID?.hasSameBytes(as: bundleID) ?? false
             || apps.contains { $0.bundleID?.hasSameBytes(as: bundleID) ?? false }
     }
 }

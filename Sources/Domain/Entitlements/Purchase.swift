@@ -105,7 +105,7 @@ package struct Purchase: Equatable, Sendable {
     var owningMoments: [Instant] = []
     /// The identities that asked for the purchase in vain under the present owners. The journal notes each of them once.
     var keptFrom: [PersonID] = []
-    /// The last moment at which too many installs or identities had proven the purchase; nil if there was none.
+    /// The last moment at which too many installs or identities had proven the purchase; nil if that never happened.
     package internal(set) var sharedAt: Instant?
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
