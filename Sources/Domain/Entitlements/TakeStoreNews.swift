@@ -31,6 +31,7 @@ package struct TakeStoreNews: Act {
             purchase.history.update(receipt)
             // An account at its limit keeps the purchase under its other names.
             do throws(Refusal) {
+                try ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
                 try ledger.join(nil, to: &purchase, by: receipt.accounts)
             } catch {
                 ledger.put(purchase)
