@@ -12,8 +12,66 @@ extension JSONValue {
     }
 }
 
+/// What a token of Google Play stands for.
+protocol PlayBought: Sendable {
+    /// Whether a tester has bought it. Such a purchase belongs to the sandbox.
+    var isTest: Bool { get }
+    init(_ root: JSONValue) throws(JSONFault)
+    func receipts(_ token: String, _ place: StorePlace, _ hash: KeyedHash) -> [Receipt]
+}
+
+extension Receipt {
+    /// Notes the refund of an order of the purchase.
+    mutating func refund(_ order: String, at moment: Instant) {
+        if told.id.hasSameBytes(as: order) {
+            told.revokedAt = moment
+        } else {
+            var refunded = Purchase.Transaction(id: order, product: told.product, startedAt: told.startedAt)
+            refunded.revokedAt = moment
+            refunded.signedAt = moment
+            refunded.isSubscription = told.isSubscription
+            others.append(refunded)
+        }
+    }
+}
+
+/// A notification of Google Play. It is only a reason to ask for the purchase.
+struct PlayNotification {
+    private(set) var package: String?
+    private(set) var token: String?
+    /// The order that Google has refunded in full.
+    private(set) var voidedOrder: String?
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        try root.forEachMember(at: "the notification") { key, value throws(JSONFault) in
+            switch key {
+            case "packageName": package = try value.string(at: "packageName")
+            case "subscriptionNotification", "oneTimeProductNotification":
+                try value.forEachMember(at: key.shown) { key, value throws(JSONFault) in
+                    if case "purchaseToken" = key { token = try value.string(at: "purchaseToken") }
+                }
+            case "voidedPurchaseNotification": try readVoided(value)
+            default: break
+            }
+        }
+    }
+
+    private mutating func readVoided(_ voided: JSONValue) throws(JSONFault) {
+        var (order, isPartial): (String?, Bool) = (nil, false)
+        try voided.forEachMember(at: "voidedPurchaseNotification") { key, value throws(JSONFault) in
+            switch key {
+            case "purchaseToken": token = try value.string(at: "purchaseToken")
+            case "orderId": order = try value.string(at: "orderId")
+            case "refundType": isPartial = try value.integer(at: "refundType") == 2
+            default: break
+            }
+        }
+        if !isPartial { voidedOrder = order }
+    }
+}
+
 /// Google's answer about a subscription, as far as Onym uses it.
-struct PlaySubscription {
+struct PlaySubscription: PlayBought {
     private struct Line {
         var product = ""
         var endsAt: Instant?
@@ -23,7 +81,6 @@ struct PlaySubscription {
 
     /// Whether a tester has bought it. Such a purchase belongs to the sandbox.
     private(set) var isTest = false
-    private(set) var isAcknowledged = false
     private var state = ""
     private var startedAt: Instant?
     private var linkedToken: String?
@@ -38,8 +95,6 @@ struct PlaySubscription {
             case "subscriptionState": state = try value.string(at: "subscriptionState")
             case "startTime": startedAt = try value.playTime(at: "startTime")
             case "linkedPurchaseToken": linkedToken = try value.optionalText(at: "linkedPurchaseToken")?.copy()
-            case "acknowledgementState":
-                isAcknowledged = try value.string(at: "acknowledgementState") == "ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED"
             case "testPurchase": isTest = !value.isNull
             case "externalAccountIdentifiers":
                 try value.forEachMember(at: "externalAccountIdentifiers") { key, value throws(JSONFault) in
@@ -114,9 +169,8 @@ struct PlaySubscription {
 }
 
 /// Google's answer about a product that is bought once, as far as Onym uses it.
-struct PlayProduct {
+struct PlayProduct: PlayBought {
     private(set) var isTest = false
-    private(set) var isAcknowledged = false
     private var state = ""
     private var products: [String] = []
     private var order: String?
@@ -136,8 +190,6 @@ struct PlayProduct {
             case "orderId": order = try value.optionalText(at: "orderId")?.copy()
             case "purchaseCompletionTime": boughtAt = try value.playTime(at: "purchaseCompletionTime")
             case "obfuscatedExternalAccountId": account = try value.optionalText(at: "an account")?.copy()
-            case "acknowledgementState":
-                isAcknowledged = try value.string(at: "acknowledgementState") == "ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED"
             case "productLineItem":
                 try value.forEachElement(at: "productLineItem") { element throws(JSONFault) in
                     try element.forEachMember(at: "a line") { key, value throws(JSONFault) in

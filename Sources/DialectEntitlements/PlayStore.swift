@@ -42,7 +42,6 @@ package struct PlayStore: StoreValidator {
     private let base: String
     private let package: String
     private let account: ServiceAccount
-    private let acknowledges: Bool
     private let kept = Monitor<Access?>(nil)
 
     /// A token with which the server may ask, until a moment.
@@ -54,61 +53,33 @@ package struct PlayStore: StoreValidator {
     /// - Parameters:
     ///   - url: Google's address; tests use another address.
     ///   - package: the name of the app at Google.
-    ///   - acknowledges: whether the server tells Google that it has taken a purchase. Google gives money back otherwise.
-    package init(_ url: OutboundURL, package: String, account: ServiceAccount, acknowledges: Bool = true) {
+    package init(_ url: OutboundURL, package: String, account: ServiceAccount) {
         base = url.description.hasSuffix("/") ? url.description : url.description + "/"
         self.package = package
         self.account = account
-        self.acknowledges = acknowledges
     }
 
     private static let outage = StoreCheck.unavailable(.playStore, .unreachable)
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         guard let token = claim.receipt, let name = PlayStore.segment(token) else { return .bad(.unreadable) }
-        return withAccess(at: place.now, tools) { access, _ in
-            ask("subscriptionsv2/tokens/\(name)", access) { answer, tools in
-                switch answer.status {
-                case 200..<300:
-                    let subscription = try? tools.json.read(answer.body) { root throws(JSONFault) in
-                        try PlaySubscription(root)
-                    }
-                    guard let subscription else { return PlayStore.outage }
-                    return done(subscription.receipts(token, place, tools.hash), isTest: subscription.isTest, place)
-                // Google knows no subscription with this token, so it is a product that is bought once.
-                case 400, 404: return askProduct(token, name, access, place)
-                default: return PlayStore.problem(answer.status)
-                }
-            }
+        return read(name, at: place.now, tools) { bought, tools in
+            guard bought.isTest == (place.world == .sandbox) else { return .bad(.foreign) }
+            let receipts = bought.receipts(token, place, tools.hash)
+            return receipts.isEmpty ? .bad(.foreign) : .done(.success(receipts))
         }
     }
 
-    private func askProduct(
-        _ token: String, _ name: String, _ access: String, _ place: StorePlace
+    /// Asks what a token stands for: a subscription, or a product that is bought once.
+    private func read(
+        _ token: String, at now: Instant, _ tools: LoopTools,
+        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck
     ) -> StoreCheck {
-        ask("productsv2/tokens/\(name)", access) { answer, tools in
-            switch answer.status {
-            case 200..<300:
-                let product = try? tools.json.read(answer.body) { root throws(JSONFault) in try PlayProduct(root) }
-                guard let product else { return PlayStore.outage }
-                return done(product.receipts(token, place, tools.hash), isTest: product.isTest, place)
-            case 400, 404: return .bad(.unknown)
-            default: return PlayStore.problem(answer.status)
+        withAccess(at: now, tools) { access, _ in
+            ask("subscriptionsv2/tokens/\(token)", PlaySubscription.self, access, next) {
+                // Google knows no subscription with this token.
+                ask("productsv2/tokens/\(token)", PlayProduct.self, access, next) { .bad(.unknown) }
             }
-        }
-    }
-
-    private func done(_ receipts: [Receipt], isTest: Bool, _ place: StorePlace) -> StoreCheck {
-        guard isTest == (place.world == .sandbox), !receipts.isEmpty else { return .bad(.foreign) }
-        return .done(.success(receipts))
-    }
-
-    /// The meaning of a status without an answer. A wrong key of this server is no mistake of the buyer.
-    private static func problem(_ status: Int) -> StoreCheck {
-        switch status {
-        case 401, 403: .unavailable(.playStore, .notSetUp)
-        case 410: .bad(.expired)
-        default: outage
         }
     }
 
@@ -127,18 +98,48 @@ package struct PlayStore: StoreValidator {
         return token
     }
 
+    // MARK: - Notifications
+
+    /// Asks for the purchase of a notification.
+    func news(
+        of notification: PlayNotification, for project: ProjectID, at now: Instant, _ tools: LoopTools
+    ) -> StoreCheck {
+        guard notification.package?.hasSameBytes(as: package) == true, let token = notification.token,
+            let name = PlayStore.segment(token)
+        else { return .done(.success([])) }
+        return read(name, at: now, tools) { bought, tools in
+            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
+            var receipts = bought.receipts(token, place, tools.hash)
+            if let order = notification.voidedOrder {
+                for index in receipts.indices { receipts[index].refund(order, at: now) }
+            }
+            return .done(.success(receipts))
+        }
+    }
+
     // MARK: - Asking
 
-    private func ask(
-        _ path: String, _ access: String,
-        _ next: @escaping @Sendable (OutboundAnswer, LoopTools) -> StoreCheck
+    private func ask<Bought: PlayBought>(
+        _ path: String, _ type: Bought.Type, _ access: String,
+        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck,
+        otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
-        guard
-            let url = OutboundURL("\(base)androidpublisher/v3/applications/\(package)/purchases/\(path)")
-        else { return .bad(.unreadable) }
+        guard let url = OutboundURL("\(base)androidpublisher/v3/applications/\(package)/purchases/\(path)") else {
+            return .bad(.unreadable)
+        }
         return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
             guard case .success(let answer) = result else { return PlayStore.outage }
-            return next(answer, tools)
+            switch answer.status {
+            case 200..<300:
+                let bought = try? tools.json.read(answer.body) { root throws(JSONFault) in try Bought(root) }
+                return bought.map { next($0, tools) } ?? PlayStore.outage
+            case 400, 404: return otherwise()
+            // A wrong key of this server is no mistake of the buyer.
+            case 401, 403: return .unavailable(.playStore, .notSetUp)
+            // Google forgets a purchase 60 days after its end.
+            case 410: return .bad(.expired)
+            default: return PlayStore.outage
+            }
         }
     }
 
