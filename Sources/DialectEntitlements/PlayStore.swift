@@ -42,6 +42,8 @@ package struct PlayStore: StoreValidator {
     private let base: String
     private let package: String
     private let account: ServiceAccount
+    /// The secret in the address of notifications; nil if the server takes none.
+    private let pushSecret: String?
     private let kept = Monitor<Access?>(nil)
 
     /// A token with which the server may ask, until a moment.
@@ -53,7 +55,10 @@ package struct PlayStore: StoreValidator {
     /// - Parameters:
     ///   - url: Google's address; tests use another address.
     ///   - package: the name of the app at Google.
-    package init(_ url: OutboundURL, package: String, account: ServiceAccount) {
+    ///   - account: the account with which the server asks.
+    ///   - pushSecret: the secret in the address of notifications; nil to take none.
+    package init(_ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String? = nil) {
+        self.pushSecret = pushSecret
         base = url.description.hasSuffix("/") ? url.description : url.description + "/"
         self.package = package
         self.account = account
@@ -99,6 +104,12 @@ package struct PlayStore: StoreValidator {
     }
 
     // MARK: - Notifications
+
+    /// Whether a text is the secret of the address.
+    func isAddressed(by text: String) -> Bool {
+        guard let pushSecret else { return false }
+        return equalsInConstantTime(text.utf8.span, pushSecret.utf8.span)
+    }
 
     /// Asks for the purchase of a notification.
     func news(
