@@ -167,8 +167,8 @@ let package = Package(
         ring(
             "DialectEntitlements",
             [
-                "ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound",
-                "Threads",
+                "ByteText", "CivilTime", "Crypto", "Domain", "Engine", "Gateway", "HTTPMessage", "HTTPServer", "JSON",
+                "Outbound", "Threads",
             ]),
         ring(
             "DialectLinking",

@@ -24,12 +24,15 @@ package struct AppStore: StoreValidator {
     private let deviceRule: DeviceRule
     /// The number of the app at Apple; nil to take notifications of any number.
     let appID: Int64?
+    /// Apple's server, which this server asks about subscriptions; nil without a key for it.
+    let server: AppStoreServer?
 
     package init(
         root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off,
-        appID: Int64? = nil
+        appID: Int64? = nil, server: AppStoreServer? = nil
     ) {
         self.appID = appID
+        self.server = server
         self.root = root
         self.receiptRoot = receiptRoot
         self.bundleID = bundleID
@@ -97,6 +100,7 @@ package struct AppStore: StoreValidator {
                 purchase: PurchaseID(.appStore, original, in: place.world, of: place.project, hash: tools.hash),
                 source: .appStore, originalTransaction: original, told: told.removeLast())
             receipt.others = Array(told)
+            receipt.canBeAsked = server != nil
             return receipt
         }
         let latest = purchases.sorted { $0.told.startedAt > $1.told.startedAt }.prefix(AppStore.purchasesAtMost)
@@ -121,6 +125,7 @@ package struct AppStore: StoreValidator {
             claim.originalTransaction.map({ $0.hasSameBytes(as: transaction.original) }) ?? true
         else { throw .bad(.foreign) }
         var receipt = transaction.receipt(in: place.project, tools.hash)
+        receipt.canBeAsked = server != nil
         if let text = claim.renewalInfo {
             let renewal = try signed(text, as: AppleRenewal.self, now: place.now, tools)
             guard renewal.world == place.world, renewal.original.hasSameBytes(as: transaction.original) else {

@@ -16,6 +16,10 @@ extension JSONValue {
 protocol PlayBought: Sendable {
     /// Whether a tester has bought it. Such a purchase belongs to the sandbox.
     var isTest: Bool { get }
+    /// Whether Google waits for the news that the buyer has the purchase.
+    var isUnacknowledged: Bool { get }
+    /// The word for the kind of purchase in Google's addresses.
+    var kind: StaticString { get }
     init(_ root: JSONValue) throws(JSONFault)
     func receipts(_ token: String, _ place: StorePlace, _ hash: KeyedHash) -> [Receipt]
 }
@@ -79,8 +83,9 @@ struct PlaySubscription: PlayBought {
         var order: String?
     }
 
-    /// Whether a tester has bought it. Such a purchase belongs to the sandbox.
     private(set) var isTest = false
+    private(set) var isUnacknowledged = false
+    var kind: StaticString { "subscriptions" }
     private var state = ""
     private var startedAt: Instant?
     private var linkedToken: String?
@@ -93,6 +98,8 @@ struct PlaySubscription: PlayBought {
         try root.forEachMember(at: "the subscription") { key, value throws(JSONFault) in
             switch key {
             case "subscriptionState": state = try value.string(at: "subscriptionState")
+            case "acknowledgementState":
+                isUnacknowledged = try value.string(at: "acknowledgementState") == "ACKNOWLEDGEMENT_STATE_PENDING"
             case "startTime": startedAt = try value.playTime(at: "startTime")
             case "linkedPurchaseToken": linkedToken = try value.optionalText(at: "linkedPurchaseToken")?.copy()
             case "testPurchase": isTest = !value.isNull
@@ -109,6 +116,8 @@ struct PlaySubscription: PlayBought {
             default: break
             }
         }
+        // Google waits for nothing while nobody has paid.
+        isUnacknowledged = isUnacknowledged && PlaySubscription.givesAccess(state)
     }
 
     private static func line(_ element: JSONValue) throws(JSONFault) -> Line {
@@ -131,11 +140,11 @@ struct PlaySubscription: PlayBought {
     /// The end of a line's access: its expiry while Google lets the user in, or else now.
     private func end(of line: Line, at now: Instant) -> Instant {
         let end = line.endsAt ?? now
-        switch state {
-        case "SUBSCRIPTION_STATE_ACTIVE", "SUBSCRIPTION_STATE_IN_GRACE_PERIOD", "SUBSCRIPTION_STATE_CANCELED":
-            return end
-        default: return min(end, now)
-        }
+        return PlaySubscription.givesAccess(state) ? end : min(end, now)
+    }
+
+    private static func givesAccess(_ state: String) -> Bool {
+        ["ACTIVE", "IN_GRACE_PERIOD", "CANCELED"].contains { state == "SUBSCRIPTION_STATE_\($0)" }
     }
 
     private func renewal(of line: Line) -> Purchase.Renewal {
@@ -157,6 +166,7 @@ struct PlaySubscription: PlayBought {
                 id: line.order ?? original, product: line.product, startedAt: startedAt ?? place.now)
             told.endsAt = end(of: line, at: place.now)
             told.isSubscription = true
+            told.isSilentOnRefunds = true
             told.signedAt = place.now
             var receipt = Receipt(purchase: id(original), source: .playStore, originalTransaction: original, told: told)
             receipt.renewal = Purchase.RenewalState(renewal(of: line), saidAt: place.now)
@@ -172,6 +182,8 @@ struct PlaySubscription: PlayBought {
 /// Google's answer about a product that is bought once, as far as Onym uses it.
 struct PlayProduct: PlayBought {
     private(set) var isTest = false
+    private(set) var isUnacknowledged = false
+    var kind: StaticString { "products" }
     private var state = ""
     private var products: [String] = []
     private var order: String?
@@ -188,6 +200,8 @@ struct PlayProduct: PlayBought {
                     if case "purchaseState" = key { state = try value.string(at: "purchaseState") }
                 }
             case "testPurchaseContext": isTest = !value.isNull
+            case "acknowledgementState":
+                isUnacknowledged = try value.string(at: "acknowledgementState") == "ACKNOWLEDGEMENT_STATE_PENDING"
             case "orderId": order = try value.optionalText(at: "orderId")?.copy()
             case "purchaseCompletionTime": boughtAt = try value.playTime(at: "purchaseCompletionTime")
             case "obfuscatedExternalAccountId": account = try value.optionalText(at: "an account")?.copy()
@@ -201,6 +215,7 @@ struct PlayProduct: PlayBought {
             default: break
             }
         }
+        isUnacknowledged = isUnacknowledged && state == "PURCHASED"
     }
 
     /// The products as receipts. A purchase that nobody has paid for yet is over from the start, until Google says otherwise.
@@ -210,6 +225,7 @@ struct PlayProduct: PlayBought {
             let start = boughtAt ?? place.now
             var told = Purchase.Transaction(id: order ?? original, product: product, startedAt: start)
             told.isSubscription = false
+            told.isSilentOnRefunds = true
             told.signedAt = place.now
             switch state {
             case "PURCHASED": break

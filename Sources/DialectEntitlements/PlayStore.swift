@@ -44,6 +44,8 @@ package struct PlayStore: StoreValidator {
     private let account: ServiceAccount
     /// The secret in the address of notifications; nil if the server takes none.
     private let pushSecret: String?
+    /// Whether the server tells Google that the app's users have their purchases. Google refunds others after three days.
+    private let acknowledges: Bool
     private let kept = Monitor<Access?>(nil)
 
     /// A token with which the server may ask, until a moment.
@@ -57,8 +59,13 @@ package struct PlayStore: StoreValidator {
     ///   - package: the name of the app at Google.
     ///   - account: the account with which the server asks.
     ///   - pushSecret: the secret in the address of notifications; nil to take none.
-    package init(_ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String? = nil) {
+    ///   - acknowledges: whether the server tells Google that the app's users have their purchases.
+    package init(
+        _ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String? = nil,
+        acknowledges: Bool = true
+    ) {
         self.pushSecret = pushSecret
+        self.acknowledges = acknowledges
         base = url.description.hasSuffix("/") ? url.description : url.description + "/"
         self.package = package
         self.account = account
@@ -68,22 +75,59 @@ package struct PlayStore: StoreValidator {
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         guard let token = claim.receipt, let name = PlayStore.segment(token) else { return .bad(.unreadable) }
-        return read(name, at: place.now, tools) { bought, tools in
+        return read(name, at: place.now) { bought, tools in
             guard bought.isTest == (place.world == .sandbox) else { return .bad(.foreign) }
-            let receipts = bought.receipts(token, place, tools.hash)
+            let receipts = receipts(of: bought, token, place, tools)
             return receipts.isEmpty ? .bad(.foreign) : .done(.success(receipts))
         }
     }
 
     /// Asks what a token stands for: a subscription, or a product that is bought once.
     private func read(
-        _ token: String, at now: Instant, _ tools: LoopTools,
-        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck
+        _ token: String, at now: Instant, _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck
     ) -> StoreCheck {
-        withAccess(at: now, tools) { access, _ in
+        withAccess(at: now) { access in
             ask("subscriptionsv2/tokens/\(token)", PlaySubscription.self, access, next) {
                 // Google knows no subscription with this token.
                 ask("productsv2/tokens/\(token)", PlayProduct.self, access, next) { .bad(.unknown) }
+            }
+        }
+    }
+
+    private func receipts(
+        of bought: any PlayBought, _ token: String, _ place: StorePlace, _ tools: LoopTools
+    ) -> [Receipt] {
+        var receipts = bought.receipts(token, place, tools.hash)
+        guard !receipts.isEmpty else { return [] }
+        receipts[0].canBeAsked = true
+        receipts[0].isUnacknowledged = acknowledges && bought.isUnacknowledged
+        return receipts
+    }
+
+    /// Asks for the present state of a purchase, and acknowledges it if users have it.
+    func question(about purchase: Purchase, in project: ProjectID, at now: Instant) -> StoreCheck {
+        let token = purchase.originalTransaction
+        guard let name = PlayStore.segment(token) else { return .bad(.unreadable) }
+        return read(name, at: now) { bought, tools in
+            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
+            var receipts = receipts(of: bought, token, place, tools)
+            guard let first = receipts.first, first.isUnacknowledged, !purchase.isUnclaimed else {
+                return .done(.success(receipts))
+            }
+            receipts[0].isUnacknowledged = false
+            guard let product = PlayStore.segment(first.product) else { return .done(.success(receipts)) }
+            let acknowledged = receipts
+            return withAccess(at: now) { access in
+                let path = "\(bought.kind)/\(product)/tokens/\(name):acknowledge"
+                guard let url = address(path) else { return .bad(.unreadable) }
+                return .ask(
+                    OutboundCall(.post(Array("{}".utf8), contentType: "application/json"), url, bearer: access)
+                ) { result, _ in
+                    guard case .success(let answer) = result, (200..<300).contains(answer.status) else {
+                        return PlayStore.outage
+                    }
+                    return .done(.success(acknowledged))
+                }
             }
         }
     }
@@ -113,14 +157,14 @@ package struct PlayStore: StoreValidator {
 
     /// Asks for the purchase of a notification.
     func news(
-        of notification: PlayNotification, for project: ProjectID, at now: Instant, _ tools: LoopTools
+        of notification: PlayNotification, for project: ProjectID, at now: Instant
     ) -> StoreCheck {
         guard notification.package?.hasSameBytes(as: package) == true, let token = notification.token,
             let name = PlayStore.segment(token)
         else { return .done(.success([])) }
-        return read(name, at: now, tools) { bought, tools in
+        return read(name, at: now) { bought, tools in
             let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
-            var receipts = bought.receipts(token, place, tools.hash)
+            var receipts = receipts(of: bought, token, place, tools)
             if let order = notification.voidedOrder {
                 for index in receipts.indices { receipts[index].refund(order, at: now) }
             }
@@ -135,9 +179,7 @@ package struct PlayStore: StoreValidator {
         _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck,
         otherwise: @escaping @Sendable () -> StoreCheck
     ) -> StoreCheck {
-        guard let url = OutboundURL("\(base)androidpublisher/v3/applications/\(package)/purchases/\(path)") else {
-            return .bad(.unreadable)
-        }
+        guard let url = address(path) else { return .bad(.unreadable) }
         return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
             guard case .success(let answer) = result else { return PlayStore.outage }
             switch answer.status {
@@ -154,11 +196,13 @@ package struct PlayStore: StoreValidator {
         }
     }
 
+    private func address(_ path: String) -> OutboundURL? {
+        OutboundURL("\(base)androidpublisher/v3/applications/\(package)/purchases/\(path)")
+    }
+
     /// Continues with a token for questions. A token that is kept is renewed when four fifths of its time are over.
-    private func withAccess(
-        at now: Instant, _ tools: LoopTools, _ next: @escaping @Sendable (String, LoopTools) -> StoreCheck
-    ) -> StoreCheck {
-        if let known = kept.withLock({ $0 }), now < known.renewsAt { return next(known.token, tools) }
+    private func withAccess(at now: Instant, _ next: @escaping @Sendable (String) -> StoreCheck) -> StoreCheck {
+        if let known = kept.withLock({ $0 }), now < known.renewsAt { return next(known.token) }
         let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion(at: now))"
         return .ask(
             OutboundCall(.post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL)
@@ -179,23 +223,13 @@ package struct PlayStore: StoreValidator {
             }
             guard let token, token.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else { return PlayStore.outage }
             kept.withLock { $0 = Access(token: token, renewsAt: now.advanced(byMilliseconds: seconds * 800)) }
-            return next(token, tools)
+            return next(token)
         }
     }
 
     /// The signed request for a token.
     private func assertion(at now: Instant) -> String {
-        var header = JSONWriter()
-        header.object { json in
-            json.key("alg")
-            json.string("RS256")
-            json.key("typ")
-            json.string("JWT")
-            json.key("kid")
-            json.string(account.keyID)
-        }
-        var claims = JSONWriter()
-        claims.object { json in
+        account.key.token(keyID: account.keyID) { json in
             json.key("iss")
             json.string(account.email)
             json.key("scope")
@@ -207,7 +241,5 @@ package struct PlayStore: StoreValidator {
             json.key("exp")
             json.integer(now.seconds + 3600)
         }
-        let signed = Base64.encodeForAddresses(header.bytes) + "." + Base64.encodeForAddresses(claims.bytes)
-        return signed + "." + Base64.encodeForAddresses(account.key.sign(Array(signed.utf8)))
     }
 }

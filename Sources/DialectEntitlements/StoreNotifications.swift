@@ -137,7 +137,7 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return taking(store.news(of: notification, for: caller.project, at: caller.now, tools))
+        return taking(store.news(of: notification, for: caller.project, at: caller.now))
     }
 
     /// Continues with the statements that a store has made.
@@ -225,11 +225,24 @@ extension AppStore {
         guard let text = notification.transaction, let world = notification.world,
             let bundleID = notification.bundleID, takesNews(of: bundleID, notification.appID, project, tools)
         else { return [] }
+        return try state(text, notification.renewal, in: project, at: now, tools) { transaction in
+            transaction.world == world && transaction.bundleID.hasSameBytes(as: bundleID)
+        }
+    }
+
+    /// The statement of a signed transaction and of its signed renewal about an app of the project.
+    func state(
+        _ text: String, _ renewalText: String?, in project: ProjectID, at now: Instant, _ tools: LoopTools,
+        where condition: (AppleTransaction) -> Bool = { _ in true }
+    ) throws(StoreProblem) -> [Receipt] {
         let transaction = try signed(text, as: AppleTransaction.self, now: now, tools)
-        guard transaction.world == world, transaction.bundleID.hasSameBytes(as: bundleID) else { throw .bad(.foreign) }
+        guard let world = transaction.world, takesNews(of: transaction.bundleID, nil, project, tools),
+            condition(transaction)
+        else { throw .bad(.foreign) }
         var receipt = transaction.receipt(in: project, tools.hash)
-        if let text = notification.renewal {
-            let renewal = try signed(text, as: AppleRenewal.self, now: now, tools)
+        receipt.canBeAsked = server != nil
+        if let renewalText {
+            let renewal = try signed(renewalText, as: AppleRenewal.self, now: now, tools)
             guard renewal.world == world, renewal.original.hasSameBytes(as: transaction.original) else {
                 throw .bad(.foreign)
             }
@@ -239,6 +252,12 @@ extension AppStore {
     }
 
     /// Whether an app belongs to the project.
+    ///
+    /// - Parameters:
+    ///   - bundleID: the app's bundle id.
+    ///   - id: the app's number at Apple, if it is known.
+    ///   - project: the project.
+    ///   - tools: the tools with the list of apps.
     private func takesNews(
         of bundleID: String, _ id: Int64?, _ project: ProjectID, _ tools: LoopTools
     ) -> Bool {

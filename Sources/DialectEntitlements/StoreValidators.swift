@@ -1,4 +1,4 @@
-import Domain
+package import Domain
 package import Gateway
 import JSON
 import Outbound
@@ -165,5 +165,48 @@ struct TestStore: StoreValidator {
             StoreAccount.name(source, $0, in: place.world, of: place.project, hash: tools.hash)
         }
         return .done(.success([receipt]))
+    }
+}
+
+extension StoreValidators {
+    /// Asks the store of a purchase for the purchase's present state.
+    func question(
+        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory
+    ) -> StoreCheck {
+        switch purchase.source {
+        case .appStore:
+            appStore?.question(about: purchase, in: project, at: now, directory) ?? .unavailable(.appStore, .notSetUp)
+        case .playStore:
+            play?.question(about: purchase, in: project, at: now) ?? .unavailable(.playStore, .notSetUp)
+        case .stripe:
+            stripe?.question(about: purchase, catalog, in: project, at: now) ?? .unavailable(.stripe, .notSetUp)
+        case .paddle: .bad(.unknown)
+        }
+    }
+
+    /// Asks the store of a purchase now, stores the answer, and continues with the reason why there is none.
+    ///
+    /// - Parameters:
+    ///   - purchase: a known purchase.
+    ///   - catalog: the products of the project.
+    ///   - project: the project of the purchase.
+    ///   - now: the present moment.
+    ///   - directory: the apps of the project.
+    ///   - next: the next step of the call; nil stands for an answer of the store.
+    package func ask(
+        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
+        then next: @escaping @Sendable (_ fault: String?) -> Step
+    ) -> Step {
+        @Sendable func go(on check: StoreCheck) -> Step {
+            switch check {
+            case .ask(let call, let then): .ask(call) { result, tools in go(on: then(result, tools)) }
+            case .done(.success(let receipts)):
+                .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
+            case .done(.failure(.unavailable(let outage))): next(outage.message)
+            case .done(.failure(.bad(.foreign))): next("The store's answer is for another app or another world")
+            case .done(.failure(.bad)): next("The store does not know this purchase any more")
+            }
+        }
+        return go(on: question(about: purchase, catalog, in: project, at: now, directory))
     }
 }

@@ -132,6 +132,20 @@ package struct Stripe: StoreValidator {
         }
     }
 
+    /// Asks for the present state of a purchase.
+    func question(about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant) -> StoreCheck {
+        let id = purchase.originalTransaction
+        guard let call = asking(for: id) else { return .bad(.unreadable) }
+        return .ask(call) { result, tools in
+            .done(
+                read(result, id, tools).map { subscription in
+                    subscription.receipts(
+                        in: project, at: now, isProof: true, graceDays: graceDays, hash: tools.hash
+                    ) { names in names.first { catalog.product($0) != nil } ?? names.first }
+                })
+        }
+    }
+
     private static func isWord(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -138,6 +138,7 @@ struct StripeSubscription {
                 isEnding || cancelAt != nil || endedAt != nil
                     ? .canceled : ["past_due", "unpaid"].contains(status) ? .billingIssue : .willRenew,
                 saidAt: now)
+            receipt.canBeAsked = place == 0
             receipt.trust =
                 isProof
                 ? .proof

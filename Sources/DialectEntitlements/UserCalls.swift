@@ -101,8 +101,4 @@ extension Snapshot {
     func accessUser(_ person: PersonID) throws(StoreFault) -> AccessUser? {
         try document(DocumentKey(.accessUser, of: person)).flatMap { AccessUser(person, packed: $0) }
     }
-
-    func catalog(of project: ProjectID) throws(StoreFault) -> Catalog {
-        try document(Catalog.key(project)).flatMap(Catalog.init(packed:)) ?? Catalog()
-    }
 }

@@ -108,8 +108,8 @@ enum CatalogCalls {
     ) -> Endpoint.Action {
         .query { _, caller, _ in
             { snapshot throws(StoreFault) in
-                let packed = try snapshot.document(Catalog.key(caller.project))
-                return answer { body(packed.flatMap(Catalog.init(packed:)) ?? Catalog(), &$0) }
+                let catalog = try snapshot.catalog(of: caller.project)
+                return answer { body(catalog, &$0) }
             }
         }
     }

@@ -22,11 +22,18 @@ package enum Native {
         /// The keys that sign test receipts.
         package let receipts: TestReceipts
         package let mint: Mint
+        /// Asks the store of a purchase, and continues with the reason why it has not answered.
+        package let askStore: AskStore
         /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
         package let counts: @Sendable () -> StoreCounts
         /// The counts of accepted calls without the effect that the client expects.
         package let warnings: ClientWarnings
+
+        package typealias AskStore =
+            @Sendable (
+                Purchase, Catalog, ProjectID, Instant, Directory, @escaping @Sendable (_ fault: String?) -> Step
+            ) -> Step
 
         package init(
             unreadiness: @escaping @Sendable () -> String?,
@@ -35,8 +42,9 @@ package enum Native {
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
-            warnings: ClientWarnings
+            warnings: ClientWarnings, askStore: @escaping AskStore
         ) {
+            self.askStore = askStore
             self.warnings = warnings
             self.mint = mint
             self.keyUse = keyUse
@@ -73,7 +81,8 @@ package enum Native {
                 + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
-                + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)
+                + CatalogCalls.routes + PurchaseCalls.routes(sources) + TransferCalls.routes
+                + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
                 + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint) + more,
             authenticate: { request, route, directory, now, tools throws(Rejection) in

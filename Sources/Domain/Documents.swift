@@ -82,6 +82,12 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case catalog = 44
     /// The purchases that a restore moved, by the restore's id.
     case transfer = 45
+    /// Purchases whose check with their store is due in one minute.
+    case checkList = 80
+    /// The minutes of an hour that have such purchases.
+    case checkHour = 81
+    /// The first hour that may have due checks, by the project's number.
+    case checkStart = 82
     /// An install of the Linking dialect, by its id.
     case install = 50
     /// The state of a user in the Linking dialect.

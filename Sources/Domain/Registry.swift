@@ -18,7 +18,8 @@ package enum Registry {
         SetIssueStatus.self, MergeIssues.self,
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
-        RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, UndoTransfer.self,
+        RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,
+        UndoTransfer.self,
         CatalogEdit.self,
         // Installs.
         MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,

@@ -5,6 +5,7 @@ import EventLoop
 import Gateway
 import HTTPMessage
 import HTTPServer
+import Outbound
 
 /// The server of the command line: the native dialect, on a socket in the data folder.
 ///
@@ -16,11 +17,13 @@ final class ControlServer: Sendable {
 
     /// Serves a store that this process has open, with one queue of its engine.
     init(
-        _ sources: Native.Sources, _ engine: Engine, _ readers: Readers, _ store: any Store, lane: Int,
+        _ sources: Native.Sources, _ engine: Engine, _ readers: Readers, _ store: any Store,
+        outbound: OutboundClient? = nil, lane: Int,
         clock: @escaping @Sendable () -> Instant, at file: SocketFile
     ) throws(SystemFault) {
         let gateway = Gateway(
             surfaces: [Native.surface(sources, door: .control)], engine: engine, store: store, readers: readers,
+            outbound: outbound,
             lanes: lane..<lane + 1, limits: .off, clock: clock, monotonic: MonotonicClock.nanoseconds)
         self.gateway = gateway
         var http = Server.Configuration(

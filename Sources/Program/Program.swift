@@ -36,7 +36,7 @@ package enum Program {
                 ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
                 OfferingsListCommand.self, OfferingsSetCommand.self, OfferingsRemoveCommand.self,
                 EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
-                ReceiptCommand.self,
+                ReceiptCommand.self, PurchasesCheckCommand.self,
             ]
         ),
         (

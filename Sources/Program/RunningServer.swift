@@ -69,6 +69,7 @@ package final class RunningServer: Sendable {
     private let outbound: OutboundClient
     private let dispatcher: Dispatcher
     private let webhookClient: OutboundClient
+    private let purchaseChecker: PurchaseChecker
     private let server: Server
     private let loops: Int
     private let metricsServer: Server?
@@ -84,17 +85,17 @@ package final class RunningServer: Sendable {
         let warnings = ClientWarnings()
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
-        let inspection = Inspection(secrets: secrets, receipts, warnings)
-        self.inspection = inspection
-        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
-        links.quotas = configuration.attachmentQuotas
-        links.publicURL = configuration.publicURL
-        links.scheme = configuration.tls == nil ? "http" : "https"
         var stores = StoreValidators(tests: receipts)
         stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
         stores.play = configuration.stores.play
+        let inspection = Inspection(secrets: secrets, receipts, warnings, stores: stores)
+        self.inspection = inspection
+        var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
+        links.quotas = configuration.attachmentQuotas
+        links.publicURL = configuration.publicURL
+        links.scheme = configuration.tls == nil ? "http" : "https"
         let surfaces = [
             Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
             ClaimDialect.surface(
@@ -150,7 +151,7 @@ package final class RunningServer: Sendable {
         http.tls = configuration.tls
         http.onRoundEnd = { loop in gateway.endRound(loop: loop) }
         let control = RunningServer.serveControl(
-            configuration, inspection, engine, readers, store, lane: configuration.loops)
+            configuration, inspection, engine, readers, store, outbound, lane: configuration.loops)
         var other: Server?
         do throws(SystemFault) {
             // The address that nobody knows yet starts last.
@@ -187,6 +188,10 @@ package final class RunningServer: Sendable {
                     HMAC(key: secrets.webhookKey(webhook)).authenticate(content).bytes
                 },
                 payload: ChangeCalls.payload))
+        purchaseChecker = PurchaseChecker(
+            PurchaseChecker.Parts(
+                store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
+                clock: configuration.clock, limits: configuration.stores.checks))
     }
 
     /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
@@ -228,6 +233,7 @@ package final class RunningServer: Sendable {
         server.stop()
         metricsServer?.stop()
         control?.stop()
+        purchaseChecker.stop()
         // The server does not wait for the answers of other servers any more.
         outbound.stop()
         dispatcher.stop()
@@ -243,12 +249,13 @@ package final class RunningServer: Sendable {
     /// Serves the command line. If this fails, the server runs without the command line.
     private static func serveControl(
         _ configuration: Configuration, _ inspection: Inspection, _ engine: Engine, _ readers: Readers,
-        _ store: any Store, lane: Int
+        _ store: any Store, _ outbound: OutboundClient, lane: Int
     ) -> ControlServer? {
         guard let file = configuration.control else { return nil }
         do throws(SystemFault) {
             return try ControlServer(
-                inspection.sources, engine, readers, store, lane: lane, clock: configuration.clock, at: file)
+                inspection.sources, engine, readers, store, outbound: outbound, lane: lane, clock: configuration.clock,
+                at: file)
         } catch {
             configuration.logger.log(
                 .warning, "The command line cannot reach this server.", [("reason", .text(error.description))])
@@ -277,6 +284,8 @@ package struct StoreSettings: Sendable {
     package var appStore: AppStore?
     package var stripe: Stripe?
     package var play: PlayStore?
+    /// The server's own questions to the stores.
+    package var checks = PurchaseChecker.Limits()
 
     package init() {}
 }
@@ -297,8 +306,13 @@ final class Inspection: Sendable {
     private let mint: Mint
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
+    /// The stores that the server asks; nil in a command without a server.
+    private let stores: StoreValidators?
 
-    init(secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings) {
+    init(
+        secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, stores: StoreValidators? = nil
+    ) {
+        self.stores = stores
         self.warnings = warnings
         mint = Mint(secrets)
         self.receipts = receipts
@@ -318,7 +332,11 @@ final class Inspection: Sendable {
             },
             rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
-            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings)
+            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
+            askStore: { [stores] purchase, catalog, project, now, directory, next in
+                guard let stores else { return next("The server does not run, and only the server asks stores") }
+                return stores.ask(about: purchase, catalog, in: project, at: now, directory, then: next)
+            })
     }
 
     /// Sets the gateway that knows the last uses of keys.

@@ -91,7 +91,7 @@ enum ServerSettings {
             SettingDefinition(
                 "apple_attribution_url", "The address of Apple's attribution service.",
                 standard: AdServices.standardURL.description,
-                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+                demand: url),
             SettingDefinition(
                 "apple_attribution_retry_seconds",
                 "The seconds after which a client asks again if Apple has no answer yet.",
@@ -134,19 +134,37 @@ enum ServerSettings {
             SettingDefinition(
                 "app_store_bundle_id", "The bundle id of the app whose App Store receipts the server accepts."),
             SettingDefinition(
+                "app_store_key_file",
+                "A file with the key (.p8) for the App Store Server API, with which the server asks Apple about subscriptions."
+            ),
+            SettingDefinition("app_store_key_id", "Apple's id of the key in app_store_key_file."),
+            SettingDefinition("app_store_issuer_id", "The id of the account at Apple that has the key."),
+            SettingDefinition(
+                "app_store_url", "The address of the App Store Server API.", standard: AppStoreServer.standardURL,
+                demand: url),
+            SettingDefinition(
+                "app_store_sandbox_url", "The address of the App Store Server API for testers.",
+                standard: AppStoreServer.standardSandboxURL, demand: url),
+            SettingDefinition(
                 "play_service_account",
                 "A file with Google's service account (JSON), with which the server asks Google Play."),
             SettingDefinition("play_package_name", "The name of the app at Google Play."),
             SettingDefinition(
-                "play_url", "The address of Google Play.", standard: PlayStore.standardURL,
-                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+                "play_url", "The address of Google Play.", standard: PlayStore.standardURL, demand: url),
+            SettingDefinition(
+                "play_acknowledge",
+                "Whether the server tells Google that users have their purchases: on or off. Google refunds others.",
+                standard: "on", demand: { oneOf(["on", "off"], $0) }),
+            SettingDefinition(
+                "purchase_poll_per_second",
+                "The questions to each store in a second, by which the server keeps access right by itself; 0 for none.",
+                standard: "10", demand: { integer(0...1000, $0) }),
             SettingDefinition(
                 "play_push_secret",
                 "The secret in the address of Google's notifications, of 32 characters or more; without it none are taken.",
                 isSecret: true, demand: { (32...255).contains($0.utf8.count) ? nil : "32 to 255 characters" }),
             SettingDefinition(
-                "stripe_url", "The address of Stripe.", standard: Stripe.standardURL,
-                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+                "stripe_url", "The address of Stripe.", standard: Stripe.standardURL, demand: url),
             SettingDefinition(
                 "stripe_secret_key", "The key for questions to Stripe; without it the server does not ask Stripe.",
                 isSecret: true,
@@ -224,6 +242,23 @@ enum ServerSettings {
         return network
     }
 
+    /// Apple's server, for questions about subscriptions; nil without a key for it.
+    private static func appStoreServer(_ settings: Settings) throws(CommandFault) -> AppStoreServer? {
+        guard let path = settings["app_store_key_file"] else { return nil }
+        let bytes = try Files.bytes(path, orElse: "The key \(path) cannot be read")
+        guard let key = PrivateKey(pem: bytes), "\(key.algorithm)" == "ES256" else {
+            throw .failed("\(path) is no key of Apple: a private key of P-256 in PEM is needed.")
+        }
+        guard let keyID = settings["app_store_key_id"], let issuer = settings["app_store_issuer_id"],
+            settings["app_store_root"] != nil, let url = settings["app_store_url"].flatMap(OutboundURL.init),
+            let sandbox = settings["app_store_sandbox_url"].flatMap(OutboundURL.init)
+        else {
+            throw .failed(
+                "app_store_key_id, app_store_issuer_id and app_store_root must be set beside app_store_key_file.")
+        }
+        return AppStoreServer(url, sandboxURL: sandbox, issuer: issuer, keyID: keyID, key: key)
+    }
+
     /// The stores that confirm purchases.
     static func stores(_ settings: Settings) throws(CommandFault) -> StoreSettings {
         var stores = StoreSettings()
@@ -235,7 +270,7 @@ enum ServerSettings {
             stores.appStore = AppStore(
                 root: roots.0, receiptRoot: roots.1, bundleID: settings["app_store_bundle_id"],
                 deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off,
-                appID: settings["app_store_app_id"].flatMap(Int64.init))
+                appID: settings["app_store_app_id"].flatMap(Int64.init), server: try appStoreServer(settings))
         }
         if let path = settings["play_service_account"] {
             let bytes = try Files.bytes(path, orElse: "The service account \(path) cannot be read")
@@ -245,8 +280,10 @@ enum ServerSettings {
             guard let package = settings["play_package_name"], let url = settings["play_url"].flatMap(OutboundURL.init)
             else { throw .failed("play_package_name must be set beside play_service_account.") }
             stores.play = PlayStore(
-                url, package: package, account: account, pushSecret: settings["play_push_secret"])
+                url, package: package, account: account, pushSecret: settings["play_push_secret"],
+                acknowledges: settings["play_acknowledge"] != "off")
         }
+        stores.checks.perSecond = settings["purchase_poll_per_second"].flatMap(Int.init) ?? stores.checks.perSecond
         if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
             stores.stripe = Stripe(
                 url, key: key,
@@ -268,6 +305,10 @@ enum ServerSettings {
 
     private static let address: @Sendable (String) -> String? = {
         ListeningAddress($0) == nil ? "an address and a port, such as 127.0.0.1:8080" : nil
+    }
+
+    private static func url(_ value: String) -> String? {
+        OutboundURL(value) == nil ? "an address that begins with https:// or http://" : nil
     }
 
     private static func oneOf(_ names: [String], _ value: String) -> String? {

@@ -306,7 +306,9 @@ private final class ActWorld {
         var later = receipt()
         later.told.revokedAt = Instant(milliseconds: 9)
         later.renewal = Purchase.RenewalState(.canceled, saidAt: Instant(milliseconds: 8))
+        later.canBeAsked = true
         _ = try play(TakeStoreNews([later]))
+        _ = try play(NoteChecks([(later.purchase, .failed)]))
         _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }
 

@@ -80,6 +80,16 @@ package enum ReceiptFault: Error, Equatable, Sendable {
     }
 }
 
+extension Snapshot {
+    package func purchase(_ id: PurchaseID) throws(StoreFault) -> Purchase? {
+        try document(id.key).flatMap { Purchase(id, packed: $0) }
+    }
+
+    package func catalog(of project: ProjectID) throws(StoreFault) -> Catalog {
+        try document(Catalog.key(project)).flatMap(Catalog.init(packed:)) ?? Catalog()
+    }
+}
+
 extension DocumentFacts {
     func accessUser(_ person: PersonID) -> AccessUser? {
         document(AccessUser.key(person)).flatMap { AccessUser(person, packed: $0) }

@@ -5,6 +5,7 @@ struct AccessLedger<V: DocumentFacts> {
     private var users: [PersonID: AccessUser] = [:]
     private var accounts: [Hash128: NamedAccount] = [:]
     private var purchases: [PurchaseID: Purchase] = [:]
+    private var checks = CheckLists()
 
     /// - Parameters:
     ///   - view: the facts of the decision.
@@ -27,7 +28,7 @@ struct AccessLedger<V: DocumentFacts> {
         let puts =
             purchases.values.sorted { $0.id.hash.low < $1.id.hash.low }.map(\.put)
             + accounts.values.sorted { $0.hash.low < $1.hash.low }.map(\.put)
-            + users.values.sorted { $0.person < $1.person }.map(\.put)
+            + users.values.sorted { $0.person < $1.person }.map(\.put) + checks.puts
         return puts.filter { !isAsBefore($0) }
     }
 
@@ -44,6 +45,28 @@ struct AccessLedger<V: DocumentFacts> {
             people.append(person)
         }
         return people
+    }
+
+    /// Schedules the next question about each purchase of which the store has said something new.
+    ///
+    /// - Parameters:
+    ///   - asked: the purchase about which the server has asked. Its next question is due later, also if nothing is new.
+    ///   - project: the project of the purchases.
+    ///   - catalog: the products of the project.
+    mutating func scheduleChecks(asked: PurchaseID? = nil, in project: ProjectID, _ catalog: Catalog) {
+        for id in purchases.keys.sorted(by: { $0.hash.low < $1.hash.low }) {
+            guard var purchase = purchases[id], purchase.check != nil else { continue }
+            let known = view.purchase(id)
+            let isNew =
+                known.map { known in
+                    known.history != purchase.history || known.replacedBy != purchase.replacedBy
+                        || known.check?.isUnacknowledged != purchase.check?.isUnacknowledged
+                } ?? true
+            guard isNew || id == asked else { continue }
+            purchase.scheduleCheck(after: moment, catalog.product(purchase.product))
+            checks.move(id, from: known?.check?.dueAt, to: purchase.check?.dueAt, in: project, view)
+            purchases[id] = purchase
+        }
     }
 
     mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }

@@ -59,7 +59,7 @@ struct Proving {
             }
             var purchase = stored ?? Purchase(receipt, reporter: principals.user.person)
             purchase.reporter = known?.reporter ?? principals.user.person
-            purchase.history.update(receipt)
+            purchase.take(receipt)
             let before = Transfer.Side(purchase)
             do throws(Refusal) {
                 try ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
@@ -92,6 +92,7 @@ struct Proving {
                     transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
                     names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
         }
+        ledger.scheduleChecks(in: project, catalog)
         proven.changes = ledger.changes
         if !moves.isEmpty {
             let made = Transfer(

@@ -16,7 +16,11 @@ extension Purchase {
         for moment in owningMoments { packer.add(moment) }
         packer.add(keptFrom)
         packer.add(optional: sharedAt)
-        if let replacedBy { packer.add(replacedBy.hash) }
+        if replacedBy != nil || check != nil {
+            packer.add((replacedBy == nil ? 0 : 1) | (check == nil ? 0 : 2) as UInt8)
+            if let replacedBy { packer.add(replacedBy.hash) }
+            check?.pack(into: &packer)
+        }
         return packer.bytes
     }
 
@@ -43,9 +47,17 @@ extension Purchase {
         guard let keptFrom = unpacker.people(), let sharedAt = unpacker.optionalInstant() else { return nil }
         self.keptFrom = keptFrom
         self.sharedAt = sharedAt
+        // Earlier versions ended here.
         if unpacker.isAtEnd { return }
-        guard let replacedBy = unpacker.hash() else { return nil }
-        self.replacedBy = PurchaseID(hash: replacedBy)
+        guard let flags = unpacker.byte(), flags < 4 else { return nil }
+        if flags & 1 != 0 {
+            guard let replacedBy = unpacker.hash() else { return nil }
+            self.replacedBy = PurchaseID(hash: replacedBy)
+        }
+        if flags & 2 != 0 {
+            guard let check = Check(unpacking: &unpacker) else { return nil }
+            self.check = check
+        }
     }
 
     /// Reads a purchase from before store accounts were sets of installs: it had one transaction and one payer.
@@ -93,7 +105,7 @@ extension Receipt {
         packer.add(hashes: accounts)
         packer.add(UInt64(others.count))
         for transaction in others { transaction.pack(into: &packer) }
-        packer.add(replaces != nil)
+        packer.add((replaces == nil ? 0 : 1) | (canBeAsked ? 2 : 0) | (isUnacknowledged ? 4 : 0) as UInt8)
         if let replaces { packer.add(replaces.hash) }
     }
 
@@ -118,8 +130,12 @@ extension Receipt {
             guard let transaction = Purchase.Transaction(unpacking: &unpacker) else { return nil }
             others.append(transaction)
         }
-        guard let replaced = unpacker.kept({ $0.hash() }) else { return nil }
-        replaces = replaced.value.map(PurchaseID.init)
+        guard let flags = unpacker.byte(), flags < 8 else { return nil }
+        (canBeAsked, isUnacknowledged) = (flags & 2 != 0, flags & 4 != 0)
+        if flags & 1 != 0 {
+            guard let replaced = unpacker.hash() else { return nil }
+            replaces = PurchaseID(hash: replaced)
+        }
     }
 
     private init?(_ purchase: PurchaseID, _ source: Purchase.Source, firstForm unpacker: inout Unpacker) {

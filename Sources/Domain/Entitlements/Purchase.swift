@@ -43,6 +43,10 @@ package struct Receipt: Equatable, Sendable {
     package var accounts: [Hash128] = []
     /// The purchase that this one replaces, where the store makes a new purchase for another product or a new start.
     package var replaces: PurchaseID?
+    /// Whether the server can ask the store about the purchase later.
+    package var canBeAsked = false
+    /// Whether the store refunds the purchase unless the app or the server acknowledges it.
+    package var isUnacknowledged = false
     /// The weight of the receipt as a proof of the caller.
     package var trust = Trust.proof
 
@@ -111,6 +115,8 @@ package struct Purchase: Equatable, Sendable {
     package internal(set) var sharedAt: Instant?
     /// The purchase that has replaced this one. A replaced purchase gives nothing, whatever its store says of it.
     package internal(set) var replacedBy: PurchaseID?
+    /// The questions to the store; nil for a purchase about which the server cannot ask.
+    package internal(set) var check: Check?
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
     package static let ownersAtMost = 100
@@ -129,9 +135,9 @@ package struct Purchase: Equatable, Sendable {
         source = receipt.source
         originalTransaction = receipt.originalTransaction
         history = History(receipt.told, receipt.renewal)
-        history.update(receipt)
         self.reporter = reporter
         owners = []
+        take(receipt)
     }
 
     init(
@@ -144,6 +150,15 @@ package struct Purchase: Equatable, Sendable {
         self.history = history
         self.reporter = reporter
         self.owners = owners
+    }
+
+    /// Adds the statements of a receipt.
+    mutating func take(_ receipt: Receipt) {
+        history.update(receipt)
+        guard receipt.canBeAsked else { return }
+        var check = check ?? Check()
+        check.isUnacknowledged = receipt.isUnacknowledged
+        self.check = check
     }
 
     /// Notes that an identity asked for the purchase, and that the purchase stays.
@@ -207,6 +222,36 @@ package struct Purchase: Equatable, Sendable {
     /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
         replacedBy == nil && history.givesAccess && (expiry(definition).map { moment < $0 } ?? true)
+    }
+
+    /// The reason for which a purchase gives access, or gives none.
+    package struct Access: Sendable {
+        package let isActive: Bool
+        /// The end of the access; nil for access without an end.
+        package let until: Instant?
+        package let name: StaticString
+
+        private static let names: [StaticString] = [
+            "period_runs", "grace", "no_end", "replaced", "refunded", "upgraded", "ended",
+        ]
+        package static let allNames = names.map { "\($0)" }
+    }
+
+    /// The access that the purchase gives at a moment, with the reason.
+    package func access(at moment: Instant, _ definition: Catalog.Product?) -> Access {
+        let end = expiry(definition)
+        if isActive(at: moment, definition) {
+            guard let end else { return Access(isActive: true, until: nil, name: "no_end") }
+            return Access(isActive: true, until: end, name: renewal == .billingIssue ? "grace" : "period_runs")
+        }
+        if replacedBy != nil { return Access(isActive: false, until: end, name: "replaced") }
+        if let revokedAt { return Access(isActive: false, until: revokedAt, name: "refunded") }
+        return Access(isActive: false, until: end, name: history.givesAccess ? "ended" : "upgraded")
+    }
+
+    /// The last moment at which the store has said something; nil if its statements have no moments.
+    package var saidAt: Instant? {
+        (history.transactions.compactMap(\.signedAt) + [history.renewalState?.saidAt].compactMap { $0 }).max()
     }
 
     var put: Change { .documentPut(id.key, keeper, packed) }

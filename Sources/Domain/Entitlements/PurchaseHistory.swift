@@ -31,6 +31,8 @@ extension Purchase {
         package var isFamilys = false
         /// Whether the statement comes from a form that cannot say of upgrades, families and offers.
         package var isBrief = false
+        /// Whether the statement comes from a form that cannot say of refunds. A refund that is known stays then.
+        package var isSilentOnRefunds = false
         /// The id of an offer code; nil without a code.
         package var offer: String?
         /// The moment at which the store signed the data; nil if it is unknown.
@@ -59,8 +61,9 @@ extension Purchase {
 
         /// The statement with the facts of an earlier one that its own form cannot have.
         fileprivate func completed(by known: Transaction) -> Transaction {
-            guard isBrief, !known.isBrief else { return self }
             var complete = self
+            if isSilentOnRefunds { complete.revokedAt = revokedAt ?? known.revokedAt }
+            guard isBrief, !known.isBrief else { return complete }
             (complete.isUpgraded, complete.isFamilys, complete.offer) = (known.isUpgraded, known.isFamilys, known.offer)
             complete.isBrief = false
             return complete
@@ -228,7 +231,8 @@ extension Purchase.Transaction {
         packer.add(optional: revokedAt)
         packer.add(isSubscription.map { $0 ? 1 : 0 } ?? 2 as UInt8)
         packer.add(period.rawValue)
-        packer.add((isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) | (isBrief ? 4 : 0) as UInt8)
+        packer.add(
+            (isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) | (isBrief ? 4 : 0) | (isSilentOnRefunds ? 8 : 0) as UInt8)
         packer.add(optional: offer)
         packer.add(optional: signedAt)
     }
@@ -237,7 +241,7 @@ extension Purchase.Transaction {
         guard let id = unpacker.text(), let product = unpacker.text(), let startedAt = unpacker.instant(),
             let endsAt = unpacker.optionalInstant(), let revokedAt = unpacker.optionalInstant(),
             let isSubscription = unpacker.byte(), isSubscription < 3,
-            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 8,
+            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 16,
             let offer = unpacker.optionalText(), let signedAt = unpacker.optionalInstant()
         else { return nil }
         self.init(id: id, product: product, startedAt: startedAt)
@@ -248,6 +252,7 @@ extension Purchase.Transaction {
         isUpgraded = flags & 1 != 0
         isFamilys = flags & 2 != 0
         isBrief = flags & 4 != 0
+        isSilentOnRefunds = flags & 8 != 0
         self.offer = offer
         self.signedAt = signedAt
     }

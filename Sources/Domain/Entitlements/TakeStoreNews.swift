@@ -3,8 +3,13 @@
 package struct TakeStoreNews: Act {
     /// The statements; none for news that changes no purchase.
     package let receipts: [Receipt]
+    /// The purchase about which the server has asked by itself; nil for a call of the store.
+    package let asked: PurchaseID?
 
-    package init(_ receipts: [Receipt]) { self.receipts = receipts }
+    package init(_ receipts: [Receipt], asked: PurchaseID? = nil) {
+        self.receipts = receipts
+        self.asked = asked
+    }
 
     package static var kinds: [ActKind] { [.storeNews] }
     package static var readsMerges: Bool { false }
@@ -16,11 +21,11 @@ package struct TakeStoreNews: Act {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
-        TakeStoreNews.take(receipts, stamp, in: project, view)
+        TakeStoreNews.take(receipts, asked: asked, stamp, in: project, view)
     }
 
     static func take<V: DocumentFacts>(
-        _ receipts: [Receipt], _ stamp: Stamp, in project: ProjectID, _ view: V
+        _ receipts: [Receipt], asked: PurchaseID? = nil, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
         var ledger = AccessLedger(view, at: stamp.at)
@@ -28,7 +33,7 @@ package struct TakeStoreNews: Act {
         for receipt in receipts {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
-            purchase.history.update(receipt)
+            purchase.take(receipt)
             // An account at its limit keeps the purchase under its other names.
             do throws(Refusal) {
                 try ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
@@ -43,6 +48,8 @@ package struct TakeStoreNews: Act {
             let news = AccessEvent.purchased(purchase, isActive: isNow)
             events += ledger.audience(of: purchase).map { .rowAdded($0, news.row(stamp)) }
         }
+        if let asked, let purchase = ledger.purchase(asked) { ledger.put(purchase) }
+        ledger.scheduleChecks(asked: asked, in: project, catalog)
         let changes = ledger.changes
         guard !changes.isEmpty else { return Decision(.noted) }
         let person = receipts.lazy.compactMap { receipt in

@@ -74,11 +74,11 @@ extension DocumentKind {
         }
     }
 
-    /// Whether documents of this kind are derived from the documents of a group's members, and are no facts.
+    /// Whether documents of this kind are derived from other documents, and are no facts. Stores keep only their last version.
     package var isDerived: Bool {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
-            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers:
+            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .checkList, .checkHour, .checkStart:
             true
         default: false
         }

@@ -1,0 +1,286 @@
+package import Domain
+package import Engine
+import Gateway
+import HTTPServer
+package import Outbound
+import Threads
+
+/// Asks stores about purchases whose check is due, so that access stays right when nobody calls (spec/entitlements-live.md 7).
+///
+/// The store of the server has the whole schedule, so a server that ends at any moment goes on later. Of several processes on
+/// one store, one asks.
+package final class PurchaseChecker: Sendable {
+    /// The parts that the checker needs.
+    package struct Parts: Sendable {
+        package let store: any Store
+        package let engine: Engine
+        /// The engine's queue whose answers may arrive on any thread.
+        package let lane: Int
+        package let client: OutboundClient
+        package let stores: StoreValidators
+        package let clock: @Sendable () -> Instant
+        package let limits: Limits
+
+        package init(
+            store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: StoreValidators,
+            clock: @escaping @Sendable () -> Instant, limits: Limits
+        ) {
+            self.store = store
+            self.engine = engine
+            self.lane = lane
+            self.client = client
+            self.stores = stores
+            self.clock = clock
+            self.limits = limits
+        }
+    }
+
+    package struct Limits: Sendable {
+        /// The questions to one store in a second.
+        package var perSecond = 10
+        /// The pause between two searches for due purchases.
+        package var pauseMilliseconds = 1000
+
+        package init() {}
+    }
+
+    /// One question.
+    private struct Question: Sendable {
+        let purchase: Purchase
+        let project: ProjectID
+        let catalog: Catalog
+    }
+
+    /// What has happened since the thread looked last.
+    private enum Arrival: Sendable {
+        case begun([Question])
+        /// The store has not noted the begin.
+        case notBegun([Question])
+        case answer(OutboundClient.Result, Question, @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
+    }
+
+    private struct State {
+        var isStopping = false
+        var arrivals: [Arrival] = []
+        var busy: Set<PurchaseID> = []
+        var figures = Figures()
+    }
+
+    /// The counts for the metrics.
+    package struct Figures: Sendable {
+        /// The questions by store and result.
+        package fileprivate(set) var checks: [Purchase.Source: [Result: Int]] = [:]
+
+        package enum Result: String, CaseIterable, Sendable {
+            case answered, failed, gone
+        }
+    }
+
+    private let parts: Parts
+    private let state = Monitor(State())
+    private let thread = Monitor<WorkerThread?>(nil)
+
+    private static let purchasesAtOnce = 500
+
+    package init(_ parts: Parts) {
+        self.parts = parts
+        thread.withLock { $0 = WorkerThread(name: "onym-purchases") { [self] in run() } }
+    }
+
+    package var figures: Figures { state.withLock { $0.figures } }
+
+    /// Begins no further question, and returns when the thread has ended. The caller stops the client afterwards.
+    package func stop() {
+        state.change { $0.isStopping = true }
+        thread.withLock { $0.take() }?.join()
+    }
+
+    // MARK: - The thread
+
+    private func run() {
+        var lines = Lines(perSecond: parts.limits.perSecond)
+        let pause = UInt64(parts.limits.pauseMilliseconds) * 1_000_000
+        var next = MonotonicClock.nanoseconds()
+        while true {
+            let (arrivals, isStopping) = state.withLock { state in
+                let arrivals = state.arrivals
+                state.arrivals = []
+                return (arrivals, state.isStopping)
+            }
+            if isStopping { return }
+            if !arrivals.isEmpty {
+                let tools = makeTools()
+                for arrival in arrivals { take(arrival, &lines, tools) }
+            }
+            let now = MonotonicClock.nanoseconds()
+            if now >= next {
+                next = now + pause
+                // The store logs its own faults; the checker only tries again.
+                try? beginDue(&lines)
+            }
+            let left = Int((next - min(next, MonotonicClock.nanoseconds())) / 1_000_000) + 1
+            let _: Bool? = state.wait(milliseconds: left) { $0.isStopping || !$0.arrivals.isEmpty ? true : nil }
+        }
+    }
+
+    private func makeTools() -> LoopTools {
+        LoopTools(hash: parts.store.hash) { [parts] in
+            LoopTools.Round(now: parts.clock(), directory: parts.store.directory)
+        }
+    }
+
+    /// Finds due purchases, and begins to ask about as many as the stores' limits allow.
+    private func beginDue(_ lines: inout Lines) throws(StoreFault) {
+        guard parts.store.leads else { return }
+        let (now, busy) = (parts.clock(), state.withLock { $0.busy })
+        lines.refill(at: MonotonicClock.nanoseconds())
+        for project in parts.store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let found = try parts.store.read { snapshot throws(StoreFault) in
+                try DueChecks(in: project, at: now, except: busy, limit: PurchaseChecker.purchasesAtOnce, snapshot).map
+                {
+                    due throws(StoreFault) in (due, try snapshot.catalog(of: project))
+                }
+            }
+            guard let (due, catalog) = found else { continue }
+            var (notes, questions): ([(purchase: PurchaseID, progress: NoteChecks.Progress)], [Question]) = ([], [])
+            for item in due.items {
+                if let purchase = item.purchase {
+                    guard lines.takes(purchase.source) else { continue }
+                    questions.append(Question(purchase: purchase, project: project, catalog: catalog))
+                }
+                notes.append((item.id, .begun(minute: item.minute)))
+            }
+            if notes.isEmpty, due.emptyBefore == nil { continue }
+            state.withLock { $0.busy.formUnion(questions.map(\.purchase.id)) }
+            let begun = questions
+            submit(NoteChecks(notes, emptyBefore: due.emptyBefore), in: project) { [self] isDone in
+                push(isDone ? .begun(begun) : .notBegun(begun))
+            }
+        }
+    }
+
+    private func take(_ arrival: Arrival, _ lines: inout Lines, _ tools: LoopTools) {
+        switch arrival {
+        case .begun(let questions):
+            for question in questions {
+                go(
+                    on: parts.stores.question(
+                        about: question.purchase, question.catalog, in: question.project, at: parts.clock(),
+                        tools.directory),
+                    question, &lines)
+            }
+        case .notBegun(let questions):
+            for question in questions { lines.end(question.purchase.source, isFault: false) }
+            free(questions.map(\.purchase.id))
+        // The client was stopped. The question comes again after the next start.
+        case .answer(.failure(.cancelled), _, _): break
+        case .answer(let result, let question, let then):
+            if case .success(let answer) = result, answer.status == 429 { lines.slowDown(question.purchase.source) }
+            go(on: then(result, tools), question, &lines)
+        }
+    }
+
+    private func go(on check: StoreCheck, _ question: Question, _ lines: inout Lines) {
+        let (id, source) = (question.purchase.id, question.purchase.source)
+        switch check {
+        case .ask(let call, let then):
+            parts.client.submit(call) { [self] result in push(.answer(result, question, then)) }
+        case .done(.success(let receipts)):
+            lines.end(source, isFault: false)
+            end(TakeStoreNews(receipts, asked: id), question, .answered)
+        // The settings of the server may be for another app.
+        case .done(.failure(.bad(.foreign))): fail(question, &lines)
+        case .done(.failure(.bad)):
+            lines.end(source, isFault: false)
+            end(NoteChecks([(id, .over)]), question, .gone)
+        case .done(.failure(.unavailable)): fail(question, &lines)
+        }
+    }
+
+    private func fail(_ question: Question, _ lines: inout Lines) {
+        lines.end(question.purchase.source, isFault: true)
+        end(NoteChecks([(question.purchase.id, .failed)]), question, .failed)
+    }
+
+    /// Stores the result of a question.
+    private func end(_ act: any Act, _ question: Question, _ result: Figures.Result) {
+        state.withLock { $0.figures.checks[question.purchase.source, default: [:]][result, default: 0] += 1 }
+        submit(act, in: question.project) { [self] _ in free([question.purchase.id]) }
+    }
+
+    private func submit(_ act: any Act, in project: ProjectID, _ done: @escaping @Sendable (Bool) -> Void) {
+        let job = Job(call: Call(project: project, key: nil), act: act) { answer in
+            if case .success = answer { done(true) } else { done(false) }
+        }
+        if !parts.engine.submit([job], lane: parts.lane) { done(false) }
+    }
+
+    private func push(_ arrival: Arrival) { state.change { $0.arrivals.append(arrival) } }
+
+    private func free(_ purchases: [PurchaseID]) { state.withLock { $0.busy.subtract(purchases) } }
+}
+
+/// The limits of questions to each store: their rate, their number at a time, and pauses after faults.
+private struct Lines {
+    private struct Line {
+        var allowance: Double
+        var inFlight = 0
+        var faultsInRow = 0
+        var pausedUntil: UInt64 = 0
+        var slowUntil: UInt64 = 0
+    }
+
+    private let perSecond: Double
+    private var lines: [Purchase.Source: Line]
+    private var filledAt = MonotonicClock.nanoseconds()
+
+    private static let second: UInt64 = 1_000_000_000
+    private static let inFlightAtMost = 32
+    private static let faultsInRowAtMost = 5
+
+    init(perSecond: Int) {
+        self.perSecond = Double(perSecond)
+        lines = Dictionary(
+            uniqueKeysWithValues: Purchase.Source.allCases.map { ($0, Line(allowance: Double(perSecond))) })
+    }
+
+    mutating func refill(at now: UInt64) {
+        let seconds = Double(now - min(now, filledAt)) / Double(Lines.second)
+        filledAt = now
+        for source in Purchase.Source.allCases {
+            guard var line = lines[source] else { continue }
+            let rate = now < line.slowUntil ? perSecond / 2 : perSecond
+            // At least one question fits into a low rate.
+            line.allowance = min(line.allowance + rate * seconds, max(1, rate))
+            lines[source] = line
+        }
+    }
+
+    /// Whether a question to a store may begin now. If so, it counts.
+    mutating func takes(_ source: Purchase.Source) -> Bool {
+        guard var line = lines[source], line.allowance >= 1, line.inFlight < Lines.inFlightAtMost,
+            filledAt >= line.pausedUntil
+        else { return false }
+        line.allowance -= 1
+        line.inFlight += 1
+        lines[source] = line
+        return true
+    }
+
+    /// Notes the end of a question. After several faults in a row the store gets a minute's rest.
+    mutating func end(_ source: Purchase.Source, isFault: Bool) {
+        guard var line = lines[source] else { return }
+        line.inFlight = max(0, line.inFlight - 1)
+        line.faultsInRow = isFault ? line.faultsInRow + 1 : 0
+        if line.faultsInRow >= Lines.faultsInRowAtMost {
+            line.pausedUntil = MonotonicClock.nanoseconds() + 60 * Lines.second
+            line.faultsInRow = 0
+        }
+        lines[source] = line
+    }
+
+    /// Halves the rate for five minutes: the store has said that the questions are too many.
+    mutating func slowDown(_ source: Purchase.Source) {
+        lines[source]?.slowUntil = MonotonicClock.nanoseconds() + 300 * Lines.second
+    }
+}

@@ -1,0 +1,221 @@
+/// The place of a purchase in the lists of due checks. Several lists for each minute keep each list short.
+struct CheckPlace: Hashable {
+    let minute: Int64
+    let slot: Int
+
+    fileprivate static let slots = 16
+
+    init(_ purchase: PurchaseID, at moment: Instant) {
+        self.init(purchase, minute: CheckPlace.minute(of: moment))
+    }
+
+    init(_ purchase: PurchaseID, minute: Int64) {
+        self.init(minute: minute, slot: Int(purchase.hash.high % UInt64(CheckPlace.slots)))
+    }
+
+    fileprivate init(minute: Int64, slot: Int) {
+        self.minute = minute
+        self.slot = slot
+    }
+
+    static func minute(of moment: Instant) -> Int64 { moment.milliseconds / 60_000 }
+
+    fileprivate var hour: Int64 { minute / 60 }
+
+    fileprivate func key(in project: ProjectID) -> DocumentKey {
+        DocumentKey(.checkList, hash: Hash128(high: project.part << 8 | UInt64(slot), low: UInt64(bitPattern: minute)))
+    }
+}
+
+/// The lists of one hour that have purchases: a bit for each.
+private struct CheckHour: Equatable {
+    private(set) var bits = [UInt8](repeating: 0, count: 60 * CheckPlace.slots / 8)
+
+    init() {}
+
+    init?(packed: [UInt8]) {
+        guard packed.count == bits.count else { return nil }
+        bits = packed
+    }
+
+    var packed: [UInt8] { isEmpty ? [] : bits }
+    var isEmpty: Bool { !bits.contains { $0 != 0 } }
+
+    private static func bit(_ place: CheckPlace) -> Int { Int(place.minute % 60) * CheckPlace.slots + place.slot }
+
+    mutating func set(_ place: CheckPlace, _ isFilled: Bool) {
+        let bit = CheckHour.bit(place)
+        let mask: UInt8 = 1 << UInt8(bit % 8)
+        if isFilled { bits[bit / 8] |= mask } else { bits[bit / 8] &= ~mask }
+    }
+
+    /// The lists with purchases, the earliest first.
+    func places(of hour: Int64) -> [CheckPlace] {
+        (0..<bits.count * 8).filter { bits[$0 / 8] & 1 << UInt8($0 % 8) != 0 }.map { bit in
+            CheckPlace(minute: hour * 60 + Int64(bit / CheckPlace.slots), slot: bit % CheckPlace.slots)
+        }
+    }
+
+    static func key(_ hour: Int64, in project: ProjectID) -> DocumentKey {
+        DocumentKey(.checkHour, hash: Hash128(high: project.part, low: UInt64(bitPattern: hour)))
+    }
+}
+
+extension ProjectID {
+    fileprivate var part: UInt64 { UInt64(UInt32(bitPattern: rawValue)) }
+}
+
+extension DocumentKey {
+    fileprivate static func checkStart(of project: ProjectID) -> DocumentKey {
+        DocumentKey(.checkStart, of: Int64(project.rawValue))
+    }
+}
+
+/// The changed lists of a decision.
+struct CheckLists {
+    private var lists: [DocumentKey: [Hash128]] = [:]
+    private var hours: [DocumentKey: CheckHour] = [:]
+    private var starts: [DocumentKey: Int64] = [:]
+
+    /// Moves a purchase from the list of one moment to the list of another one.
+    mutating func move<V: DocumentFacts>(
+        _ purchase: PurchaseID, from before: Instant?, to after: Instant?, in project: ProjectID, _ view: V
+    ) {
+        if let before { remove(purchase, from: CheckPlace(purchase, at: before), in: project, view) }
+        guard let after else { return }
+        let place = CheckPlace(purchase, at: after)
+        var list = list(place.key(in: project), view)
+        if !list.contains(purchase.hash) { list.append(purchase.hash) }
+        put(list, place, in: project, view)
+        let start = DocumentKey.checkStart(of: project)
+        if (starts[start] ?? view.document(start).flatMap(CheckLists.hour)).map({ place.hour < $0 }) ?? true {
+            starts[start] = place.hour
+        }
+    }
+
+    mutating func remove<V: DocumentFacts>(
+        _ purchase: PurchaseID, from place: CheckPlace, in project: ProjectID, _ view: V
+    ) {
+        put(list(place.key(in: project), view).filter { $0 != purchase.hash }, place, in: project, view)
+    }
+
+    private mutating func put<V: DocumentFacts>(
+        _ list: [Hash128], _ place: CheckPlace, in project: ProjectID, _ view: V
+    ) {
+        lists[place.key(in: project)] = list
+        let key = CheckHour.key(place.hour, in: project)
+        var hour = hours[key] ?? view.document(key).flatMap(CheckHour.init(packed:)) ?? CheckHour()
+        hour.set(place, !list.isEmpty)
+        hours[key] = hour
+    }
+
+    /// Moves the first hour that may have due checks.
+    mutating func begin<V: DocumentFacts>(at hour: Int64, in project: ProjectID, _ view: V) {
+        let start = DocumentKey.checkStart(of: project)
+        guard starts[start] == nil, let known = view.document(start).flatMap(CheckLists.hour), known < hour else {
+            return
+        }
+        starts[start] = hour
+    }
+
+    private func list<V: DocumentFacts>(_ key: DocumentKey, _ view: V) -> [Hash128] {
+        lists[key] ?? view.document(key).flatMap(CheckLists.hashes) ?? []
+    }
+
+    /// The documents of the lists. An empty document stands for a list without purchases.
+    var puts: [Change] {
+        func put(_ key: DocumentKey, _ body: [UInt8]) -> Change { .documentPut(key, PersonID(rawValue: 0), body) }
+        func isBefore(_ one: DocumentKey, _ other: DocumentKey) -> Bool {
+            (one.hash.high, one.hash.low) < (other.hash.high, other.hash.low)
+        }
+        return lists.sorted { isBefore($0.key, $1.key) }.map {
+            put($0.key, $0.value.isEmpty ? [] : CheckLists.packed($0.value))
+        }
+            + hours.sorted { isBefore($0.key, $1.key) }.map { put($0.key, $0.value.packed) }
+            + starts.sorted { isBefore($0.key, $1.key) }.map { put($0.key, CheckLists.packed($0.value)) }
+    }
+
+    private static func packed(_ list: [Hash128]) -> [UInt8] {
+        var packer = Packer()
+        packer.add(hashes: list)
+        return packer.bytes
+    }
+
+    private static func packed(_ hour: Int64) -> [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: hour))
+        return packer.bytes
+    }
+
+    fileprivate static func hashes(_ packed: [UInt8]) -> [Hash128]? {
+        var unpacker = Unpacker(packed)
+        return unpacker.hashes()
+    }
+
+    fileprivate static func hour(_ packed: [UInt8]) -> Int64? {
+        var unpacker = Unpacker(packed)
+        return unpacker.integer().map { Int64(bitPattern: $0) }
+    }
+}
+
+/// The purchases whose checks are due.
+package struct DueChecks: Sendable {
+    /// One entry of a list. The purchase is nil if the entry is out of date, so that the list must forget it.
+    package struct Item: Sendable {
+        package let id: PurchaseID
+        package let minute: Int64
+        package let purchase: Purchase?
+    }
+
+    package private(set) var items: [Item] = []
+    /// The hour before which no list has an entry; nil if that is known already.
+    package private(set) var emptyBefore: Int64?
+
+    private static let hoursAtMost = 2000
+
+    /// The lists of the last minutes may still grow: calls that have begun may be decided a little later.
+    private static let lateMilliseconds: Int64 = 120_000
+
+    /// Reads the checks that are due, the earliest first; nil if the project has none.
+    ///
+    /// - Parameters:
+    ///   - project: the project of the purchases.
+    ///   - now: the present moment.
+    ///   - busy: purchases about which the server asks at the moment.
+    ///   - limit: the greatest number of purchases.
+    ///   - snapshot: the store's facts.
+    package init?(
+        in project: ProjectID, at now: Instant, except busy: Set<PurchaseID>, limit: Int, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        guard let start = try snapshot.document(.checkStart(of: project)).flatMap(CheckLists.hour) else { return nil }
+        let minute = CheckPlace.minute(of: now)
+        let settled = CheckPlace.minute(of: now.advanced(byMilliseconds: -DueChecks.lateMilliseconds)) / 60
+        var (hour, isEmpty) = (start, true)
+        while hour <= minute / 60, hour - start < DueChecks.hoursAtMost, items.count < limit {
+            let filled = try snapshot.document(CheckHour.key(hour, in: project)).flatMap(CheckHour.init(packed:))
+            for place in filled?.places(of: hour) ?? [] {
+                isEmpty = false
+                guard place.minute <= minute, items.count < limit else { break }
+                let list = try snapshot.document(place.key(in: project)).flatMap(CheckLists.hashes) ?? []
+                for id in list.lazy.map(PurchaseID.init) where !busy.contains(id) {
+                    try take(id, at: place, now, snapshot)
+                }
+            }
+            hour += 1
+            if isEmpty, hour <= settled { emptyBefore = hour }
+        }
+        items.removeLast(max(0, items.count - limit))
+    }
+
+    private mutating func take(
+        _ id: PurchaseID, at place: CheckPlace, _ now: Instant, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        let purchase = try snapshot.purchase(id)
+        guard let purchase, let dueAt = purchase.check?.dueAt, CheckPlace.minute(of: dueAt) == place.minute else {
+            items.append(Item(id: id, minute: place.minute, purchase: nil))
+            return
+        }
+        // The list is of the whole minute.
+        if dueAt <= now { items.append(Item(id: id, minute: place.minute, purchase: purchase)) }
+    }
+}

@@ -1,0 +1,59 @@
+/// A note of the server about its questions to stores: which have begun, and which have no answer.
+package struct NoteChecks: Act {
+    package enum Progress: Equatable, Sendable {
+        /// The question begins. It comes again after a minute if the server ends before the answer.
+        ///
+        /// - Parameter minute: the minute of the list that has the purchase.
+        case begun(minute: Int64)
+        /// The store could not be asked.
+        case failed
+        /// The store does not know the purchase any more.
+        case over
+    }
+
+    package let notes: [(purchase: PurchaseID, progress: Progress)]
+    /// The hour before which no list has an entry.
+    package let emptyBefore: Int64?
+
+    package init(_ notes: [(purchase: PurchaseID, progress: Progress)], emptyBefore: Int64? = nil) {
+        self.notes = notes
+        self.emptyBefore = emptyBefore
+    }
+
+    package static var kinds: [ActKind] { [.noteChecks] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 512 * (1 + notes.count) }
+
+    /// Notes the progress, and throws nothing. A purchase that was erased leaves the lists.
+    package func decide<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Done> {
+        var (lists, purchases): (CheckLists, [Purchase]) = (CheckLists(), [])
+        for (id, progress) in notes {
+            var purchase = view.purchase(id)
+            let before = purchase?.check?.dueAt
+            switch progress {
+            case .begun(let minute):
+                if before.map({ CheckPlace.minute(of: $0) }) != minute {
+                    lists.remove(id, from: CheckPlace(id, minute: minute), in: project, view)
+                    continue
+                }
+                purchase?.check?.dueAt = stamp.at.advanced(byMilliseconds: Purchase.Check.leaseMilliseconds)
+            case .failed: purchase?.putOffCheck(after: stamp.at)
+            case .over: purchase?.check?.dueAt = nil
+            }
+            guard let purchase else { continue }
+            lists.move(id, from: before, to: purchase.check?.dueAt, in: project, view)
+            purchases.append(purchase)
+        }
+        if let emptyBefore { lists.begin(at: emptyBefore, in: project, view) }
+        let changes = purchases.map(\.put) + lists.puts
+        if changes.isEmpty { return Decision(Done()) }
+        return Decision(Done(), outcome: Outcome(kind: .noteChecks, person: nil, changes: changes))
+    }
+}
+
+extension ActKind {
+    package static let noteChecks = ActKind(112, "note_purchase_checks")
+}

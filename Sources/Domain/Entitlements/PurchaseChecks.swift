@@ -1,0 +1,87 @@
+/// The questions that the server asks stores by itself, so that access stays right when nobody calls
+/// (spec/entitlements-live.md 7).
+///
+/// Each purchase has the moment of its next question. Lists for each minute have the purchases of that minute, and each hour
+/// says which of its lists have any. So a search for due purchases reads no others.
+extension Purchase {
+    /// The state of the questions about a purchase.
+    package struct Check: Equatable, Sendable {
+        /// The moment of the next question; nil if no answer would change the access.
+        package internal(set) var dueAt: Instant?
+        /// The number of the last questions in a row that the store has not answered.
+        package internal(set) var faults = 0
+        /// Whether the store refunds the purchase unless the server acknowledges it.
+        package internal(set) var isUnacknowledged = false
+
+        fileprivate static let minute: Int64 = 60_000
+        fileprivate static let hour = 60 * minute
+        fileprivate static let day = 24 * hour
+        /// The time after which a question that has begun counts as lost, for example because the server ended.
+        static let leaseMilliseconds = minute
+        /// The time for which the server asks about a payment that is not made yet.
+        fileprivate static let paymentMilliseconds = 3 * day
+        /// The time after its end for which the server asks about a subscription.
+        fileprivate static let endedMilliseconds = 75 * day
+    }
+
+    /// Schedules the next question after an answer.
+    mutating func scheduleCheck(after moment: Instant, _ definition: Catalog.Product?) {
+        let next = nextCheck(after: moment, definition)
+        check?.faults = 0
+        check?.dueAt = next
+    }
+
+    /// The moment of the next question; nil if no answer would change the access.
+    private func nextCheck(after moment: Instant, _ definition: Catalog.Product?) -> Instant? {
+        guard let check, replacedBy == nil else { return nil }
+        if check.isUnacknowledged, !isUnclaimed { return moment }
+        guard revokedAt == nil else { return nil }
+        guard isSubscription(definition) else {
+            // A product whose payment is not made yet ends as it begins.
+            guard history.current.endsAt == purchasedAt,
+                moment < purchasedAt.advanced(byMilliseconds: Check.paymentMilliseconds)
+            else { return nil }
+            return moment.advanced(byMilliseconds: 15 * Check.minute)
+        }
+        guard let end = expiry(definition) else { return nil }
+        // Not all subscriptions that end at the same moment are asked about at the same moment.
+        let first = Check.minute + Int64(id.hash.low % UInt64(4 * Check.minute))
+        if moment < end {
+            let atEnd = end.advanced(byMilliseconds: first)
+            return renewal == .billingIssue ? min(atEnd, moment.advanced(byMilliseconds: 6 * Check.hour)) : atEnd
+        }
+        let passed = moment.milliseconds - end.milliseconds
+        guard renewal != .canceled, passed < Check.endedMilliseconds else { return nil }
+        for step in [first, 10 * Check.minute, Check.hour, 6 * Check.hour] where passed < step {
+            return end.advanced(byMilliseconds: step)
+        }
+        return moment.advanced(byMilliseconds: renewal == .billingIssue ? 6 * Check.hour : Check.day)
+    }
+
+    /// Schedules the next question after one without an answer: later after each fault, up to six hours.
+    mutating func putOffCheck(after moment: Instant) {
+        guard var check else { return }
+        check.faults = min(check.faults + 1, 100)
+        let pause = min(Check.minute << Int64(min(check.faults - 1, 9)), 6 * Check.hour)
+        // A fifth more or less, so that questions after an outage do not come all at once.
+        let fifth = pause / 5
+        check.dueAt = moment.advanced(
+            byMilliseconds: pause - fifth + Int64(id.hash.high % UInt64(2 * fifth)))
+        self.check = check
+    }
+}
+
+extension Purchase.Check {
+    func pack(into packer: inout Packer) {
+        packer.add(optional: dueAt)
+        packer.add(UInt64(faults))
+        packer.add(isUnacknowledged)
+    }
+
+    init?(unpacking unpacker: inout Unpacker) {
+        guard let dueAt = unpacker.optionalInstant(), let faults = unpacker.integer(), faults <= 100,
+            let isUnacknowledged = unpacker.bool()
+        else { return nil }
+        (self.dueAt, self.faults, self.isUnacknowledged) = (dueAt, Int(faults), isUnacknowledged)
+    }
+}

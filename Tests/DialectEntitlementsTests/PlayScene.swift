@@ -1,0 +1,114 @@
+import ByteText
+import DialectEntitlements
+import Foundation
+import Outbound
+import Program
+import TestKit
+import Testing
+import Threads
+
+/// A server, a stand-in for Google Play, and a clock that goes only when the test says so.
+struct PlayScene {
+    static let secret = "0123456789abcdef0123456789abcdef"
+
+    /// Google, as far as the server asks it.
+    final class Google: Sendable {
+        /// By token, the answer about a subscription or a product.
+        let subscriptions = Monitor<[String: String]>([:])
+        let products = Monitor<[String: String]>([:])
+        let isDown = Monitor(false)
+        let tokens = Monitor(0)
+        let stand: StandIn
+
+        init() {
+            let (subscriptions, products, isDown, tokens) = (subscriptions, products, isDown, tokens)
+            stand = StandIn { request in
+                if isDown.withLock({ $0 }) { return .status(500, "") }
+                if request.line.hasPrefix("POST /token ") {
+                    let hasGrant = request.body.hasPrefix(
+                        "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=")
+                    let parts = request.body.split(separator: "=").last?.split(separator: ".") ?? []
+                    guard hasGrant, parts.count == 3 else { return .status(400, "{}") }
+                    let number = tokens.withLock { count in
+                        count += 1
+                        return count
+                    }
+                    return .status(200, #"{"access_token":"ya29.\#(number)","expires_in":3599}"#)
+                }
+                guard request.fields.contains(where: { $0.hasPrefix("Authorization: Bearer ya29.") }) else {
+                    return .status(401, "{}")
+                }
+                let path = request.line.split(separator: " ")[1]
+                let token = String(path.split(separator: "/").last ?? "")
+                let start = "/androidpublisher/v3/applications/com.example.app/purchases/"
+                if path.hasPrefix(start + "subscriptionsv2/tokens/"), let said = subscriptions.withLock({ $0[token] }) {
+                    return .status(200, said)
+                }
+                if path.hasPrefix(start + "productsv2/tokens/"), let said = products.withLock({ $0[token] }) {
+                    return .status(200, said)
+                }
+                return .status(404, "{}")
+            }
+        }
+
+        func says(_ token: String, _ subscription: String) { subscriptions.withLock { $0[token] = subscription } }
+    }
+
+    private static let key = Result {
+        let folder = TemporaryFolder()
+        let made = try Shell.result(["openssl", "genrsa", "-out", folder.path + "/key", "2048"])
+        guard made.code == 0 else { throw Shell.Failed(description: made.errors) }
+        return try String(contentsOf: URL(filePath: folder.path + "/key"), encoding: .utf8)
+    }
+
+    let client: AccessClient
+    let google = Google()
+
+    init(_ kind: StoreKind = .memory, configure: (inout RunningServer.Configuration) -> Void = { _ in }) throws {
+        let file = try JSONSerialization.data(withJSONObject: [
+            "client_email": "onym@example.iam.gserviceaccount.com", "private_key": try PlayScene.key.get(),
+            "private_key_id": "k1", "token_uri": google.stand.url + "token",
+        ])
+        let account = try #require(PlayStore.ServiceAccount(json: [UInt8](file)))
+        let url = try #require(OutboundURL(google.stand.url))
+        client = try AccessClient(kind) {
+            $0.stores.play = PlayStore(url, package: "com.example.app", account: account, pushSecret: PlayScene.secret)
+            configure(&$0)
+        }
+    }
+
+    /// Google's answer about a subscription, by days from the start.
+    func subscription(
+        _ state: String = "ACTIVE", product: String = "X", order: String = "GPA.1",
+        from: Int64 = 0, until: Int64 = 30, renews: Bool = true, more: String = ""
+    ) -> String {
+        func day(_ number: Int64) -> String {
+            Date(timeIntervalSince1970: TimeInterval(1_750_000_000 + number * 86_400)).ISO8601Format()
+        }
+        return
+            #"{"kind":"androidpublisher#subscriptionPurchaseV2","subscriptionState":"SUBSCRIPTION_STATE_\#(state)","startTime":"\#(day(from))","acknowledgementState":"ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED","testPurchase":{},"lineItems":[{"productId":"\#(product)","expiryTime":"\#(day(until))","latestSuccessfulOrderId":"\#(order)","autoRenewingPlan":{"autoRenewEnabled":\#(renews)}}]\#(more)}"#
+    }
+
+    func buy(_ user: String, _ token: String, product: String = "X") throws
+        -> Wire.Answer
+    {
+        try client.call(
+            "POST", "/v1/user/purchase",
+            #"{"q_uid":"\#(user)","version":"9.6.0","purchase":{"purchase_token":"\#(token)","product":"\#(product)","product_id":"","original_transaction_id":""}}"#,
+            fields: [("Platform", "android"), ("Trigger", "Purchase")])
+    }
+
+    func notify(
+        _ data: String, secret: String = PlayScene.secret, project: String = "1"
+    ) throws -> Wire.Answer {
+        let text = #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":"1",\#(data)}"#
+        return try client.http.call(
+            "POST", "/onym/v1/stores/google/\(project)/\(secret)",
+            json: #"{"message":{"data":"\#(Base64.encode(Array(text.utf8)))","messageId":"1"},"subscription":"s"}"#)
+    }
+
+    func changed(_ token: String) throws -> Wire.Answer {
+        try notify(
+            #""subscriptionNotification":{"version":"1.0","notificationType":2,"purchaseToken":"\#(token)"}"#)
+    }
+}

@@ -1,0 +1,259 @@
+import ByteText
+import Crypto
+import DialectEntitlements
+import Foundation
+import Outbound
+import TestKit
+import Testing
+import Threads
+
+/// The server's own questions to stores (spec/entitlements-live.md 7): no store tells anything here, and no client calls.
+@Suite("Purchases are checked by themselves")
+struct PurchaseCheckTests {
+    private func scene(_ kind: StoreKind = .memory) throws -> PlayScene {
+        try PlayScene(kind) {
+            $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.checks.perSecond = 1000
+        }
+    }
+
+    private func day(_ client: AccessClient, _ day: Int64, minutes: Int64 = 0) {
+        client.clock.set(seconds: 1_750_000_000 + day * 86_400 + minutes * 60)
+    }
+
+    /// Waits while the clock goes on: an answer may be stored only after the clock was set, and then the next question is later.
+    private func comes(_ scene: PlayScene, everySeconds seconds: Int64 = 60, _ isSo: () throws -> Bool) rethrows -> Bool
+    {
+        try Patience.until {
+            scene.client.clock.set(seconds: scene.client.clock.seconds + seconds)
+            return try isSo()
+        }
+    }
+
+    private func questions(_ scene: PlayScene, _ token: String) -> Int {
+        scene.google.stand.received.count { $0.line.contains("/subscriptionsv2/tokens/\(token) ") }
+    }
+
+    @Test("a renewal counts ten minutes after the end of its period (X14)", arguments: StoreKind.allCases)
+    func renewal(_ kind: StoreKind) throws {
+        let scene = try scene(kind)
+        scene.google.says("tok-1", scene.subscription())
+        scene.google.says("tok-2", scene.subscription(until: 31))
+        _ = try scene.buy("A", "tok-1")
+        _ = try scene.buy("B", "tok-2")
+        scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        day(scene.client, 30)
+        #expect(try scene.client.active("A") == [], "the period is over, and nobody has asked yet")
+        day(scene.client, 30, minutes: 10)
+        #expect(try Patience.until { try scene.client.active("A") == ["X"] })
+        #expect(questions(scene, "tok-1") == 2)
+        // The next question comes with the next end: the other purchase's question shows that the server has looked.
+        scene.google.says("tok-2", scene.subscription(order: "GPA.2..0", until: 61))
+        day(scene.client, 31, minutes: 10)
+        #expect(Patience.until { questions(scene, "tok-2") == 2 })
+        #expect(questions(scene, "tok-1") == 2)
+        day(scene.client, 60, minutes: 10)
+        #expect(Patience.until { questions(scene, "tok-1") == 3 })
+    }
+
+    @Test("nothing is asked about a purchase that has ended, is replaced, or is gone")
+    func ends() throws {
+        let scene = try scene()
+        for token in ["over", "gone", "old", "other"] { scene.google.says(token, scene.subscription(order: token)) }
+        for token in ["over", "gone", "old", "other"] { _ = try scene.buy(token, token) }
+        scene.google.says("over", scene.subscription("EXPIRED", order: "over", renews: false))
+        scene.google.subscriptions.withLock { $0["gone"] = nil }
+        scene.google.says(
+            "new", scene.subscription(product: "Y", order: "new", until: 400, more: #","linkedPurchaseToken":"old""#))
+        _ = try scene.changed("new")
+        day(scene.client, 30, minutes: 10)
+        #expect(Patience.until { ["over", "gone", "other"].allSatisfy { questions(scene, $0) == 2 } })
+        // The other one is not paid: it is asked about each day, while no question is about the first three.
+        for next in 31...34 {
+            let before = questions(scene, "other")
+            #expect(comes(scene, everySeconds: 3600) { questions(scene, "other") > before }, "day \(next)")
+        }
+        #expect(["over", "gone", "old"].map { questions(scene, $0) } == [2, 2, 1])
+    }
+
+    @Test("a store that is down is asked again until it answers (X15)", arguments: [StoreKind.memory, .postgres])
+    func outage(_ kind: StoreKind) throws {
+        guard StoreKind.allCases.contains(kind) else { return }
+        let scene = try scene(kind)
+        scene.google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        scene.google.isDown.withLock { $0 = true }
+        day(scene.client, 30, minutes: 10)
+        for fault in 1...3 {
+            let before = scene.google.stand.received.count
+            #expect(comes(scene) { scene.google.stand.received.count > before }, "fault \(fault)")
+        }
+        #expect(try scene.client.active("A") == [])
+        scene.google.isDown.withLock { $0 = false }
+        scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        #expect(try comes(scene) { try scene.client.active("A") == ["X"] })
+    }
+
+    @Test("a purchase that users have is acknowledged once, and one that nobody has is not")
+    func acknowledges() throws {
+        let scene = try scene()
+        let acknowledged = #""ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED""#
+        for token in ["mine", "nobodys"] {
+            scene.google.says(
+                token,
+                scene.subscription(order: token)
+                    .replacing(acknowledged, with: #""ACKNOWLEDGEMENT_STATE_PENDING""#))
+        }
+        _ = try scene.changed("nobodys")
+        _ = try scene.buy("A", "mine")
+        func acknowledgements() -> [String] {
+            scene.google.stand.received.map(\.line).filter { $0.contains(":acknowledge") }
+        }
+        let path = "/androidpublisher/v3/applications/com.example.app/purchases/subscriptions/X/tokens/mine:acknowledge"
+        #expect(Patience.until { acknowledgements() == ["POST \(path) HTTP/1.1"] })
+        // The next question is about the end of the period.
+        for token in ["mine", "nobodys"] { scene.google.says(token, scene.subscription(order: token, until: 60)) }
+        let before = questions(scene, "mine")
+        day(scene.client, 30, minutes: 10)
+        #expect(comes(scene) { questions(scene, "mine") > before && questions(scene, "nobodys") == 2 })
+        #expect(acknowledgements().count == 1)
+    }
+
+    @Test("a payment that is made later counts without a notification")
+    func pending() throws {
+        let scene = try scene()
+        try scene.client.sell("Y", #"{"type":"non_consumable","entitlements":["Y"]}"#)
+        func says(_ state: String) {
+            scene.google.products.withLock {
+                $0["tok"] =
+                    #"{"productLineItem":[{"productId":"Y"}],"purchaseStateContext":{"purchaseState":"\#(state)"},"testPurchaseContext":{},"orderId":"GPA.2","purchaseCompletionTime":"2025-06-15T15:06:40Z"}"#
+            }
+        }
+        says("PENDING")
+        #expect(try scene.buy("A", "tok", product: "Y").status == 200)
+        #expect(try scene.client.active("A") == [])
+        says("PURCHASED")
+        day(scene.client, 0, minutes: 17)
+        #expect(try Patience.until { try scene.client.active("A") == ["Y"] })
+    }
+
+    @Test("Stripe is asked at the end of a period")
+    func stripe() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(.memory) {
+            $0.stores.stripe = Stripe(url, key: "rk_secret")
+            $0.stores.checks.pauseMilliseconds = 5
+        }
+        try client.makeUser("A")
+        let body =
+            #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        stand.answer(
+            .status(
+                200, StripeTests.subscription(#","current_period_start":1750000099,"current_period_end":1750086400"#)))
+        client.clock.set(seconds: 1_750_000_099 + 600)
+        #expect(try Patience.until { try client.active("A") == ["X"] })
+    }
+
+    @Test("an operator asks a store, and is told why there is access", arguments: StoreKind.allCases)
+    func byHand(_ kind: StoreKind) throws {
+        let scene = try PlayScene(kind) { $0.stores.checks.perSecond = 0 }
+        scene.google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        let path = "/purchases/playstore:tok-1/check"
+        func shown(_ method: String) throws -> [String: Any] {
+            let body = try scene.client.administrator(method, path).body
+            return try #require(try JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any], "\(body)")
+        }
+        func says(_ answer: [String: Any], _ name: String) -> String? {
+            (answer["store_says"] as? [String: Any])?[name] as? String
+        }
+        func access(_ answer: [String: Any]) -> [String: Any]? { (answer["access"] as? [[String: Any]])?.first }
+        scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        day(scene.client, 31)
+        let stored = try shown("GET")
+        #expect(says(stored, "state") == "ended" && access(stored)?["active"] as? Bool == false)
+        let asked = try shown("POST")
+        #expect(
+            says(asked, "state") == "period_runs" && says(asked, "fault") == nil
+                && says(asked, "renewal") == "will_renew")
+        #expect(access(asked)?["entitlement"] as? String == "X" && access(asked)?["why"] as? String == "period_runs")
+        #expect((asked["next_check"] as? String)?.hasPrefix("2025-08-14") == true, "\(asked)")
+        #expect(try scene.client.active("A") == ["X"])
+        scene.google.isDown.withLock { $0 = true }
+        day(scene.client, 61)
+        let down = try shown("POST")
+        #expect(says(down, "fault")?.contains("cannot be asked") == true && says(down, "state") == "ended")
+        for id in ["playstore:other", "playstore", "nowhere:tok-1", "stripe:tok-1"] {
+            #expect(try scene.client.administrator("POST", "/purchases/\(id)/check").status == 404, "\(id)")
+        }
+        let key = scene.client.projectKey
+        #expect(try scene.client.call("GET", "/onym/v1" + path, key: key).status == 401)
+    }
+
+    private static let chain = Result { try AppleChain() }
+
+    @Test("Apple's server is asked, for purchases and then for those of testers")
+    func apple() throws {
+        let chain = try PurchaseCheckTests.chain.get()
+        let status = Monitor("")
+        func says(_ answer: String) { status.withLock { $0 = answer } }
+        let production = StandIn { _ in
+            .status(404, #"{"errorCode":4040010,"errorMessage":"Transaction id not found."}"#)
+        }
+        let sandbox = StandIn { _ in .status(200, status.withLock { $0 }) }
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
+        let server = AppStoreServer(
+            try #require(OutboundURL(production.url)), sandboxURL: try #require(OutboundURL(sandbox.url)),
+            issuer: "issuer",
+            keyID: "K1", key: try #require(PrivateKey(pem: pem)))
+        let root = try #require(Certificate(pem: chain.rootPEM))
+        let client = try AccessClient(.memory, at: chain.now) {
+            $0.stores.appStore = AppStore(root: root, bundleID: "com.example.app", server: server)
+            $0.stores.checks.pauseMilliseconds = 5
+        }
+        func transaction(_ id: String, from start: Int64, to end: Int64) throws -> String {
+            try chain.sign([
+                "transactionId": id, "originalTransactionId": "1", "bundleId": "com.example.app", "productId": "X",
+                "purchaseDate": (chain.now + start) * 1000, "expiresDate": (chain.now + end) * 1000,
+                "signedDate": (chain.now + start) * 1000, "type": "Auto-Renewable Subscription",
+                "environment": "Sandbox",
+            ])
+        }
+        try client.makeUser("A")
+        let bought = try client.purchase("A", try transaction("1", from: 0, to: 100))
+        #expect(bought.status == 201, "\(bought)")
+        let renewed = try transaction("2", from: 100, to: 5000)
+        says(
+            #"{"environment":"Sandbox","bundleId":"com.example.app","data":[{"lastTransactions":[{"status":1,"originalTransactionId":"9","signedTransactionInfo":"a.b.c"},{"status":1,"originalTransactionId":"1","signedTransactionInfo":"\#(renewed)"}]}]}"#
+        )
+        client.clock.set(seconds: chain.now + 700)
+        #expect(try Patience.until { try client.active("A") == ["X"] })
+        #expect(production.received[0].line == "GET /inApps/v1/subscriptions/1 HTTP/1.1")
+        let bearer = production.received[0].fields.first { $0.hasPrefix("Authorization: Bearer ") } ?? ""
+        let parts = bearer.dropFirst("Authorization: Bearer ".count).split(separator: ".").map(String.init)
+        try #require(parts.count == 3)
+        let payload = Array(parts[1].utf8)
+        let claims = Base64.decodeForAddresses(payload.span) ?? []
+        let read = try JSONSerialization.jsonObject(with: Data(claims)) as? [String: Any]
+        #expect(read?["aud"] as? String == "appstoreconnect-v1" && read?["bid"] as? String == "com.example.app")
+        #expect(read?["iss"] as? String == "issuer")
+    }
+
+    @Test("a purchase of an erased person is not asked about any more", arguments: StoreKind.allCases)
+    func erased(_ kind: StoreKind) throws {
+        let scene = try scene(kind)
+        scene.google.says("tok-1", scene.subscription())
+        scene.google.says("tok-2", scene.subscription(order: "GPA.2"))
+        _ = try scene.buy("A", "tok-1")
+        _ = try scene.buy("B", "tok-2")
+        let found = try scene.client.administrator("GET", "/people/sandbox_user_id:A").body
+        let person = try JSONSerialization.jsonObject(with: Data(found.utf8)) as? [String: Any]
+        let id = try #require(person?["id"] as? String)
+        #expect(try scene.client.administrator("DELETE", "/people/\(id)").status == 200)
+        day(scene.client, 30, minutes: 10)
+        #expect(Patience.until { questions(scene, "tok-2") == 2 })
+        #expect(questions(scene, "tok-1") == 1)
+    }
+}

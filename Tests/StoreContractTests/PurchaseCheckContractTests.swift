@@ -1,0 +1,118 @@
+import Domain
+import Engine
+import TestKit
+import Testing
+
+/// The schedule of questions to stores over random statements, begins, faults and restarts, compared with the purchases
+/// themselves.
+@Suite("Every store finds the purchases whose check is due")
+struct PurchaseCheckContractTests {
+    private static let purchases = 12
+
+    private static func receipt(_ number: Int, _ random: inout SeededGenerator, at now: Instant) -> Receipt {
+        let original = "o\(number)"
+        var told = Purchase.Transaction(
+            id: "t\(number)-\(Int.random(in: 0...2, using: &random))", product: "X", startedAt: now)
+        told.endsAt = now.advanced(byMilliseconds: Int64.random(in: -90...5000, using: &random) * 60_000)
+        told.isSubscription = true
+        told.signedAt = now
+        if random.oneIn(8) { told.revokedAt = now }
+        var receipt = Receipt(
+            purchase: PurchaseID(.playStore, original, in: .production, of: World.project, hash: World.hash),
+            source: .playStore, originalTransaction: original, told: told)
+        let states: [Purchase.Renewal] = [.willRenew, .willRenew, .billingIssue, .canceled]
+        receipt.renewal = Purchase.RenewalState(states[Int.random(in: 0..<states.count, using: &random)], saidAt: now)
+        receipt.canBeAsked = !random.oneIn(6)
+        return receipt
+    }
+
+    private static let ids = (0..<purchases).map { number in
+        PurchaseID(.playStore, "o\(number)", in: .production, of: World.project, hash: World.hash)
+    }
+
+    /// The purchases that are due by their own moments.
+    private func due(_ fixture: StoreFixture) throws -> Set<PurchaseID> {
+        let now = fixture.clock.now
+        return try fixture.store.read { snapshot throws(StoreFault) in
+            var due: Set<PurchaseID> = []
+            for id in PurchaseCheckContractTests.ids {
+                let packed = try snapshot.document(DocumentKey(.purchase, hash: id.hash))
+                guard let dueAt = packed.flatMap({ Purchase(id, packed: $0) })?.check?.dueAt, dueAt <= now else {
+                    continue
+                }
+                due.insert(id)
+            }
+            return due
+        }
+    }
+
+    private func found(_ fixture: StoreFixture, except busy: Set<PurchaseID> = []) throws -> DueChecks? {
+        try fixture.store.read { snapshot throws(StoreFault) in
+            try DueChecks(in: World.project, at: fixture.clock.now, except: busy, limit: 100, snapshot)
+        }
+    }
+
+    @Test("as the purchases say", arguments: StoreKind.allCases, Soak.seeds(4))
+    func schedule(_ kind: StoreKind, _ seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let fixture = try StoreFixture(kind, seed: seed)
+        var most = 0
+        for step in 1...120 {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<4:
+                let number = Int.random(in: 0..<PurchaseCheckContractTests.purchases, using: &random)
+                let receipt = PurchaseCheckContractTests.receipt(number, &random, at: fixture.clock.now)
+                _ = try fixture.process(TakeStoreNews([receipt], asked: random.oneIn(2) ? receipt.purchase : nil))
+            case 4..<7:
+                guard let due = try found(fixture) else { break }
+                let asked = due.items.prefix(Int.random(in: 0...5, using: &random))
+                _ = try fixture.process(
+                    NoteChecks(
+                        asked.map { ($0.id, .begun(minute: $0.minute)) }, emptyBefore: due.emptyBefore))
+                for item in asked where !random.oneIn(4) {
+                    _ = try fixture.process(NoteChecks([(item.id, random.oneIn(5) ? .over : .failed)]))
+                }
+            case 7..<9:
+                fixture.clock.advance(
+                    milliseconds: Int64.random(in: 0...(random.oneIn(3) ? 400 : 5), using: &random) * 60_000)
+            default: if random.oneIn(4), kind.isDurable { try fixture.reopen() }
+            }
+            let wanted = try due(fixture)
+            most = max(most, wanted.count)
+            let items = try found(fixture)?.items ?? []
+            #expect(Set(items.compactMap { $0.purchase == nil ? nil : $0.id }) == wanted, "seed \(seed), step \(step)")
+            #expect(
+                items.count == wanted.count, "seed \(seed), step \(step): nothing is listed twice, and nothing in vain")
+            if let first = wanted.first {
+                #expect(try found(fixture, except: [first])?.items.contains { $0.id == first } == false)
+            }
+        }
+        #expect(most > 1, "seed \(seed): the history had purchases that were due")
+    }
+
+    @Test("a purchase keeps its check in the form that stores keep, and the form without one is read")
+    func forms() throws {
+        var random = SeededGenerator(seed: 1)
+        let fixture = try StoreFixture(.memory)
+        var receipt = PurchaseCheckContractTests.receipt(0, &random, at: fixture.clock.now)
+        (receipt.canBeAsked, receipt.isUnacknowledged) = (true, true)
+        receipt.replaces = PurchaseCheckContractTests.ids[1]
+        _ = try fixture.process(TakeStoreNews([receipt]))
+        var kept = try #require(
+            try fixture.store.read { snapshot throws(StoreFault) in
+                try snapshot.document(DocumentKey(.purchase, hash: receipt.purchase.hash))
+            })
+        let purchase = try #require(Purchase(receipt.purchase, packed: kept))
+        #expect(purchase.check?.isUnacknowledged == true && purchase.packed == kept)
+        var plain = PurchaseCheckContractTests.receipt(3, &random, at: fixture.clock.now)
+        plain.canBeAsked = false
+        _ = try fixture.process(TakeStoreNews([plain]))
+        kept = try #require(
+            try fixture.store.read { snapshot throws(StoreFault) in
+                try snapshot.document(DocumentKey(.purchase, hash: plain.purchase.hash))
+            })
+        // The bytes of a purchase without a check are those of the version before.
+        #expect(kept.last == 0)
+        #expect(Purchase(plain.purchase, packed: kept)?.check == nil)
+    }
+}
