@@ -242,7 +242,7 @@ enum AttachmentCalls {
             var users = UserNames(attachment.project)
             self.attachment = attachment
             user = try users.user(of: attachment.person, snapshot)
-            event = try AttachmentReads.event(of: attachment, snapshot)?.number
+            event = try AttachmentReads.event(of: attachment, snapshot).map { snapshot.eventID(of: $0) }
             issue = try attachment.issue.map { issue throws(StoreFault) in try snapshot.issueRoot(issue) }
         }
 

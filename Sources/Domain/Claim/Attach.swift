@@ -293,6 +293,26 @@ struct EventsTelling {
         told.append(waiting.put)
     }
 
+    /// Tells the attachments of a corrected event about the event. Attachments without a user of their own follow the event from
+    /// person to person.
+    mutating func move<V: DecisionFacts>(
+        _ event: RowHash, from before: PersonID, to person: PersonID, at moment: Instant, _ issue: IssueID?, _ view: V
+    ) {
+        for id in AttachmentsOfEvent(event, view).ids {
+            guard let packed = view.document(id.documentKey), var attachment = Attachment(packed: packed) else {
+                continue
+            }
+            if before != person, attachment.person == before, !attachment.isOfUser {
+                use(of: before, view) { $0.take(attachment) }
+                use(of: person, view) { $0.give(attachment) }
+                lists[person, default: AttachmentList(of: person, view)].add(id)
+                attachment.person = person
+            }
+            (attachment.eventAt, attachment.issue) = (moment, issue)
+            if attachment.packed != packed { told.append(attachment.put) }
+        }
+    }
+
     private mutating func use<V: DecisionFacts>(of person: PersonID, _ view: V, _ change: (inout AttachmentUse) -> Void)
     {
         change(&uses[person, default: AttachmentUse(of: person, view)])
