@@ -94,6 +94,7 @@ package final class RunningServer: Sendable {
         stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
+        stores.play = configuration.stores.play
         let surfaces = [
             Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
             ClaimDialect.surface(
@@ -275,6 +276,7 @@ package struct StoreSettings: Sendable {
     package var takesTestsInProduction = false
     package var appStore: AppStore?
     package var stripe: Stripe?
+    package var play: PlayStore?
 
     package init() {}
 }
