@@ -416,8 +416,10 @@ enum AttachmentCalls {
                     let userID = request.query?["user_id"].flatMap { $0.isEmpty ? nil : $0 }
                     let count = UseCount(user: filter.user, at: caller.now)
                     let every = filter.ofAllUsers.inAllModes.ofAllTimes
-                    return RowSearch(.attachment, every, count).step { count, _ in
-                        IdentityCalls.json { json in
+                    return RowSearch(.attachment, every, count).step { count, snapshot throws(StoreFault) in
+                        let settings = try snapshot.claimSettings(of: .project(filter.project))
+                        let quotas = settings.quotas(or: quotas)
+                        return IdentityCalls.json { json in
                             json.key("project_id")
                             json.string(ClaimID.text(.project, Int64(filter.project.rawValue)))
                             for (name, number) in [

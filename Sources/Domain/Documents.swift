@@ -74,6 +74,9 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case correctedEvent = 64
     /// The number of errors behind an occurrence, by the occurrence's recognition hash. It is missing while the number is 1.
     case occurrenceErrors = 65
+    /// The settings of a project and of an app in the Claim dialect, by the id of the project or the app.
+    case claimProjectSettings = 66
+    case claimAppSettings = 67
     /// The ids of a person's attachments.
     case attachmentList = 39
     /// The state of a user in the Entitlements dialect.

@@ -171,6 +171,7 @@ package struct ReserveAttachment: Act {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var people = PeopleMaker(stamp)
+        let quotas = view.claimSettings(of: .project(project)).quotas(or: quotas)
         let holder = view.holder(of: user)
         // The attachments of all members of the group count.
         let used: FoldedAttachmentUse? = holder.map { view.fold(.attachmentUse, of: view.group(of: $0)) }
