@@ -16,6 +16,8 @@ final class RowNames {
 
     private var hashes: [UInt64] = []
     private var numbers: [Int64] = []
+    /// The number of rows in a run that is written and not committed.
+    private var written = 0
 
     /// The number of rows in a run. A part has about 3 KB and fits on a page.
     private static let rowsPerRun = 49_152
@@ -61,6 +63,7 @@ final class RowNames {
     ///   - entries: the calls of the commit.
     ///   - last: the number of the last row before the commit.
     func add(_ entries: [JournalEntry], after last: Int64) {
+        written = 0
         var number = last
         for entry in entries {
             for case .rowAdded(_, let row) in entry.changes {
@@ -72,23 +75,20 @@ final class RowNames {
         }
     }
 
-    /// Writes the first waiting rows as a run.
-    func seal(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) {
-        try rows.transaction { () throws(SQLiteFault) in try write(connection) }
-        forgetWritten()
-    }
-
-    private func write(_ connection: Connection) throws(SQLiteFault) {
+    /// Writes the first waiting rows as a run. After the commit ``forgetWritten()`` follows; after a fault the same run is written
+    /// again.
+    func write(_ connection: Connection) throws(SQLiteFault) {
         let count = min(hashes.count, RowNames.rowsPerRun)
         let run = numbers[count - 1]
-        let order = (0..<count).sorted { hashes[$0] < hashes[$1] }
+        let rows = zip(hashes.prefix(count), numbers).sorted { $0.0 < $1.0 }
         let insert = try connection.prepare("INSERT OR REPLACE INTO row_names (id, entries) VALUES (?, ?)")
         var place = 0
         for part in 0..<RowNames.parts {
             var entries: [UInt8] = []
-            while place < count, RowNames.part(of: hashes[order[place]]) == part {
-                RowNames.append(hashes[order[place]], to: &entries)
-                RowNames.append(UInt64(bitPattern: numbers[order[place]]), to: &entries)
+            entries.reserveCapacity(4096)
+            while place < count, RowNames.part(of: rows[place].0) == part {
+                RowNames.append(rows[place].0, to: &entries)
+                RowNames.append(UInt64(bitPattern: rows[place].1), to: &entries)
                 place += 1
             }
             if entries.isEmpty { continue }
@@ -103,12 +103,15 @@ final class RowNames {
         keep.bind(1, text: RowNames.setting)
         keep.bind(2, blob: packer.bytes)
         try keep.run()
+        written = count
     }
 
-    private func forgetWritten() {
-        let count = min(hashes.count, RowNames.rowsPerRun)
-        hashes.removeFirst(count)
-        numbers.removeFirst(count)
+    /// Forgets the rows of the run that a transaction has written, if it has written one.
+    func forgetWritten() {
+        if written == 0 { return }
+        hashes.removeFirst(written)
+        numbers.removeFirst(written)
+        written = 0
     }
 
     private static func part(of hash: UInt64) -> Int64 { Int64(hash >> 56) }

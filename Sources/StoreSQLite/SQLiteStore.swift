@@ -224,8 +224,11 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     entries, after: last, endedLinks: index.endedLinks, head: index.head,
                     lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
                 try keepHeads(after: entries, session.rows)
+                // A transaction of its own would cost another write to the disk.
+                if names.isDue { try names.write(session.connection) }
             }
         }
+        names.forgetWritten()
         settle(entries)
         try checkpointIfDue(session)
     }
@@ -305,11 +308,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     }
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
-        if sightings.isEmpty, unfolded.isEmpty, !names.isDue { return false }
+        if sightings.isEmpty, unfolded.isEmpty { return false }
         let session = try openSession()
-        if names.isDue {
-            try file.attempt { () throws(SQLiteFault) in try names.seal(session.connection, session.rows) }
-        }
         var part: [PersonID] = []
         while part.count < SQLiteStore.headsPerFold, let (person, _) = unfolded.popFirst() { part.append(person) }
         do throws(StoreFault) {
@@ -328,7 +328,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             throw error
         }
         try checkpointIfDue(session)
-        return !unfolded.isEmpty || names.isDue
+        return !unfolded.isEmpty
     }
 
     private static let headsPerFold = 1000
