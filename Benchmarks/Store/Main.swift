@@ -13,6 +13,7 @@ enum BenchStore {
     private static let batch = 64
     private static let people = 1_024_000
     private static let explanations = 20_000
+    private static let rows = 3_000_000
 
     static func main() throws {
         guard let place = CommandLine.arguments.dropFirst().first else {
@@ -28,7 +29,33 @@ enum BenchStore {
         print("store alone, batches of \(batch): \(try measure(writer, store.hash, people, batch))")
         print(try rehearse(store))
         print(try explain(store))
+        print("store alone, 64 uploads of 100 events: \(try measureRows(writer, store.hash)) events a second")
         store.close()
+    }
+
+    /// Uploads events of known users in batches, as sixty-four clients make them; returns the events of a second.
+    private static func measureRows(_ writer: Writer, _ hash: KeyedHash) throws -> Int {
+        let body = [UInt8](repeating: UInt8(ascii: "x"), count: 400)
+        let now = Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        var (number, seconds) = (0, 0.0)
+        while number < rows {
+            let jobs = (0..<batch).map { client in
+                let user = Identity(.claimUserID, "user-\(client)", in: project, hash: hash)
+                let rows = (0..<100).map { _ in
+                    number += 1
+                    let recognition = RowHash(.event, "\(number)".utf8.span, in: project, hash: hash)
+                    return Row(.event, at: now, recognition: recognition, body: body)
+                }
+                let part = Collect.Part(
+                    user: user, rows: rows, sighting: AppUser.Sighting(app: AppID(rawValue: 1)))
+                return Job(call: Call(project: project, key: nil), act: Collect([part]))
+            }
+            let start = ContinuousClock.now
+            for answer in writer.process(jobs, at: now) { _ = try answer.get() }
+            while writer.fold(limit: 1000) {}
+            seconds += (ContinuousClock.now - start) / .seconds(1)
+        }
+        return Int(Double(number) / seconds)
     }
 
     /// What is made, over and over.

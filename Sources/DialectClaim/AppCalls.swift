@@ -81,12 +81,18 @@ enum AppCalls {
                     .init(
                         .ok, "All of them.", schema: .object([.init("projects", .array(.object([])), required: true)]))
                 ] + ClaimFault.answers),
-            action: .answer { _, caller, tools in
-                IdentityCalls.json { json in
-                    json.key("projects")
-                    json.array { json in
-                        guard let caller, let project = tools.directory.projects[caller.project] else { return }
-                        json.object { write(project, terms, &$0) }
+            action: .query { _, caller, tools throws(Rejection) in
+                let project = tools.directory.projects[caller.project]
+                return { snapshot throws(StoreFault) in
+                    let settings = try project.map { project throws(StoreFault) in
+                        try snapshot.claimSettings(of: .project(project.id))
+                    }
+                    return IdentityCalls.json { json in
+                        json.key("projects")
+                        json.array { json in
+                            guard let project, let settings else { return }
+                            json.object { write(project, terms, settings, &$0) }
+                        }
                     }
                 }
             })
@@ -107,8 +113,9 @@ enum AppCalls {
                 return { snapshot throws(StoreFault) in
                     guard let project else { return ClaimFault("Project not found", status: .notFound).response }
                     let facts = try facts(of: apps, snapshot)
+                    let settings = try snapshot.claimSettings(of: .project(project.id))
                     return IdentityCalls.json { json in
-                        write(project, terms, &json)
+                        write(project, terms, settings, &json)
                         json.key("apps")
                         json.array { json in
                             for app in apps { json.object { write(app, facts[app.id], &$0) } }
@@ -122,20 +129,33 @@ enum AppCalls {
         Endpoint(
             .patch, "/v1/projects/:id", scope: .projectsWrite,
             operation: Operation(
-                id: "change_project", summary: "Gives the project a new name.", request: nameSchema,
+                id: "change_project", summary: "Changes the name of the project, its color and its quotas.",
+                description: "Null gives a setting up. The days of retention are settings of the server.",
+                request: .object([
+                    .init("name", .string()), .init("color", .anyOf([.string("As #12ab9f."), .null])),
+                    .init("attachment_user_quota_bytes", .anyOf([.integer(), .null])),
+                    .init("attachment_project_quota_bytes", .anyOf([.integer(), .null])),
+                ]),
                 responses: [
                     .init(.ok, "The project.", schema: .object([.init("name", .string(), required: true)])),
                     .init(.notFound, "Nothing has this id.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
-            action: .call(
+            action: .steps(
                 body: ClaimDialect.body,
                 decode: { request, caller, tools throws(Rejection) in
                     try caller.requireProject(request)
-                    let name = try newName(request, tools)
-                    let madeAt = tools.directory.projects[caller.project]?.madeAt ?? caller.now
-                    let project = Project(id: caller.project, name: name, madeAt: madeAt)
-                    return PreparedCall(Administer(.rename(.project(caller.project), name))) { _, _ in
-                        IdentityCalls.json { write(project, terms, &$0) }
+                    let edit = try SettingsEdit.read(request, tools, ofProject: true)
+                    let known = tools.directory.projects[caller.project]
+                    let project = Project(
+                        id: caller.project, name: edit.name ?? known?.name ?? "", madeAt: known?.madeAt ?? caller.now)
+                    let named = Named.project(caller.project)
+                    return .decide(Administer(.change(named, name: edit.name, edit.settings))) { result, _ in
+                        answer(result) {
+                            .read { snapshot throws(StoreFault) in
+                                let settings = try snapshot.claimSettings(of: named)
+                                return .answer(IdentityCalls.json { write(project, terms, settings, &$0) })
+                            }
+                        }
                     }
                 }))
     }
@@ -171,7 +191,7 @@ enum AppCalls {
         action: .query { request, caller, tools throws(Rejection) in
             let app = try app(request, caller, tools)
             return { snapshot throws(StoreFault) in
-                let facts = try snapshot.appFacts(app.id)
+                let facts = try AppDescription(of: app.id, snapshot)
                 return IdentityCalls.json { write(app, facts, &$0) }
             }
         })
@@ -246,17 +266,24 @@ enum AppCalls {
     private static let change = Endpoint(
         .patch, "/v1/apps/:id", scope: .appsWrite,
         operation: Operation(
-            id: "change_app", summary: "Gives an app a new name.", request: nameSchema,
+            id: "change_app", summary: "Changes the name of an app, its id in Apple's store and its languages.",
+            description:
+                "Null gives a setting up. Without languages of its own an app has the languages of its uploads.",
+            request: .object([
+                .init("name", .string()), .init("apple_app_store_id", .anyOf([.string(), .integer(), .null])),
+                .init("supported_languages", .anyOf([.array(.string()), .null])),
+            ]),
             responses: [.init(.ok, "The app.", schema: .object(schema)), missing] + ClaimFault.answers),
         action: .steps(
             body: ClaimDialect.body,
             decode: { request, caller, tools throws(Rejection) in
-                let (app, name) = (try app(request, caller, tools), try newName(request, tools))
-                return .decide(Administer(.rename(.app(app.id), name))) { result, _ in
+                let app = try app(request, caller, tools)
+                let edit = try SettingsEdit.read(request, tools, ofProject: false)
+                return .decide(Administer(.change(.app(app.id), name: edit.name, edit.settings))) { result, _ in
                     answer(result) {
                         .read { snapshot throws(StoreFault) in
-                            let facts = try snapshot.appFacts(app.id)
-                            return .answer(IdentityCalls.json { write(app, facts, name: name, &$0) })
+                            let facts = try AppDescription(of: app.id, snapshot)
+                            return .answer(IdentityCalls.json { write(app, facts, name: edit.name, &$0) })
                         }
                     }
                 }
@@ -276,28 +303,13 @@ enum AppCalls {
             },
             encode: { _, _, _ in IdentityCalls.deleted }))
 
-    private static let characters = 255
+    static let characters = 255
     private static let platforms: [App.Platform] = [.apple, .android, .web, .backend]
     private static let missing = Operation.Answer(
         .notFound, "The project or the app does not exist.", schema: ClaimFault.schema)
-    private static let nameSchema = Schema.object([.init("name", .string(), required: true)])
 
     /// The place of an app's platform in lists.
     static func rank(_ app: App) -> Int { platforms.firstIndex(of: app.platform) ?? platforms.count }
-
-    private static func newName(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> String {
-        do throws(ClaimFault) {
-            guard let name = try Members(request, tools, ["name"])["name"]?.trimmed else {
-                throw ClaimFault("At least one field to update is required")
-            }
-            guard (1...characters).contains(name.unicodeScalars.count) else {
-                throw ClaimFault("name must have 1 to \(characters) characters")
-            }
-            return name
-        } catch {
-            throw error.rejection()
-        }
-    }
 
     /// The app that a path names.
     private static func app(
@@ -317,26 +329,10 @@ enum AppCalls {
             .sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
-    private static func facts(of apps: [App], _ snapshot: any Snapshot) throws(StoreFault) -> [AppID: AppFacts] {
-        var facts: [AppID: AppFacts] = [:]
-        for app in apps { facts[app.id] = try snapshot.appFacts(app.id) }
+    private static func facts(of apps: [App], _ snapshot: any Snapshot) throws(StoreFault) -> [AppID: AppDescription] {
+        var facts: [AppID: AppDescription] = [:]
+        for app in apps { facts[app.id] = try AppDescription(of: app.id, snapshot) }
         return facts
-    }
-
-    /// The languages that an app supports.
-    static func languages(_ facts: AppFacts?) -> [String] {
-        guard let text = facts?.languages else { return [] }
-        var languages: [String] = []
-        do throws(JSONFault) {
-            try JSONParser().read(Array(text.utf8)) { root throws(JSONFault) in
-                try root.forEachElement(at: "") { language throws(JSONFault) in
-                    languages.append(try language.string(at: ""))
-                }
-            }
-        } catch {
-            preconditionFailure("The server keeps valid languages only.")
-        }
-        return languages
     }
 
     // MARK: - Keys
@@ -371,7 +367,9 @@ enum AppCalls {
         }
     }
 
-    private static func write(_ project: Project, _ terms: ProjectTerms, _ json: inout JSONWriter) {
+    private static func write(
+        _ project: Project, _ terms: ProjectTerms, _ settings: ClaimSettings, _ json: inout JSONWriter
+    ) {
         json.key("id")
         json.string(ClaimID.text(.project, Int64(project.id.rawValue)))
         json.key("team_id")
@@ -381,8 +379,8 @@ enum AppCalls {
         json.key("slug")
         json.string(slug(project.name))
         json.key("color")
-        json.null()
-        terms.write(&json)
+        json.text(settings[.color])
+        terms.write(settings, &json)
         json.key("created_at")
         json.moment(project.madeAt)
     }
@@ -396,20 +394,19 @@ enum AppCalls {
     private static let unknown: [StaticString] = [
         "worldwide_average_rating", "worldwide_rating_count", "worldwide_rating_count_delta",
         "worldwide_current_version_rating", "worldwide_current_version_rating_count", "ratings_synced_at",
-        "apple_app_store_id",
     ]
 
     private static let schema: [Schema.Property] =
         ["id", "team_id", "project_id", "name", "platform", "created_at"].map { .init($0, .string(), required: true) }
         + [
             "bundle_id", "latest_app_version", "latest_app_version_updated_at", "latest_app_version_source",
-            "supported_languages_source", "client_secret",
+            "supported_languages_source", "apple_app_store_id", "client_secret",
         ].map { .init($0, .anyOf([.string(), .null]), required: true) }
         + [.init("supported_languages", .anyOf([.array(.string()), .null]), required: true)]
         + unknown.map { .init("\($0)", .null, required: true) }
 
     private static func write(
-        _ app: App, _ facts: AppFacts?, name: String? = nil, secret: String? = nil, _ json: inout JSONWriter
+        _ app: App, _ description: AppDescription?, name: String? = nil, secret: String? = nil, _ json: inout JSONWriter
     ) {
         json.key("id")
         json.string(ClaimID.text(.app, app.id.rawValue))
@@ -423,13 +420,14 @@ enum AppCalls {
         json.string(app.platform.rawValue)
         json.key("bundle_id")
         json.text(app.bundleID)
+        let facts = description?.facts
         json.key("latest_app_version")
         json.text(facts?.version)
         json.key("latest_app_version_updated_at")
         if let at = facts?.versionAt { json.moment(at) } else { json.null() }
         json.key("latest_app_version_source")
         json.text(facts?.version == nil ? nil : "computed")
-        let languages = languages(facts)
+        let languages = description?.languages ?? []
         json.key("supported_languages")
         if languages.isEmpty {
             json.null()
@@ -437,7 +435,9 @@ enum AppCalls {
             json.array { json in for language in languages { json.string(language) } }
         }
         json.key("supported_languages_source")
-        json.text(languages.isEmpty ? nil : "computed")
+        json.text(languages.isEmpty ? nil : description?.hasOwnLanguages == true ? "manual" : "computed")
+        json.key("apple_app_store_id")
+        json.text(description?.settings[.appStoreID])
         json.key("client_secret")
         json.text(secret)
         for name in unknown {

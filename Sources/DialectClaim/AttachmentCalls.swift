@@ -242,7 +242,7 @@ enum AttachmentCalls {
             var users = UserNames(attachment.project)
             self.attachment = attachment
             user = try users.user(of: attachment.person, snapshot)
-            event = try AttachmentReads.event(of: attachment, snapshot)?.number
+            event = try AttachmentReads.event(of: attachment, snapshot).map { snapshot.eventID(of: $0) }
             issue = try attachment.issue.map { issue throws(StoreFault) in try snapshot.issueRoot(issue) }
         }
 
@@ -416,8 +416,10 @@ enum AttachmentCalls {
                     let userID = request.query?["user_id"].flatMap { $0.isEmpty ? nil : $0 }
                     let count = UseCount(user: filter.user, at: caller.now)
                     let every = filter.ofAllUsers.inAllModes.ofAllTimes
-                    return RowSearch(.attachment, every, count).step { count, _ in
-                        IdentityCalls.json { json in
+                    return RowSearch(.attachment, every, count).step { count, snapshot throws(StoreFault) in
+                        let settings = try snapshot.claimSettings(of: .project(filter.project))
+                        let quotas = settings.quotas(or: quotas)
+                        return IdentityCalls.json { json in
                             json.key("project_id")
                             json.string(ClaimID.text(.project, Int64(filter.project.rawValue)))
                             for (name, number) in [

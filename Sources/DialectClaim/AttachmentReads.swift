@@ -50,7 +50,13 @@ extension Snapshot {
     func event(
         _ clientID: String, of app: AppID, at moment: Instant, in project: ProjectID
     ) throws(StoreFault) -> StoredRow? {
-        let recognition = ClaimEvent.recognition(clientID.utf8.span, app, in: project, hash)
+        try event(ClaimEvent.recognition(clientID.utf8.span, app, in: project, hash), at: moment, in: project)
+    }
+
+    /// The event with a recognition hash; nil if no event of the moment has this hash.
+    func event(
+        _ recognition: RowHash, at moment: Instant, in project: ProjectID
+    ) throws(StoreFault) -> StoredRow? {
         var range = RowsByTime()
         (range.since, range.until) = (moment, moment.advanced(byMilliseconds: 1))
         while true {

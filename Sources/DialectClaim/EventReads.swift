@@ -112,7 +112,7 @@ enum EventReads {
         _ number: RowNumber?, _ project: ProjectID, at now: Instant, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Response {
         let parser = JSONParser()
-        guard let number, let row = try snapshot.row(number), row.row.kind == .event,
+        guard let number, let row = try snapshot.event(withFirst: number, in: project), row.row.kind == .event,
             snapshot.person(row.person, in: project) != nil,
             let members = try EventMembers.present(of: row.row, parser, snapshot)
         else {
@@ -120,7 +120,7 @@ enum EventReads {
         }
         var users = UserNames(project)
         let event = FoundRow(stored: row, members: members, user: try users.user(of: row.person, snapshot))
-        let arrival = try snapshot.arrivals(of: [number])[number]
+        let arrival = try snapshot.arrivals(of: [row.number])[row.number]
         let attachments = try AttachmentReads.attachments(of: members, in: project, at: now, snapshot)
         return IdentityCalls.json { json in
             write(event, arrival, &json)
@@ -170,19 +170,37 @@ enum EventReads {
     /// Writes the members that events and measurements share.
     static func writeHead(of event: FoundRow, _ arrival: RowArrival?, _ json: inout JSONWriter) {
         json.key("id")
-        json.string(ClaimID.text(.row, event.stored.number.rawValue))
+        json.string(ClaimID.text(.row, event.members.first?.number ?? event.stored.number.rawValue))
         json.key("app_id")
         json.string(ClaimID.text(.app, event.members.app))
         json.key("user_id")
         json.text(event.user?.id)
         json.key("api_key_id")
-        json.text(arrival?.key.map { ClaimID.text(.key, $0.rawValue) })
+        let first = event.members.first
+        let sender = first == nil ? arrival?.key?.rawValue : first?.key
+        json.text(sender.map { ClaimID.text(.key, $0) })
         json.key("is_dev")
         json.bool(event.members.isDevelopment)
         json.key("timestamp")
         json.moment(event.stored.row.at)
         json.key("received_at")
-        json.moment(arrival?.at ?? event.stored.row.at)
+        json.moment(first?.receivedAt.map(Instant.init) ?? arrival?.at ?? event.stored.row.at)
+    }
+}
+
+extension Snapshot {
+    /// The event with a first row; nil if it does not exist.
+    fileprivate func event(withFirst number: RowNumber, in project: ProjectID) throws(StoreFault) -> StoredRow? {
+        guard let corrected = try correctedEvent(number) else {
+            // A later row of a corrected event is not an event of its own.
+            return try row(number).flatMap { EventMembers($0.row.body, JSONParser())?.first == nil ? $0 : nil }
+        }
+        return try event(corrected.hash, at: corrected.at, in: project)
+    }
+
+    /// The number by which clients know an event.
+    func eventID(of event: StoredRow) -> RowNumber {
+        EventMembers(event.row.body, JSONParser())?.first?.number.map(RowNumber.init) ?? event.number
     }
 }
 
@@ -192,20 +210,34 @@ struct EventMembers: Sendable {
     private(set) var isDevelopment = false
     private(set) var attributes: [UInt8]?
     private(set) var durationMilliseconds: Int64?
+    /// The facts about the first row of a corrected event; nil for other events.
+    private(set) var first: FirstRow?
     private var texts: [String: String] = [:]
 
     subscript(name: String) -> String? { texts[name] }
 
-    /// The present members of an event. A second import replaces the members, except those that the server found itself.
+    /// Whether two events say the same.
+    func hasSameContent(as other: EventMembers) -> Bool {
+        app == other.app && isDevelopment == other.isDevelopment && attributes == other.attributes
+            && texts.count == other.texts.count
+            && texts.allSatisfy { name, text in other.texts[name]?.hasSameBytes(as: text) ?? false }
+    }
+
+    /// The present members of an event. In older versions of the server, a second import replaced the members in a document.
     static func present(
         of row: Row, _ parser: JSONParser, _ snapshot: any Snapshot
     ) throws(StoreFault) -> EventMembers? {
-        let first = EventMembers(row.body, parser)
-        guard let revision = try snapshot.revision(of: row), var members = EventMembers(revision, parser) else {
-            return first
-        }
-        for name in ["country_code", "preferred_language"] { members.texts[name] = first?[name] }
-        return members
+        EventMembers(row.body, revision: try snapshot.revision(of: row), parser)
+    }
+
+    /// The members of an event, and of its newer body. The newer body replaces the members, except those that the server found
+    /// itself.
+    init?(_ body: [UInt8], revision: [UInt8]?, _ parser: JSONParser) {
+        let first = EventMembers(body, parser)
+        guard let members = revision.flatMap({ EventMembers($0, parser) }) ?? first else { return nil }
+        self = members
+        if revision == nil { return }
+        for name in ["country_code", "preferred_language"] { texts[name] = first?[name] }
     }
 
     /// The attributes of the event.
@@ -227,9 +259,11 @@ struct EventMembers: Sendable {
     /// Nil for an event of another dialect.
     init?(_ body: [UInt8], _ parser: JSONParser) {
         var hasApp = false
+        var first = FirstRow()
         do throws(JSONFault) {
             try parser.read(body) { root throws(JSONFault) in
                 try root.forEachMember(at: "") { key, value throws(JSONFault) in
+                    if try first.take(key, value) { return }
                     switch key {
                     case "app_id" where value.kind == .integer:
                         app = try value.integer(at: "")
@@ -249,5 +283,6 @@ struct EventMembers: Sendable {
             return nil
         }
         guard hasApp else { return nil }
+        if first != FirstRow() { self.first = first }
     }
 }

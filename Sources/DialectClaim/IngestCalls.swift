@@ -14,8 +14,9 @@ enum IngestCalls {
         route(
             "/v1/import", "import", "Takes events of long ago, with an import key.",
             """
-            Events may be of any age. The import updates an event with a known client_event_id: the event has the content that \
-            was sent last. Its user and its time stay. A bundle_id is not read.
+            Events may be of any age. The import updates an event with a known client_event_id: the event has the content and \
+            the user that were sent last, and it keeps its id and its time. Its measurement, its step and its issue follow. A \
+            bundle_id is not read.
             """, .importing),
     ]
 
@@ -58,7 +59,7 @@ enum IngestCalls {
                     do throws(ClaimFault) {
                         let upload = try EventUpload.read(request, caller, tools, kind)
                         let (rejected, replaced) = (upload.rejected, upload.replaced)
-                        return PreparedCall(Collect(upload.parts, revises: kind == .importing)) { reply, _ in
+                        return PreparedCall(Collect(upload.parts, correct: upload.correct)) { reply, _ in
                             answer(reply, rejected, replaced: replaced, kind)
                         }
                     } catch {

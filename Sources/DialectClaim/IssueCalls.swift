@@ -111,7 +111,7 @@ enum IssueCalls {
                     let attachment = try snapshot.attachment(id), attachment.isListed(at: page.now),
                     let issue = attachment.issue, try snapshot.issueRoot(issue) == root
                 else { return nil }
-                let event = try AttachmentReads.event(of: attachment, snapshot)?.number
+                let event = try AttachmentReads.event(of: attachment, snapshot).map { snapshot.eventID(of: $0) }
                 return Attached(attachment: attachment, event: event)
             }
             return RowSearch(.occurrence, page.filter.fromStart.ofAllTimes, tally).then { tally in
@@ -165,7 +165,7 @@ enum IssueCalls {
             self.row = row
             event = try row.members["client_event_id"].flatMap { id throws(StoreFault) in
                 try snapshot.event(id, of: AppID(rawValue: row.members.app), at: row.stored.row.at, in: project)
-            }?.number
+            }.map { snapshot.eventID(of: $0) }
             let holder = row.user.flatMap { snapshot.holders(of: $0.key).first }
             user = try holder.flatMap { holder throws(StoreFault) in try UserReads.userID(of: holder, snapshot) }
             madeAt = try snapshot.arrivals(of: [row.stored.number])[row.stored.number]?.at ?? row.stored.row.at

@@ -242,7 +242,7 @@ enum UserReads {
                     return UserSearch(filter, LocaleCount()).step { count, snapshot throws(StoreFault) in
                         var languages: Set<String> = []
                         for app in isOfProject ? apps : [] {
-                            languages.formUnion(AppCalls.languages(try snapshot.appFacts(app)))
+                            languages.formUnion(try AppDescription(of: app, snapshot).languages)
                         }
                         let shipped = languages.isEmpty ? nil : languages.sorted()
                         return IdentityCalls.json { count.write(shipped, &$0) }

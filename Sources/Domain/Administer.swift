@@ -8,8 +8,9 @@ package struct Administer: Act {
         case makeKey(AccessKey)
         /// An app with its first key.
         case makeAppWithKey(App, AccessKey)
-        /// Gives a new name to the caller's project, or to an app of it.
-        case rename(Named, String)
+        /// Gives a new name to the caller's project, or to an app of it, and changes its settings in the Claim dialect. Nil keeps the
+        /// name.
+        case change(Named, name: String?, ClaimSettings.Edit = [:])
         /// Revokes all apps and keys of a project, an app with its keys, or one key. The stored facts stay.
         case revokeProject(ProjectID)
         case revokeApp(AppID)
@@ -50,7 +51,7 @@ package struct Administered: Equatable, Sendable {
 }
 
 extension Administer {
-    package static var kinds: [ActKind] { [.makeProject, .makeApp, .makeKey, .revoke, .rename] }
+    package static var kinds: [ActKind] { [.makeProject, .makeApp, .makeKey, .revoke, .rename, .changeSettings] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
     package var byteCount: Int { 4096 }
@@ -80,7 +81,8 @@ extension Administer {
             done.keys = [own.id]
             done.hash = own.hash
             return decision(done, (made.outcome?.changes ?? []) + [.keyMade(own)])
-        case .rename(let named, let name): return try rename(named, name, directory, project, stamp)
+        case .change(let named, let name, let edit):
+            return try change(named, name, edit, project, stamp, view)
         case .revokeProject(let id):
             guard directory.projects[id] != nil else { throw .noSuch(.project) }
             return revoke(
@@ -149,10 +151,11 @@ extension Administer {
         return decision(done, [.keyMade(key)])
     }
 
-    private func rename(
-        _ named: Named, _ name: String, _ directory: Directory, _ project: ProjectID, _ stamp: Stamp
+    private func change<V: DecisionFacts>(
+        _ named: Named, _ name: String?, _ edit: ClaimSettings.Edit, _ project: ProjectID, _ stamp: Stamp, _ view: V
     ) throws(Refusal) -> Decision<Administered> {
-        var done = Administered(.rename, at: stamp.at)
+        let directory = view.directory
+        var done = Administered(edit.isEmpty ? .rename : .changeSettings, at: stamp.at)
         let former: String
         switch named {
         case .project(let id):
@@ -164,7 +167,15 @@ extension Administer {
             }
             (former, done.apps) = (known.name, [id])
         }
-        return former == name ? Decision(done) : decision(done, [.renamed(named, name)])
+        var changes: [Change] = []
+        if let name, name != former { changes.append(.renamed(named, name)) }
+        let before = view.claimSettings(of: named)
+        var settings = before
+        settings.apply(edit)
+        if settings != before {
+            changes.append(.documentPut(ClaimSettings.key(of: named), .nobody, settings.packed))
+        }
+        return changes.isEmpty ? Decision(done) : decision(done, changes)
     }
 
     /// Revokes apps and keys. An app or a key that was revoked before keeps the moment of its first revocation.
@@ -207,7 +218,9 @@ extension AccessKey {
 }
 
 extension Administered: Answer {
-    package static let tags: [UInt8] = [ActKind.makeProject, .makeApp, .makeKey, .revoke, .rename].map(\.rawValue)
+    package static let tags: [UInt8] = [
+        ActKind.makeProject, .makeApp, .makeKey, .revoke, .rename, .changeSettings,
+    ].map(\.rawValue)
     package var tag: UInt8 { kind.rawValue }
 
     package func pack(into packer: inout Packer) {
@@ -239,8 +252,8 @@ extension Administered: Answer {
         func event(_ kind: ChangeEvent.Kind, _ name: String, _ id: Int64) -> ChangeEvent {
             ChangeEvent(kind, nil, [.init(name, .id(id))])
         }
-        // A new name begins and ends nothing.
-        if kind == .rename { return [] }
+        // A new name or a new setting begins and ends nothing.
+        if kind == .rename || kind == .changeSettings { return [] }
         let isEnd = kind == .revoke
         return projects.map { event(isEnd ? .projectRevoked : .projectCreated, "project", Int64($0.rawValue)) }
             + apps.map { event(isEnd ? .appRevoked : .appCreated, "app", $0.rawValue) }
@@ -358,5 +371,6 @@ extension ActKind {
     package static let makeKey = ActKind(62, "make_key", changesDirectory: true)
     package static let revoke = ActKind(63, "revoke", changesDirectory: true)
     package static let rename = ActKind(155, "rename", changesDirectory: true)
+    package static let changeSettings = ActKind(158, "change_settings", changesDirectory: true)
     package static let noteKeyUse = ActKind(64, "note_key_use")
 }

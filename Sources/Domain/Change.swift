@@ -5,6 +5,9 @@ package enum Change: Equatable, Sendable {
     /// A person no longer holds an identity. The link stays as history.
     case unlinked(PersonID, IdentityType, IdentityKey)
     case rowAdded(PersonID, Row)
+    /// A newer row of the call says what a row of the person said, or nothing says it any more. The row stays in the store, and no
+    /// read or count has it.
+    case rowSuperseded(PersonID, RowKind, RowNumber)
     /// A document replaces the earlier document under its key. The person is the person of the document.
     case documentPut(DocumentKey, PersonID, [UInt8])
     case merged(Merge)

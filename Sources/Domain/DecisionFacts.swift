@@ -53,8 +53,12 @@ package protocol DecisionFacts: DocumentFacts {
     /// The person with an id, in any project.
     func person(_ id: PersonID) -> Person?
 
-    /// Whether a row with a hash exists.
+    /// Whether a row with a hash came within the last 48 hours.
     func knowsRow(_ hash: RowHash) -> Bool
+
+    /// The row with a hash that no other row has superseded, from any time; nil if it does not exist. The question costs more than
+    /// ``knowsRow(_:)``, so decisions ask it for imported rows, corrections and old rows only.
+    func namedRow(_ hash: RowHash) -> NamedRow?
 
     /// The projects, apps, keys and strategies.
     var directory: Directory { get }

@@ -46,7 +46,7 @@ package final class Directory: Sendable {
             case .documentPut(let key, _, let body):
                 guard key.kind == .signingKeys else { continue }
                 signingKeys[entry.project] = SigningKey.unpack(body)
-            case .personMade, .linked, .unlinked, .rowAdded, .merged, .mergeUndone, .personErased:
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .merged, .mergeUndone, .personErased:
                 continue
             }
         }

@@ -67,8 +67,16 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case responseState = 55
     /// The questions of a questionnaire as users answered them, by the questionnaire and the moment of its change.
     case answeredQuestions = 56
-    /// The newer body of an event that was imported again, by the event's recognition hash.
+    /// The newer body of an event that was imported again, by the event's recognition hash. Older versions of the server wrote it;
+    /// now a newer row supersedes the event's row.
     case eventRevision = 38
+    /// The moment and the recognition hash of a corrected event, by the number of the event's first row.
+    case correctedEvent = 64
+    /// The number of errors behind an occurrence, by the occurrence's recognition hash. It is missing while the number is 1.
+    case occurrenceErrors = 65
+    /// The settings of a project and of an app in the Claim dialect, by the id of the project or the app.
+    case claimProjectSettings = 66
+    case claimAppSettings = 67
     /// The ids of a person's attachments.
     case attachmentList = 39
     /// The state of a user in the Entitlements dialect.

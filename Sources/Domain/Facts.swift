@@ -29,6 +29,12 @@ package struct Facts: Sendable {
     package private(set) var merges: [Merge] = []
     private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
+    /// The newest row with each recognition hash. It can be among the removed rows.
+    private var namedRows: [RowHash: NamedRow] = [:]
+    /// The rows that are superseded, expired or erased.
+    private var goneRows: Set<RowNumber> = []
+    /// The named event that the last row was, so that the next row can be its measurement or step.
+    private var lastNamed: RowHash?
     package private(set) var replays = RememberedCalls()
     package private(set) var directory: Directory
     /// Notes the groups that a decision reads.
@@ -58,6 +64,7 @@ package struct Facts: Sendable {
             people[row.person]?.rows.removeAll { $0.number == row.number }
             rowCounts[row.person]?[kind, default: 0] -= 1
         }
+        goneRows.formUnion(old.prefix(limit).map(\.number))
         return old.count >= limit
     }
 
@@ -98,6 +105,9 @@ package struct Facts: Sendable {
         }
         part.documents = documents
         part.rowHashes = rowHashes
+        part.namedRows = namedRows
+        part.goneRows = goneRows
+        part.lastRow = lastRow
         part.rowCounts = rowCounts
         part.merges = merges
         part.replays = replays.under(needs.replays)
@@ -108,18 +118,18 @@ package struct Facts: Sendable {
 
     /// Applies the changes of a decision.
     package mutating func apply(_ entry: JournalEntry) {
-        for change in entry.changes { apply(change, in: entry.project) }
+        for change in entry.changes { apply(change, in: entry) }
         if entry.changesDirectory { directory = directory.applying(entry) }
         if let claim = entry.replay {
             replays.add(claim.key, RememberedCall(body: claim.body, reply: entry.reply, at: entry.at))
         }
     }
 
-    private mutating func apply(_ change: Change, in project: ProjectID) {
+    private mutating func apply(_ change: Change, in entry: JournalEntry) {
         switch change {
         case .personMade(let person, let moment):
             precondition(people[person] == nil, "A person was made twice.")
-            people[person] = PersonState(project: project, lastSeen: moment)
+            people[person] = PersonState(project: entry.project, lastSeen: moment)
         case .linked(let person, let identity):
             people[person]?.identities.append(Held(type: identity.type, key: identity.key))
             holders[identity.key, default: []].append(person)
@@ -135,9 +145,15 @@ package struct Facts: Sendable {
                 StoredRow(number: lastRow, person: person, row: row, previous: previous))
             rowCounts[person, default: [:]][row.kind, default: 0] += 1
             if let hash = row.recognition { rowHashes.insert(hash) }
+            name(StoredRow(number: lastRow, person: person, row: row, previous: previous), in: entry)
+        case .rowSuperseded(let person, let kind, let number):
+            people[person]?.rows.removeAll { $0.number == number }
+            rowCounts[person, default: [:]][kind, default: 0] -= 1
+            goneRows.insert(number)
         case .merged(let merge): merges.append(merge)
         case .personErased(let person):
             people[person]?.isErased = true
+            goneRows.formUnion(people[person]?.rows.map(\.number) ?? [])
             people[person]?.rows = []
             rowCounts[person] = nil
         case .mergeUndone(let merge): merges.removeAll { $0.id == merge.id }
@@ -145,6 +161,20 @@ package struct Facts: Sendable {
             documents[key] = body
         case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
         }
+    }
+
+    private mutating func name(_ row: StoredRow, in entry: JournalEntry) {
+        if let hash = row.row.recognition {
+            namedRows[hash] = NamedRow(
+                stored: row, arrival: RowArrival(at: entry.at, key: entry.key), derived: nil)
+            lastNamed = row.row.kind == .event ? hash : nil
+            return
+        }
+        defer { lastNamed = nil }
+        guard row.row.kind.isDerived, let hash = lastNamed, let event = namedRows[hash],
+            event.stored.number.rawValue + 1 == row.number.rawValue
+        else { return }
+        namedRows[hash] = NamedRow(stored: event.stored, arrival: event.arrival, derived: row)
     }
 
     /// Notes a sighting of a person.
@@ -216,6 +246,12 @@ extension Facts: DecisionFacts {
     }
 
     package func knowsRow(_ hash: RowHash) -> Bool { rowHashes.contains(hash) }
+
+    package func namedRow(_ hash: RowHash) -> NamedRow? {
+        guard let row = namedRows[hash], !goneRows.contains(row.stored.number) else { return nil }
+        guard let derived = row.derived, goneRows.contains(derived.number) else { return row }
+        return NamedRow(stored: row.stored, arrival: row.arrival, derived: nil)
+    }
 
     package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
 

@@ -87,7 +87,8 @@ extension JournalEntry {
             case .merged(let merge), .mergeUndone(let merge):
                 add(merge.from)
                 add(merge.into)
-            case .rowAdded, .documentPut, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed,
+            case .rowAdded, .rowSuperseded, .documentPut, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
+                .renamed,
                 .strategySet:
                 break
             }

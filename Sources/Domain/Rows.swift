@@ -63,7 +63,7 @@ package enum RowKind: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Something that happened to a person. A row never changes. The store keeps the row with the person of the call, and reads
+/// Something that happened to a person. A row never changes; a later row can supersede it. The store keeps the row with the person of the call, and reads
 /// show it with the person's group.
 package struct Row: Equatable, Sendable {
     package let kind: RowKind
@@ -138,4 +138,24 @@ package struct StoredRow: Equatable, Sendable {
         self.row = row
         self.previous = previous
     }
+}
+
+/// A row that the store finds by its recognition hash.
+package struct NamedRow: Equatable, Sendable {
+    package let stored: StoredRow
+    /// The moment at which the row came, and the key of its caller.
+    package let arrival: RowArrival
+    /// The measurement or the step that came with the event, directly behind it; nil for other rows.
+    package let derived: StoredRow?
+
+    package init(stored: StoredRow, arrival: RowArrival, derived: StoredRow?) {
+        self.stored = stored
+        self.arrival = arrival
+        self.derived = derived
+    }
+}
+
+extension RowKind {
+    /// Whether such rows come directly behind their event and are views of it.
+    package var isDerived: Bool { self == .metric || self == .step }
 }

@@ -150,7 +150,8 @@ struct MemorySnapshot: Snapshot {
             case .rowAdded(let person, let row): MemorySnapshot.count(person, row, in: &rows)
             case .documentPut(let key, let person, _):
                 if !key.kind.isDerived { facts.append((7, .documentPut(person, key.kind))) }
-            case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
+            case .rowSuperseded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet:
+                break
             }
         }
         facts += rows.map { (6, $0) }

@@ -68,6 +68,13 @@ struct BatchWriter {
                 endedCount += 1
                 state.links -= 1
             case .rowAdded(let person, let row): add(row, of: person, in: entry.project, call)
+            case .rowSuperseded(let person, let kind, let row):
+                tables.supersededRows.add(row.rawValue, call)
+                let chain = Chain(person: person, kind: kind)
+                guard let before = heads[chain] ?? workspace.index.head(of: person, kind) else {
+                    preconditionFailure("A superseded row of no chain.")
+                }
+                heads[chain] = RowHead(kind: kind, last: before.last, count: max(0, before.count - 1))
             case .merged(let merge):
                 tables.merges.add(
                     .integer(merge.id.rawValue), .integer(merge.from.rawValue), .integer(merge.into.rawValue),
@@ -208,12 +215,13 @@ private struct Tables {
         conflict: "ON CONFLICT (person, kind) DO UPDATE SET last = excluded.last, count = excluded.count")
     var endedLinks = Ends("UPDATE links SET ended_by = ended.call", "links.id = ended.id")
     var endedMerges = Ends("UPDATE merges SET ended_by = ended.call", "merges.id = ended.id")
+    var supersededRows = Ends("UPDATE rows SET superseded_by = ended.call", "rows.id = ended.id")
     var erased = Ends("UPDATE people SET erased_by = ended.call", "people.id = ended.id")
 
     func send(to connection: Connection) {
         for table in [people, links, merges, rows, counts, documents, journal, callPeople, callMerges] {
             table.send(to: connection)
         }
-        for ends in [endedLinks, endedMerges, erased] { ends.send(to: connection) }
+        for ends in [endedLinks, endedMerges, supersededRows, erased] { ends.send(to: connection) }
     }
 }

@@ -59,7 +59,9 @@ enum DirectoryTables {
                 var parameters = Parameters(call, Int64(entry.project.rawValue), Int64(version))
                 parameters.add(strategy.packed)
                 connection.send(DirectoryTables.strategy, parameters)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone, .personErased: break
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone,
+                .personErased:
+                break
             }
         }
     }

@@ -51,6 +51,22 @@ struct Loader {
         WHERE recognition = ANY ($1::bigint[]) AND id > $2
         """)
 
+    /// The rows with some hashes from any time, and the measurement or the step directly behind each.
+    private static let namedRows = Statement(
+        """
+        WITH named AS MATERIALIZED (
+            SELECT rows.id FROM rows JOIN people ON people.id = rows.person AND erased_by IS NULL
+            WHERE recognition = ANY ($1::bigint[]) AND superseded_by IS NULL
+        )
+        SELECT rows.id, rows.person, previous, rows.kind, rows.at, recognition, device, rows.body, journal.at, journal.key
+        FROM rows JOIN journal ON journal.sequence = rows.made_by
+        WHERE superseded_by IS NULL AND (
+            rows.id = ANY (ARRAY(SELECT id FROM named))
+            OR rows.id = ANY (ARRAY(SELECT id + 1 FROM named))
+                AND rows.kind IN (\(RowKind.metric.rawValue), \(RowKind.step.rawValue))
+        ) ORDER BY rows.id
+        """)
+
     /// The last calls under some keys, within the time for which calls are remembered.
     private static let replays = Statement(
         """
@@ -93,6 +109,40 @@ struct Loader {
             parameters.add(integers: asks.rows.map { Int64(bitPattern: $0.rawValue) })
             parameters.add(lastRow - Int64(RecentRows.rows))
             connection.send(Loader.rows, parameters)
+        }
+        if !asks.namedRows.isEmpty {
+            var parameters = Parameters()
+            parameters.add(integers: asks.namedRows.map { Int64(bitPattern: $0.rawValue) })
+            connection.send(Loader.namedRows, parameters)
+        }
+    }
+
+    private func readNamedRows(_ rows: Rows, into loaded: inout LoadedFacts) throws(StoreFault) {
+        var event: NamedRow?
+        for row in 0..<rows.count {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 3))) else {
+                throw StoreFault(.corrupt, "There are rows of a kind that this version does not know.")
+            }
+            func hash(_ column: Int) -> RowHash? {
+                rows.optionalInteger(row, column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
+            }
+            let stored = StoredRow(
+                number: RowNumber(rawValue: rows.integer(row, 0)), person: PersonID(rawValue: rows.integer(row, 1)),
+                row: Row(
+                    kind, at: Instant(milliseconds: rows.integer(row, 4)), recognition: hash(5), device: hash(6),
+                    body: rows.blob(row, 7) ?? []), previous: rows.optionalInteger(row, 2).map(RowNumber.init))
+            if stored.row.recognition != nil {
+                let arrival = RowArrival(
+                    at: Instant(milliseconds: rows.integer(row, 8)),
+                    key: rows.optionalInteger(row, 9).map(KeyID.init))
+                let named = NamedRow(stored: stored, arrival: arrival, derived: nil)
+                loaded.add(named)
+                event = kind == .event ? named : nil
+            } else if kind.isDerived, let before = event, before.stored.person == stored.person,
+                before.stored.number.rawValue + 1 == stored.number.rawValue
+            {
+                loaded.add(NamedRow(stored: before.stored, arrival: before.arrival, derived: stored))
+            }
         }
     }
 
@@ -139,6 +189,7 @@ struct Loader {
         if !asks.rows.isEmpty, let rows = answers.popFirst() {
             for row in 0..<rows.count { loaded.add(RowHash(rawValue: UInt64(bitPattern: rows.integer(row, 0)))) }
         }
+        if !asks.namedRows.isEmpty, let rows = answers.popFirst() { try readNamedRows(rows, into: &loaded) }
         if !found.isEmpty { try readHoldings(of: found, withMerges: hasMerged, into: &loaded) }
         loaded.answered(asks)
     }

@@ -187,7 +187,7 @@ package final class PostgresDoctor {
                         SELECT coalesce(said.person, found.person) AS person, coalesce(said.kind, found.kind) AS kind,
                             coalesce(said.count, 0) AS said, coalesce(found.count, 0) AS found
                         FROM row_counts AS said FULL JOIN (
-                            SELECT person, kind, count(*) AS count FROM rows WHERE NOT EXISTS (
+                            SELECT person, kind, count(*) AS count FROM rows WHERE superseded_by IS NULL AND NOT EXISTS (
                                 -- Those that are to be dropped and are no longer counted.
                                 SELECT FROM row_drops WHERE part = rows.tableoid::regclass::text AND rows.id <= counted_to
                             ) GROUP BY person, kind

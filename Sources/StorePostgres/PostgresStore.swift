@@ -177,7 +177,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
         try loader.take(asks, &answers, into: &loaded)
         let (directory, sightings) = (followed.directory, shared.withLock { $0.sightings })
         for _ in 0..<PostgresStore.passes {
-            let workspace = LoadingBatchFacts(loaded, directory, lastLink: state.link, sightings: sightings)
+            let workspace = LoadingBatchFacts(
+                loaded, directory, lastLink: state.link, lastRow: state.row, sightings: sightings)
             body(workspace)
             asks = workspace.asks
             if asks.isEmpty {

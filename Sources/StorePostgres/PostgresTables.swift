@@ -84,7 +84,7 @@ package final class PostgresTables: TableTarget {
             "BEGIN", "TRUNCATE row_counts",
             """
             INSERT INTO row_counts (person, kind, last, count)
-            SELECT person, kind, max(id), count(*) FROM rows GROUP BY person, kind
+            SELECT person, kind, max(id), count(*) FILTER (WHERE superseded_by IS NULL) FROM rows GROUP BY person, kind
             """,
             """
             UPDATE people SET is_merged = true

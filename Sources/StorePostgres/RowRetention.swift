@@ -90,10 +90,10 @@ struct RowRetention {
         Statement(
             """
             WITH page AS MATERIALIZED (
-                SELECT id, person FROM \(part) WHERE id > (SELECT counted_to FROM row_drops WHERE part = '\(part)')
+                SELECT id, person, superseded_by FROM \(part) WHERE id > (SELECT counted_to FROM row_drops WHERE part = '\(part)')
                 ORDER BY id LIMIT $2
             ), lost AS (
-                SELECT person, count(*) AS count FROM page GROUP BY person
+                SELECT person, count(*) AS count FROM page WHERE superseded_by IS NULL GROUP BY person
             ), counted AS (
                 UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
                 WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
@@ -112,9 +112,9 @@ struct RowRetention {
                 ORDER BY at, id LIMIT $3
             ), gone AS (
                 DELETE FROM \(part) AS part USING old
-                WHERE part.id = old.id AND part.kind = $1::bigint::smallint RETURNING part.person
+                WHERE part.id = old.id AND part.kind = $1::bigint::smallint RETURNING part.person, part.superseded_by
             ), lost AS (
-                SELECT person, count(*) AS count FROM gone GROUP BY person
+                SELECT person, count(*) AS count FROM gone WHERE superseded_by IS NULL GROUP BY person
             )
             UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
             WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint

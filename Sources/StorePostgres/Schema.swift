@@ -270,6 +270,10 @@ enum Schema {
         -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
         UPDATE people SET last_seen = last_seen << 20;
         """,
+        """
+        -- Since which journal row another row stands for a row, or none does. No read and no count has it from then on.
+        ALTER TABLE rows ADD COLUMN superseded_by bigint;
+        """,
     ]
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.

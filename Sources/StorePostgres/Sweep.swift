@@ -14,9 +14,22 @@ enum Sweep {
     private static let unswept = Statement(
         "SELECT id FROM people WHERE erased_by IS NOT NULL AND NOT is_swept ORDER BY id LIMIT \(people)")
 
+    /// Earlier versions of the rows can be with other people. Such a superseded row only loses its content.
     private static let takeRows = Statement(
         """
-        DELETE FROM rows WHERE id = ANY (ARRAY(SELECT id FROM rows WHERE person = ANY ($1::bigint[]) LIMIT $2))
+        WITH taken AS MATERIALIZED (
+            SELECT id, recognition FROM rows WHERE person = ANY ($1::bigint[]) LIMIT $2
+        ), before AS MATERIALIZED (
+            SELECT id FROM rows
+            WHERE recognition = ANY (ARRAY(SELECT recognition FROM taken WHERE recognition IS NOT NULL))
+                AND superseded_by IS NOT NULL AND NOT person = ANY ($1::bigint[])
+        ), emptied AS (
+            UPDATE rows SET body = '' WHERE superseded_by IS NOT NULL AND NOT person = ANY ($1::bigint[]) AND (
+                id = ANY (ARRAY(SELECT id FROM before))
+                OR id = ANY (ARRAY(SELECT id + 1 FROM before)) AND recognition IS NULL
+            )
+        )
+        DELETE FROM rows WHERE id = ANY (ARRAY(SELECT id FROM taken))
         """)
 
     private static let values = Statement(

@@ -75,7 +75,8 @@ struct IndexLoader {
         }
         setting.reset()
         index.resume(afterRow: try connection.integer("SELECT max(id) FROM rows") ?? 0)
-        let rows = try connection.prepare("SELECT id, person, kind FROM rows WHERE id > ? ORDER BY id")
+        let rows = try connection.prepare(
+            "SELECT id, person, kind FROM rows WHERE id > ? AND superseded_by IS NULL ORDER BY id")
         rows.bind(1, folded)
         while try rows.step() {
             if rows.integer(2) == RowWriter.letGo { continue }

@@ -54,6 +54,7 @@ final class RowWriter {
     private let rowExists: Statement
     private let emptyRow: Statement
     private let deleteRow: Statement
+    private let supersede: Statement
     private let deleteDocument: Statement
     private let rowsFolded: Statement
     private let erase: Statement
@@ -93,13 +94,14 @@ final class RowWriter {
         rowHeads = try connection.prepare("UPDATE people SET rows = ? WHERE id = ?")
         oldRows = try connection.prepare(
             """
-            SELECT id, person, previous FROM rows
+            SELECT id, person, previous, superseded_by IS NULL FROM rows
             WHERE kind = ? AND at < ? AND id < (SELECT max(id) FROM rows) ORDER BY at, id LIMIT ?
             """)
         rowExists = try connection.prepare("SELECT 1 FROM rows WHERE id = ?")
         emptyRow = try connection.prepare(
             "UPDATE rows SET kind = \(RowWriter.letGo), body = x'', recognition = NULL, device = NULL WHERE id = ?")
         deleteRow = try connection.prepare("DELETE FROM rows WHERE id = ?")
+        supersede = try connection.prepare("UPDATE rows SET superseded_by = ? WHERE id = ?")
         deleteDocument = try connection.prepare("DELETE FROM documents WHERE id = ?")
         rowsFolded = try connection.prepare(
             "INSERT INTO settings (name, value) VALUES ('rows_folded', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -167,6 +169,7 @@ final class RowWriter {
         var mergeRows: [(merge: Merge, madeBy: Int64)] = []
         var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
         var addedRows: [AddedRow] = []
+        var supersededRows: [(row: RowNumber, call: Int64)] = []
         var putDocuments: [PutDocument] = []
         var personRows: [PersonRow] = []
         var linkRows: [LinkRow] = []
@@ -185,6 +188,7 @@ final class RowWriter {
                     linkRows.append((link, person, identity, sequence))
                 case .unlinked: endRows.append((endedLinks[endRows.count], sequence))
                 case .rowAdded(let person, let row): addedRows.append((person, row, sequence))
+                case .rowSuperseded(_, _, let row): supersededRows.append((row, sequence))
                 case .merged(let merge): mergeRows.append((merge, sequence))
                 case .personErased(let person): erasures.append((person, sequence))
                 case .mergeUndone(let merge): mergeEndRows.append((merge.id, sequence))
@@ -225,6 +229,11 @@ final class RowWriter {
             row.bind(column + 2, end.endedBy)
         }
         try write(addedRows, after: numbers.row, head: head)
+        for (row, call) in supersededRows {
+            supersede.bind(1, call)
+            supersede.bind(2, row.rawValue)
+            try supersede.run()
+        }
         try write(putDocuments, after: numbers.document)
         try deleteSuperseded(putDocuments, after: numbers.document, documentNumber)
         for (person, call) in erasures {
@@ -344,7 +353,7 @@ final class RowWriter {
             case .renamed(.project(let id), let name): try rename(renameProject, Int64(id.rawValue), name)
             case .renamed(.app(let id), let name): try rename(renameApp, id.rawValue, name)
             case .strategySet(let version, let strategy): try write(strategy, version, entry.project, madeBy)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .merged, .mergeUndone,
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .merged, .mergeUndone,
                 .personErased:
                 break
             }
@@ -443,16 +452,21 @@ final class RowWriter {
     /// The kind of a removed row with an older kept row. It keeps the position in the chain.
     static let letGo: Int64 = 0
 
-    /// Removes the oldest rows of a kind from before a moment, and returns the number of removed rows of each person. The
-    /// last row of the store stays, so that no number is used twice.
-    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(SQLiteFault) -> [PersonID: Int] {
+    /// Removes the oldest rows of a kind from before a moment. Returns the number of removed rows of each person, without
+    /// superseded rows, and the number of all removed rows. The last row of the store stays, so that no number is used twice.
+    func expire(
+        _ kind: RowKind, before moment: Instant, limit: Int
+    ) throws(SQLiteFault) -> (lost: [PersonID: Int], count: Int) {
         oldRows.bind(1, Int64(kind.rawValue))
         oldRows.bind(2, moment.milliseconds)
         oldRows.bind(3, Int64(limit))
-        var old: [(number: Int64, person: PersonID, previous: Int64?)] = []
+        var old: [(number: Int64, person: PersonID, previous: Int64?, isCounted: Bool)] = []
         while try oldRows.step() {
             old.append(
-                (oldRows.integer(0), PersonID(rawValue: oldRows.integer(1)), oldRows.optionalInteger(2)))
+                (
+                    oldRows.integer(0), PersonID(rawValue: oldRows.integer(1)), oldRows.optionalInteger(2),
+                    oldRows.integer(3) == 1
+                ))
         }
         oldRows.reset()
         var lost: [PersonID: Int] = [:]
@@ -460,9 +474,9 @@ final class RowWriter {
             let statement = try isKept(row.previous) ? emptyRow : deleteRow
             statement.bind(1, row.number)
             try statement.run()
-            lost[row.person, default: 0] += 1
+            lost[row.person, default: 0] += row.isCounted ? 1 : 0
         }
-        return lost
+        return (lost, old.count)
     }
 
     private func isKept(_ number: Int64?) throws(SQLiteFault) -> Bool {

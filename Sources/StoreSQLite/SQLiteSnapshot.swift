@@ -205,7 +205,10 @@ final class Reader {
                     """),
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
                 try connection.prepare(
-                    "SELECT previous, at, recognition, device, body, person, kind FROM rows WHERE id = ?"),
+                    """
+                    SELECT previous, at, recognition, device, body, person, kind, superseded_by IS NOT NULL
+                    FROM rows WHERE id = ?
+                    """),
                 try connection.prepare(
                     """
                     SELECT journal.at, journal.key FROM rows JOIN journal ON journal.sequence = rows.made_by
@@ -273,7 +276,7 @@ final class Reader {
         let (sign, order) = range.isAscending ? (">", "ASC") : ("<", "DESC")
         let sql = """
             SELECT id, person, previous, at, recognition, device, body FROM rows
-            WHERE kind = ?1 AND at >= ?2 AND at < ?3 AND (at, id) \(sign) (?4, ?5)
+            WHERE kind = ?1 AND at >= ?2 AND at < ?3 AND (at, id) \(sign) (?4, ?5) AND superseded_by IS NULL
             ORDER BY at \(order), id \(order) LIMIT ?6
             """
         return try file.attempt { () throws(SQLiteFault) in
@@ -333,7 +336,8 @@ final class Reader {
             let row = try connection.prepare(
                 """
                 SELECT id FROM rows
-                WHERE id > (SELECT max(id) FROM rows) - \(RowsByTime.lately) AND recognition = ? ORDER BY id DESC LIMIT 1
+                WHERE id > (SELECT max(id) FROM rows) - \(RowsByTime.lately) AND recognition = ?
+                    AND superseded_by IS NULL ORDER BY id DESC LIMIT 1
                 """)
             row.bind(1, Int64(bitPattern: recognition.rawValue))
             return try row.step() ? RowNumber(rawValue: row.integer(0)) : nil
@@ -353,9 +357,9 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in
             row.bind(1, number.rawValue)
             defer { row.reset() }
-            guard try row.step(), let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: row.integer(6))) else {
-                return nil
-            }
+            guard try row.step(), row.integer(7) == 0,
+                let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: row.integer(6)))
+            else { return nil }
             let stored = Row(
                 kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2), device: row.rowHash(3),
                 body: row.blob(4) ?? [])
@@ -381,7 +385,7 @@ final class Reader {
                     row.integer(6) == Int64(kind.rawValue) || row.integer(6) == RowWriter.letGo
                 else { break }
                 next = row.optionalInteger(0)
-                if row.integer(6) == RowWriter.letGo { continue }
+                if row.integer(6) == RowWriter.letGo || row.integer(7) == 1 { continue }
                 let stored = Row(
                     kind, at: Instant(milliseconds: row.integer(1)), recognition: row.rowHash(2),
                     device: row.rowHash(3), body: row.blob(4) ?? [])
@@ -396,7 +400,7 @@ final class Reader {
 }
 
 extension Statement {
-    fileprivate func rowHash(_ column: Int32) -> RowHash? {
+    func rowHash(_ column: Int32) -> RowHash? {
         optionalInteger(column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
     }
 }

@@ -21,6 +21,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
     /// The people with new rows since their heads were last stored.
     private var unfolded: PeopleMap<Void>
+    /// Finds rows of any time by their recognition hash.
+    private let names: RowNames
     /// The erased people with rows or documents that a sweep must remove.
     private var unswept: [PersonID] = []
     private var sweeping: Sweep?
@@ -99,7 +101,23 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         checkpointer = Checkpointer(file)
         unfolded = loader.peopleWithNewRows
         unswept = loader.peopleToSweep
+        names = try file.attempt { () throws(SQLiteFault) in try RowNames(connection) }
         index.readDocument = { [unowned self] in document($0) }
+        index.findNamedRow = { [unowned self] in namedRow($0) }
+    }
+
+    /// Finds a row by its recognition hash, for the current batch.
+    private func namedRow(_ hash: RowHash) -> NamedRow? {
+        guard let session else { return nil }
+        do throws(SQLiteFault) {
+            if !session.connection.isInTransaction { try session.beginReading.run() }
+            return try names.find(hash, session.connection).flatMap {
+                index.isErased($0.stored.person) ? nil : $0
+            }
+        } catch {
+            documentFault = error
+            return nil
+        }
     }
 
     /// Reads a document for the current batch.
@@ -205,10 +223,52 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 try session.rows.write(
                     entries, after: last, endedLinks: index.endedLinks, head: index.head,
                     lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
+                try keepHeads(after: entries, session.rows)
+                // A transaction of its own would cost another write to the disk.
+                if names.isDue { try names.write(session.connection) }
             }
         }
+        names.forgetWritten()
         settle(entries)
         try checkpointIfDue(session)
+    }
+
+    /// Stores the row heads of people with superseded rows in the same transaction. After a crash the loader counts later rows
+    /// only, so it would not find that an earlier row no longer counts.
+    private func keepHeads(after entries: [JournalEntry], _ rows: RowWriter) throws(SQLiteFault) {
+        var people: Set<PersonID> = []
+        for entry in entries {
+            for case .rowSuperseded(let person, _, _) in entry.changes { people.insert(person) }
+        }
+        if people.isEmpty { return }
+        var heads: [PersonID: [RowKind: RowHead]] = [:]
+        for person in people {
+            for head in index.place(of: person).map({ index.heads(of: $0) }) ?? [] {
+                heads[person, default: [:]][head.kind] = head
+            }
+        }
+        func count(_ change: Int, _ person: PersonID, _ kind: RowKind, last: RowNumber?) {
+            guard people.contains(person) else { return }
+            let before = heads[person]?[kind]
+            guard let last = last ?? before?.last else { preconditionFailure("A superseded row of no chain.") }
+            heads[person, default: [:]][kind] = RowHead(
+                kind: kind, last: last, count: max(0, (before?.count ?? 0) + change))
+        }
+        var number = last.row
+        for entry in entries {
+            for change in entry.changes {
+                switch change {
+                case .rowAdded(let person, let row):
+                    number += 1
+                    count(1, person, row.kind, last: RowNumber(rawValue: number))
+                case .rowSuperseded(let person, let kind, _): count(-1, person, kind, last: nil)
+                default: break
+                }
+            }
+        }
+        for (person, heads) in heads {
+            try rows.write(heads.values.sorted { $0.kind.rawValue < $1.kind.rawValue }, of: person)
+        }
     }
 
     /// Shows the committed facts to all readers.
@@ -216,6 +276,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         inDoubt = nil
         lastMoment = entries.last?.at ?? lastMoment
         index.prepareCommit()
+        names.add(entries, after: last.row)
         keepAtHand(entries)
         indexLock.write {
             index.commit(entries, sequence: last.sequence.next)
@@ -282,7 +343,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let isMore = try file.attempt { () throws(SQLiteFault) in
             var isMore = true
             try session.rows.transaction { () throws(SQLiteFault) in
-                isMore = try current.step(session.connection, session.rows)
+                isMore = try current.step(session.connection, session.rows, names)
             }
             return isMore
         }
@@ -333,8 +394,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         var count = 0
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
-                for (person, lost) in try session.rows.expire(kind, before: moment, limit: limit) {
-                    count += lost
+                let expired = try session.rows.expire(kind, before: moment, limit: limit)
+                count = expired.count
+                for (person, lost) in expired.lost where lost > 0 {
                     // The sweep keeps the positions of rows of erased people.
                     guard !index.isErased(person), let place = index.place(of: person),
                         let head = index.head(of: person, kind)

@@ -216,6 +216,17 @@ enum Schema {
         -- last_seen is the place among all sightings: the moment, and a counter in the lowest 20 bits (SeenAt.swift).
         UPDATE people SET last_seen = last_seen << 20;
         """,
+        """
+        -- Since which journal row another row stands for a row, or none does. No read and no count has it from then on.
+        ALTER TABLE rows ADD COLUMN superseded_by INTEGER;
+
+        -- The rows by their recognition hashes, in runs that never change (RowNames.swift): the id is a part of the hash and
+        -- the last row of the run. The setting rows_named is the last row of the last run.
+        CREATE TABLE row_names (
+            id INTEGER PRIMARY KEY,
+            entries BLOB NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

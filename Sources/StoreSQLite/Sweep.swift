@@ -38,7 +38,9 @@ struct Sweep {
     }
 
     /// Runs one step in its own transaction; false after the last step.
-    mutating func step(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) -> Bool {
+    mutating func step(
+        _ connection: Connection, _ rows: RowWriter, _ names: RowNames
+    ) throws(SQLiteFault) -> Bool {
         switch phase {
         case .heads:
             // From here on only this table has the heads of the rows.
@@ -48,7 +50,7 @@ struct Sweep {
         case .journal: try sweepJournal(connection)
         case .keys: try collectKeys(connection)
         case .documents: try sweepDocuments(connection)
-        case .rows: try sweepRows(connection, rows)
+        case .rows: try sweepRows(connection, rows, names)
         case .links: try sweepLinks(connection)
         case .done: return false
         }
@@ -165,14 +167,16 @@ struct Sweep {
     }
 
     /// Removes rows along the chains. Its position is stored with the people, so that no row is missed after a crash.
-    private mutating func sweepRows(_ connection: Connection, _ rows: RowWriter) throws(SQLiteFault) {
+    private mutating func sweepRows(
+        _ connection: Connection, _ rows: RowWriter, _ names: RowNames
+    ) throws(SQLiteFault) {
         guard let chain = chains.popLast() else {
             run(step: .links)
             return
         }
         let person = chain.person
         var heads = chain.heads
-        let find = try connection.prepare("SELECT previous FROM rows WHERE id = ? AND person = ?")
+        let find = try connection.prepare("SELECT previous, recognition FROM rows WHERE id = ? AND person = ?")
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
         // The number of the last row of the store stays, so that no number is used twice.
         let empty = try connection.prepare(
@@ -191,6 +195,7 @@ struct Sweep {
                     break
                 }
                 next = find.optionalInteger(0)
+                if let hash = find.rowHash(1) { try names.emptySuperseded(hash, connection) }
                 let statement = number == last ? empty : delete
                 statement.bind(1, number)
                 try statement.run()

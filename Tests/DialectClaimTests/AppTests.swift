@@ -112,6 +112,76 @@ struct AppTests {
         #expect(shown["name"] as? String == "New name" && (shown["apps"] as? [Any])?.count == 2)
     }
 
+    @Test("a project and an app take all settings, and give them up", arguments: StoreKind.allCases)
+    func settings(_ kind: StoreKind) throws {
+        let client = try OwlClient(kind)
+        _ = try client.ingest([OwlClient.event("ada", more: #","supported_languages":["de"]"#)])
+        let project = "/v1/projects/\(try client.project())"
+        let apps = try client.agent("/v1/apps")["apps"] as? [[String: Any]]
+        let app = "/v1/apps/\(apps?.first?["id"] as? String ?? "none")"
+        let noted = client.server.store.counts.lastSequence
+        for (path, body, fault) in [
+            (project, "{}", "At least one field to update is required"),
+            (project, #"{"apple_app_store_id":"1"}"#, "At least one field to update is required"),
+            (app, ##"{"color":"#12ab9f"}"##, "At least one field to update is required"),
+            (project, #"{"name":" "}"#, "name must have 1 to 255 characters"),
+            (project, #"{"name":7}"#, "name must be a string"),
+            (project, #"{"color":"red"}"#, "color must be a color as #12ab9f"),
+            (project, #"{"name":"N","attachment_user_quota_bytes":0}"#, nil),
+            (project, #"{"attachment_project_quota_bytes":"9"}"#, nil),
+            (project, #"{"retention_days_events":3}"#, "retention_days_events is a setting of the server"),
+            (project, #"{"slug":"s"}"#, "slug is immutable after creation"),
+            (app, #"{"bundle_id":"com.example.x"}"#, "bundle_id is immutable after creation"),
+            (app, #"{"apple_app_store_id":"a1"}"#, "apple_app_store_id must be digits"),
+            (app, #"{"supported_languages":["de",7]}"#, nil), (app, #"{"supported_languages":"de"}"#, nil),
+        ] as [(String, String, String?)] {
+            let answer = try call(client, "PATCH", path, body)
+            if let fault { check(answer, 400, fault) }
+            #expect(answer.status == 400, "\(body): \(answer)")
+        }
+        #expect(client.server.store.counts.lastSequence == noted, "a refused call keeps nothing")
+        func shown(_ path: String) throws -> [String: Any] { try client.agent(path) }
+        func reserve(_ bytes: Int) throws -> Wire.Answer {
+            try client.call(
+                "POST", "/v1/ingest/attachment",
+                #"""
+                {"client_event_id":"\#(UUID())","user_id":"ada","original_filename":"f","content_type":"text/plain",\#
+                "size_bytes":\#(bytes),"sha256":"\#(String(repeating: "a", count: 64))"}
+                """#)
+        }
+        let changed = try OwlClient.json(
+            try call(
+                client, "PATCH", project,
+                ##"""
+                {"name":"New","color":"#12ab9f","attachment_user_quota_bytes":10,"attachment_project_quota_bytes":15}
+                """##))
+        for answer in [changed, try shown(project)] {
+            #expect(answer["name"] as? String == "New" && answer["color"] as? String == "#12ab9f")
+            #expect(answer["attachment_user_quota_bytes"] as? Int == 10)
+            #expect(answer["effective_attachment_project_quota_bytes"] as? Int == 15)
+        }
+        let listed = try client.agent("/v1/projects")["projects"] as? [[String: Any]]
+        #expect(listed?.first?["color"] as? String == "#12ab9f")
+        #expect(try reserve(11).body.contains("user_quota_exhausted") && reserve(8).status == 201)
+        #expect(try shown("\(project)/attachment-usage")["user_quota_bytes"] as? Int == 10)
+        let edited = try OwlClient.json(
+            try call(client, "PATCH", app, #"{"apple_app_store_id":12345,"supported_languages":["fr","en"]}"#))
+        for answer in [edited, try shown(app)] {
+            #expect(answer["apple_app_store_id"] as? String == "12345")
+            #expect(answer["supported_languages"] as? [String] == ["fr", "en"])
+            #expect(answer["supported_languages_source"] as? String == "manual")
+            #expect(answer["name"] as? String == apps?.first?["name"] as? String)
+        }
+        #expect(try shown("\(project)/users/locales")["supported_languages"] as? [String] == ["en", "fr"])
+        _ = try call(client, "PATCH", app, #"{"apple_app_store_id":null,"supported_languages":null}"#)
+        _ = try call(client, "PATCH", project, #"{"color":null,"attachment_user_quota_bytes":null}"#)
+        let last = try (shown(app), shown(project))
+        #expect(last.0["apple_app_store_id"] is NSNull && last.0["supported_languages"] as? [String] == ["de"])
+        #expect(last.0["supported_languages_source"] as? String == "computed")
+        #expect(last.1["color"] is NSNull && last.1["attachment_user_quota_bytes"] is NSNull)
+        #expect(last.1["attachment_project_quota_bytes"] as? Int == 15 && last.1["name"] as? String == "New")
+    }
+
     @Test("new names are kept", arguments: [StoreKind.sqlite, .postgres])
     func renamed(_ kind: StoreKind) throws {
         let folder = TemporaryFolder()

@@ -13,10 +13,14 @@ struct HistoryTests {
         let client: OwlClient
         var random: SeededGenerator
         private var number = 0
+        private var hasErased = false
 
         init(_ kind: StoreKind, seed: UInt64) throws {
             (client, random) = (try OwlClient(kind), SeededGenerator(seed: seed))
         }
+
+        /// The ids of the imported events. An import mostly names one of them again.
+        private var imported: [String] = []
 
         private mutating func one(_ values: [String]) -> String {
             values[Int.random(in: 0..<values.count, using: &random)]
@@ -28,7 +32,7 @@ struct HistoryTests {
         mutating func go() throws {
             let everybody = HistoryTests.users + HistoryTests.anonymous
             let admin = client.server.credentials.adminKey
-            switch Int.random(in: 0..<12, using: &random) {
+            switch Int.random(in: 0..<16, using: &random) {
             case 0..<6:
                 let user: String? = random.oneIn(6) ? nil : one(everybody)
                 number += 1
@@ -41,6 +45,21 @@ struct HistoryTests {
                     _ = try client.call(
                         "POST", "/v1/feedback", #"{"message":"m","bundle_id":"com.example.demo"\#(owner)}"#)
                 }
+            case 12..<16:
+                if imported.count < 12 { imported.append(UUID().uuidString) }
+                let events = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                    let user: String? = random.oneIn(6) ? nil : one(everybody)
+                    let event = OwlClient.event(
+                        user, one(["plain", "metric:load:complete", "metric:load:fail", "step:cart"]), id: one(imported)
+                    )
+                    return random.oneIn(4) ? event.replacing(#""level":"info""#, with: #""level":"error""#) : event
+                }
+                let answer = try client.ingest(
+                    events, bundle: nil, path: "/v1/import", key: client.server.credentials.claimImportKey)
+                let counts = try OwlClient.json(answer)
+                // An erasure leaves late rows out of the numbers.
+                let sum = ["accepted", "updated", "rejected"].compactMap { counts[$0] as? Int }.reduce(0, +)
+                #expect(sum <= events.count && (sum == events.count || hasErased), "\(answer)")
             case 6..<9: _ = try client.claim(one(HistoryTests.anonymous), one(HistoryTests.users))
             case 9:
                 let merges = try person(one(HistoryTests.users))["merges"] as? [[String: Any]] ?? []
@@ -53,6 +72,7 @@ struct HistoryTests {
                 _ = try client.call("POST", "/onym/v1/merges", #"{"from":"\#(from)","into":"\#(into)"}"#, key: admin)
             default:
                 guard random.oneIn(3), let id = try person(one(everybody))["id"] as? String else { return }
+                hasErased = true
                 _ = try client.call("DELETE", "/onym/v1/people/\(id)", key: admin)
             }
         }

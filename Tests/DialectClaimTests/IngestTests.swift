@@ -236,32 +236,6 @@ struct IngestTests {
         #expect(client.server.store.counts.people == 1 && client.server.store.counts.rows == 2)
     }
 
-    @Test("an event that is imported again says what was sent last", arguments: StoreKind.allCases)
-    func importsAgain(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
-        let credentials = client.server.credentials
-        let id = UUID().uuidString
-        func event(_ message: String, _ year: Int = 2001, _ more: String = "") -> String {
-            OwlClient.event("ada", message, id: id, more: #","timestamp":"\#(year)-01-01T00:00:00Z"\#(more)"#)
-        }
-        func send(_ events: [String], path: String = "/v1/import") throws -> String {
-            try client.ingest(events, path: path, key: path == "/v1/import" ? credentials.claimImportKey : nil).body
-        }
-        #expect(try send([event("first")]) == #"{"accepted":1,"updated":0,"rejected":0}"#)
-        for message in ["second", "third"] {
-            let again = try send([event(message, 2002, #","app_version":"2.0""#), event("\(message)!")])
-            #expect(again == #"{"accepted":0,"updated":2,"rejected":0}"#)
-            let page = try client.agent("/v1/events?data_mode=all")["events"] as? [[String: Any]] ?? []
-            #expect(page.map { $0["message"] as? String } == ["\(message)!"])
-            #expect(page.first?["app_version"] is NSNull && page.first?["user_id"] as? String == "ada")
-            #expect(page.first?["timestamp"] as? String == "2001-01-01T00:00:00.000Z")
-        }
-        // What apps send again stays as it came.
-        _ = try client.ingest([OwlClient.event("ada", "fourth", id: id)])
-        let page = try client.agent("/v1/events?data_mode=all")["events"] as? [[String: Any]] ?? []
-        #expect(page.map { $0["message"] as? String } == ["third!"])
-    }
-
     @Test("an import names no app, and of two events with one id the last stands", arguments: StoreKind.allCases)
     func importsTwice(_ kind: StoreKind) throws {
         let client = try OwlClient(kind)

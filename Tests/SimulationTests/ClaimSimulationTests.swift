@@ -80,6 +80,7 @@ struct ClaimSimulationTests {
     private func events(of name: String, in fixture: StoreFixture) throws -> Set<String> {
         var filter = Timeline.Filter()
         filter.limit = 10_000
+        filter.kinds = [.event, .metric]
         let whole = filter
         return try fixture.store.read { snapshot throws(StoreFault) in
             guard let person = person(name, snapshot) else { return [] }
@@ -102,6 +103,8 @@ struct ClaimSimulationTests {
 /// What a client may ask.
 private enum Ask: Sendable, CustomStringConvertible {
     case send(name: String, events: [Int])
+    /// Imports events, also known ones, in a version of their content.
+    case correct(name: String, events: [Int], version: Int)
     case claim(anonymous: String, user: String)
     case set(name: String, values: [String: String])
     /// Undoes the claim of an anonymous id, if it is claimed.
@@ -113,6 +116,7 @@ private enum Ask: Sendable, CustomStringConvertible {
     var description: String {
         switch self {
         case .send(let name, let events): "send \(name) \(events)"
+        case .correct(let name, let events, let version): "correct \(name) \(events) to \(version)"
         case .claim(let anonymous, let user): "claim \(anonymous) \(user)"
         case .set(let name, let values): "set \(name) \(Model.text(values))"
         case .undo(let anonymous): "undo \(anonymous)"
@@ -127,7 +131,7 @@ private enum Ask: Sendable, CustomStringConvertible {
         let of = names.count > 6 && generator.oneIn(2) ? users : users + names
         let name = of.randomElement(using: &generator) ?? "u1"
         let anonymous = names.randomElement(using: &generator) ?? "owl_anon_1"
-        switch Int.random(in: 0..<8, using: &generator) {
+        switch Int.random(in: 0..<10, using: &generator) {
         case 0..<3:
             let count = Int.random(in: 1...4, using: &generator)
             return .send(name: name, events: (0..<count).map { _ in Int.random(in: 0..<300, using: &generator) })
@@ -138,7 +142,28 @@ private enum Ask: Sendable, CustomStringConvertible {
                 values[key] = generator.oneIn(4) ? "" : "\(Int.random(in: 0..<5, using: &generator))"
             }
             return .set(name: name, values: values)
+        case 7, 8:
+            let count = Int.random(in: 1...3, using: &generator)
+            let events = Set((0..<count).map { _ in Int.random(in: 0..<60, using: &generator) })
+            return .correct(name: name, events: events.sorted(), version: Int.random(in: 0..<3, using: &generator))
         default: return .undo(anonymous: anonymous)
+        }
+    }
+
+    /// The bodies of an event's rows in a version: every other one has a measurement.
+    static func bodies(_ event: Int, version: Int) -> [String] {
+        let text = "\(event) \(version)"
+        return (event + version).isMultiple(of: 2) ? [text, "measured \(text)"] : [text]
+    }
+
+    private func rows(_ events: [Int], version: Int, _ hash: KeyedHash) -> [Row] {
+        events.flatMap { event in
+            let recognition = RowHash(.event, "\(event)".utf8.span, in: World.project, hash: hash)
+            return Ask.bodies(event, version: version).enumerated().map { place, body in
+                Row(
+                    place == 0 ? .event : .metric, at: Instant(milliseconds: 1),
+                    recognition: place == 0 ? recognition : nil, body: Array(body.utf8))
+            }
         }
     }
 
@@ -149,14 +174,18 @@ private enum Ask: Sendable, CustomStringConvertible {
     func command(_ hash: KeyedHash, _ merges: [String: MergeID]) -> any Act {
         switch self {
         case .send(let name, let events):
-            let rows = events.map { event in
-                Row(
-                    .event, at: Instant(milliseconds: 1),
-                    recognition: RowHash(.event, "\(event)".utf8.span, in: World.project, hash: hash),
-                    body: Array("\(event)".utf8))
-            }
             let sighting = AppUser.Sighting(app: AppID(rawValue: 1))
+            let rows = rows(events, version: 0, hash)
             return Collect([Collect.Part(user: Ask.identity(name, hash), rows: rows, sighting: sighting)])
+        case .correct(let name, let events, let version):
+            let sighting = AppUser.Sighting(app: AppID(rawValue: 1))
+            let rows = rows(events, version: version, hash)
+            let part = Collect.Part(user: Ask.identity(name, hash), rows: rows, sighting: sighting)
+            return Collect([part]) { known, _, sent in
+                EventCorrection(
+                    isChange: known.stored.row.body != sent[0].body, first: known.stored.number, rows: sent,
+                    errorBefore: nil, error: nil)
+            }
         case .claim(let anonymous, let user):
             return Claim(anonymous: Ask.identity(anonymous, hash), user: Ask.identity(user, hash))
         case .set(let name, let values):
@@ -184,7 +213,12 @@ private struct Model {
         let order: Int
     }
 
-    private var events: [Int: String] = [:]
+    private struct Event: Equatable {
+        var name: String
+        var version: Int
+    }
+
+    private var events: [Int: Event] = [:]
     private var writes: [Write] = []
     private var claims: [ClaimMade] = []
     private var order = 0
@@ -205,7 +239,10 @@ private struct Model {
 
     func events(of name: String) -> Set<String> {
         let group = Set(group(of: name))
-        return Set(events.filter { group.contains($0.value) }.map { "\($0.key)" })
+        return Set(
+            events.filter { group.contains($0.value.name) }.flatMap {
+                Ask.bodies($0.key, version: $0.value.version)
+            })
     }
 
     /// The known user's word from before a claim goes before the anonymous one's; after it the last word counts.
@@ -234,19 +271,23 @@ private struct Model {
             var (kept, had) = (0, 0)
             for event in sent {
                 if events[event] == nil {
-                    events[event] = name
+                    events[event] = Event(name: name, version: 0)
                     kept += 1
                 } else {
                     had += 1
                 }
             }
             return "kept \(kept), had \(had)"
+        case .correct(let name, let sent, let version):
+            let had = sent.count { events[$0] != nil }
+            for event in sent { events[event] = Event(name: name, version: version) }
+            return "kept \(sent.count - had), had \(had)"
         case .claim(let anonymous, let user):
             if let claim = claims.first(where: { $0.anonymous == anonymous }) {
                 return claim.user == user ? "claimed 0" : "claimed_by_another"
             }
             claims.append(ClaimMade(anonymous: anonymous, user: user, order: order))
-            return "claimed \(events.values.count { $0 == anonymous })"
+            return "claimed \(events.values.count { $0.name == anonymous })"
         case .set(let name, let values):
             let before = properties(of: name)
             for (key, value) in values {
@@ -278,7 +319,7 @@ private struct Model {
     }
 
     private func hasChanged(from other: Model) -> Bool {
-        events.count != other.events.count || writes.count != other.writes.count
+        events != other.events || writes.count != other.writes.count
             || claims.map(\.anonymous) != other.claims.map(\.anonymous)
     }
 

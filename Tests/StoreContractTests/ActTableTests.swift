@@ -196,6 +196,7 @@ private final class ActWorld {
                         id: app, project: World.project, dialect: .linking, name: "A", platform: .backend,
                         bundleID: nil,
                         publicID: nil, secretHash: nil, webOrigins: [], madeAt: fixture.clock.now))))
+        _ = try play(Administer(.change(.project(World.project), name: nil, [.color: "#12ab9f", .userQuota: "7"])))
         let made = try #require(
             try play(MakeSigningKey(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32))).as(SigningKey.self))
         _ = try play(RetireSigningKey(made.id))

@@ -134,9 +134,10 @@ struct OpeningTests {
         let old = StoreFile(folder: fixture.folder.path)
         do {
             let connection = try Connection(path: fixture.folder.path + "/onym.db", mode: .readWrite)
-            // The version before: the last two migrations have not run.
+            // The version before: the last three migrations have not run.
             try connection.execute("UPDATE people SET last_seen = last_seen >> 20")
-            try connection.execute("PRAGMA user_version = \((try connection.integer("PRAGMA user_version") ?? 0) - 2)")
+            try connection.execute("ALTER TABLE rows DROP COLUMN superseded_by; DROP TABLE row_names")
+            try connection.execute("PRAGMA user_version = \((try connection.integer("PRAGMA user_version") ?? 0) - 3)")
         }
         for _ in 0..<2 {
             let store = try SQLiteStore(old)

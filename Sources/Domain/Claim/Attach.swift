@@ -171,6 +171,7 @@ package struct ReserveAttachment: Act {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Attachment> {
         var people = PeopleMaker(stamp)
+        let quotas = view.claimSettings(of: .project(project)).quotas(or: quotas)
         let holder = view.holder(of: user)
         // The attachments of all members of the group count.
         let used: FoldedAttachmentUse? = holder.map { view.fold(.attachmentUse, of: view.group(of: $0)) }
@@ -291,6 +292,26 @@ struct EventsTelling {
         }
         waiting.attachments = []
         told.append(waiting.put)
+    }
+
+    /// Tells the attachments of a corrected event about the event. Attachments without a user of their own follow the event from
+    /// person to person.
+    mutating func move<V: DecisionFacts>(
+        _ event: RowHash, from before: PersonID, to person: PersonID, at moment: Instant, _ issue: IssueID?, _ view: V
+    ) {
+        for id in AttachmentsOfEvent(event, view).ids {
+            guard let packed = view.document(id.documentKey), var attachment = Attachment(packed: packed) else {
+                continue
+            }
+            if before != person, attachment.person == before, !attachment.isOfUser {
+                use(of: before, view) { $0.take(attachment) }
+                use(of: person, view) { $0.give(attachment) }
+                lists[person, default: AttachmentList(of: person, view)].add(id)
+                attachment.person = person
+            }
+            (attachment.eventAt, attachment.issue) = (moment, issue)
+            if attachment.packed != packed { told.append(attachment.put) }
+        }
     }
 
     private mutating func use<V: DecisionFacts>(of person: PersonID, _ view: V, _ change: (inout AttachmentUse) -> Void)

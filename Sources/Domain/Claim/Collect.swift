@@ -20,12 +20,42 @@ package struct Collect: Act {
     }
 
     package let parts: [Part]
-    /// Whether a repeated event replaces the body of the stored event. Otherwise the stored event stays as it is.
-    package let revises: Bool
+    /// Makes the correction of a known event. Nil if a repeated event leaves the known event as it is.
+    package let correct: Correcting?
 
-    package init(_ parts: [Part], revises: Bool = false) {
+    /// Makes the correction of a known event from the event's row, its newer body in a store of an older version, and the rows that
+    /// the upload has for the event.
+    package typealias Correcting =
+        @Sendable (
+            _ known: NamedRow, _ revision: [UInt8]?, _ sent: [Row]
+        ) -> EventCorrection
+
+    package init(_ parts: [Part], correct: Correcting? = nil) {
         self.parts = parts
-        self.revises = revises
+        self.correct = correct
+    }
+}
+
+/// The present content of a known event, as an import leaves it.
+package struct EventCorrection: Sendable {
+    /// Whether the content differs from the known content.
+    package let isChange: Bool
+    /// The number of the event's first row, by which clients know the event.
+    package let first: RowNumber
+    /// The event, and the measurement or the step that its message describes.
+    package let rows: [Row]
+    /// The error report of the known content and of the new content.
+    package let errorBefore: ErrorReport?
+    package let error: ErrorReport?
+
+    package init(
+        isChange: Bool, first: RowNumber, rows: [Row], errorBefore: ErrorReport?, error: ErrorReport?
+    ) {
+        self.isChange = isChange
+        self.first = first
+        self.rows = rows
+        self.errorBefore = errorBefore
+        self.error = error
     }
 }
 
@@ -53,6 +83,9 @@ extension Collect {
 
     /// Adds the rows to their people, and makes people for unknown user ids. Throws nothing: repeated rows are counted, and
     /// late rows of erased people are dropped, so that one bad row does not lose the whole upload.
+    ///
+    /// An import corrects a known event: new rows supersede the event's rows, also with another person. Nothing is rewritten, so the
+    /// journal still says what came first.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Collected> {
         var people = PeopleMaker(stamp)
         var made: [IdentityKey: PersonID] = [:]
@@ -70,23 +103,31 @@ extension Collect {
             rows.reserveCapacity(part.rows.count)
             var errors: [ErrorReport] = []
             var issues: [RowHash: IssueID] = [:]
-            var revisions: [(hash: RowHash, row: Row)] = []
+            var known: [KnownEvent] = []
             // A row comes before its metrics and steps. All of them are new, or none of them.
             var isNew = true
             let erased = late.erasure(of: part.user.key, view)
             for (place, row) in part.rows.enumerated() {
-                if let erased, row.at < erased {
+                // A correction keeps the moment of the event.
+                let named = correct == nil ? nil : row.recognition.flatMap { view.namedRow($0) }
+                if let erased, named?.stored.row.at ?? row.at < erased {
                     late.drop(part.user.key)
                     isNew = false
                     continue
                 }
                 if let hash = row.recognition {
-                    isNew = !view.knowsRow(hash) && recognized.insert(hash)
+                    isNew =
+                        correct == nil
+                        ? !view.knowsRow(hash, at: row.at, stamp) && recognized.insert(hash)
+                        : named == nil && recognized.insert(hash)
                     if isNew {
                         accepted += 1
                     } else {
                         repeated += 1
-                        if revises { revisions.append((hash, row)) }
+                        if let named {
+                            let derived = part.rows[(place + 1)...].prefix { $0.kind.isDerived }
+                            known.append(KnownEvent(hash: hash, row: named, sent: [row] + derived))
+                        }
                     }
                 } else if row.kind == .event {
                     isNew = true
@@ -101,26 +142,28 @@ extension Collect {
                 }
             }
             // An import touches the user of every row, also of rows that it only updates.
-            if rows.isEmpty, revisions.isEmpty && (!revises || part.user.type == .claimNobody || erased != nil) {
+            if rows.isEmpty, known.isEmpty, correct == nil || part.user.type == .claimNobody || erased != nil {
                 continue
             }
             let person = view.holder(of: part.user) ?? made[part.user.key] ?? people.make(part.user)
             made[part.user.key] = person
-            for (hash, row) in revisions {
-                // The document has the content, and the row keeps its person and its moment.
-                let key = EventRevision.key(hash)
-                if view.document(key) != row.body { changes.append(.documentPut(key, person, row.body)) }
-            }
             for row in rows {
                 changes.append(.rowAdded(person, row))
                 if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
             }
-            for error in errors { changes += occurrences.changes(by: error, of: person, view) }
+            for error in errors {
+                changes += occurrences.changes(by: error, of: person, isOld: correct != nil, view)
+            }
+            if let correct {
+                for event in known {
+                    changes += event.changes(to: person, correct, &occurrences, &events, view)
+                }
+            }
             apps.note(part.sighting, at: stamp.at, view)
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
             if user.see(part.sighting, at: stamp.at) { changes.append(user.put) }
         }
-        changes += events.changes + late.changes + apps.changes
+        changes += events.changes + occurrences.countChanges + late.changes + apps.changes
         changes.insert(contentsOf: people.changes, at: 0)
         let reply = Collected(accepted: accepted, repeated: repeated)
         guard !changes.isEmpty else { return Decision(reply) }
@@ -129,7 +172,90 @@ extension Collect {
     }
 }
 
-/// The newer body of an event that was imported again. The event row itself does not change.
+/// An event that an import names again.
+private struct KnownEvent {
+    let hash: RowHash
+    let row: NamedRow
+    /// The rows of the import for the event.
+    let sent: [Row]
+
+    /// The changes that leave the event with the content of the import and with a person; none if both stay.
+    func changes<V: DecisionFacts>(
+        to person: PersonID, _ correct: Collect.Correcting, _ occurrences: inout OccurrenceFinder,
+        _ events: inout EventsTelling, _ view: V
+    ) -> [Change] {
+        let before = row.stored
+        // An older version of the server kept the present content in a document.
+        let document = EventRevision.key(hash)
+        let revision = view.document(document)
+        let correction = correct(row, revision, sent)
+        guard correction.isChange || before.person != person else { return [] }
+        var changes: [Change] = [.rowSuperseded(before.person, before.row.kind, before.number)]
+        if let derived = row.derived {
+            changes.append(.rowSuperseded(derived.person, derived.row.kind, derived.number))
+        }
+        if revision != nil { changes.append(.documentPut(document, person, [])) }
+        changes += correction.rows.map { .rowAdded(person, $0) }
+        let place = CorrectedEvent(at: before.row.at, hash: hash)
+        if view.document(CorrectedEvent.key(correction.first)) != place.packed {
+            changes.append(.documentPut(CorrectedEvent.key(correction.first), .nobody, place.packed))
+        }
+        if let error = correction.errorBefore { changes += occurrences.changes(without: error, view) }
+        if let error = correction.error {
+            changes += occurrences.changes(by: error, of: person, isOld: true, view)
+        }
+        events.move(
+            hash, from: before.person, to: person, at: before.row.at, correction.error?.issue.id, view)
+        return changes
+    }
+}
+
+extension DecisionFacts {
+    /// Whether a row with a hash exists. Memory knows the rows of the last 48 hours, so only a row with an older moment can have come
+    /// earlier.
+    fileprivate func knowsRow(_ hash: RowHash, at moment: Instant, _ stamp: Stamp) -> Bool {
+        if knowsRow(hash) { return true }
+        let age = stamp.at.milliseconds - moment.milliseconds
+        return age > RecentRows.memoryMilliseconds - Collect.futureMilliseconds && namedRow(hash) != nil
+    }
+}
+
+extension Collect {
+    /// The limit of the time by which the moment of a row may be later than its upload.
+    package static let futureMilliseconds: Int64 = 5 * 60_000
+}
+
+/// The place of a corrected event: its rows have other numbers than its first row.
+package struct CorrectedEvent: Equatable, Sendable {
+    package let at: Instant
+    package let hash: RowHash
+
+    fileprivate init(at moment: Instant, hash: RowHash) { (at, self.hash) = (moment, hash) }
+
+    fileprivate static func key(_ first: RowNumber) -> DocumentKey { DocumentKey(.correctedEvent, of: first.rawValue) }
+
+    fileprivate var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(at)
+        packer.add(hash.rawValue)
+        return packer.bytes
+    }
+
+    fileprivate init?(packed: [UInt8]) {
+        var unpacker = Unpacker(packed)
+        guard let at = unpacker.instant(), let hash = unpacker.integer() else { return nil }
+        self.init(at: at, hash: RowHash(rawValue: hash))
+    }
+}
+
+extension Snapshot {
+    /// The place of a corrected event; nil if no import has corrected the event with this first row.
+    package func correctedEvent(_ first: RowNumber) throws(StoreFault) -> CorrectedEvent? {
+        try document(CorrectedEvent.key(first)).flatMap(CorrectedEvent.init(packed:))
+    }
+}
+
+/// The newer body of an event that was imported again, as older versions of the server kept it.
 package enum EventRevision {
     static func key(_ hash: RowHash) -> DocumentKey {
         DocumentKey(.eventRevision, of: Int64(bitPattern: hash.rawValue))
@@ -137,7 +263,7 @@ package enum EventRevision {
 }
 
 extension Snapshot {
-    /// The body of an event that was imported again; nil for other events.
+    /// The body of an event that an older version of the server imported again; nil for other events.
     package func revision(of event: Row) throws(StoreFault) -> [UInt8]? {
         try event.recognition.flatMap { hash throws(StoreFault) in try document(EventRevision.key(hash)) }
     }

@@ -120,9 +120,11 @@ private struct ErrorBurst {
     var issue: IssueID?
     /// Whether the burst made its issue.
     var isNew: Bool
+    /// The recognition hash of the occurrence of the first error. Nil for a burst that an older version of the server stored.
+    var occurrence: RowHash?
 
-    init(at moment: Instant, issue: IssueID, isNew: Bool) {
-        (at, self.issue, self.isNew) = (moment, issue, isNew)
+    init(at moment: Instant, issue: IssueID, isNew: Bool, occurrence: RowHash?) {
+        (at, self.issue, self.isNew, self.occurrence) = (moment, issue, isNew, occurrence)
     }
 
     init?(packed: [UInt8]) {
@@ -131,6 +133,7 @@ private struct ErrorBurst {
         self.at = at
         issue = unpacker.isAtEnd ? nil : unpacker.integer().map { IssueID(rawValue: Int64(bitPattern: $0)) }
         isNew = unpacker.isAtEnd ? false : unpacker.byte() == 1
+        occurrence = unpacker.isAtEnd ? nil : unpacker.integer().map(RowHash.init(rawValue:))
     }
 
     func put(_ key: DocumentKey, _ person: PersonID) -> Change {
@@ -139,6 +142,7 @@ private struct ErrorBurst {
         if let issue {
             packer.add(UInt64(bitPattern: issue.rawValue))
             packer.add(isNew ? 1 : 0 as UInt8)
+            if let occurrence { packer.add(occurrence.rawValue) }
         }
         return .documentPut(key, person, packer.bytes)
     }
@@ -153,17 +157,32 @@ struct OccurrenceFinder {
     private var made: Set<IssueID> = []
     private var titles: [IssueID: String] = [:]
     private var states: [IssueID: IssueState] = [:]
-    private var recognized: Set<RowHash> = []
+    /// The numbers of errors behind occurrences that the call has changed.
+    private var counts: [RowHash: Int] = [:]
+    private var isChanged: Set<RowHash> = []
+    /// Whether the errors may be older than the rows that memory knows.
+    private var isOld = false
 
-    /// The changes of a person's error. A repeated issue of the session changes nothing but the session's burst.
-    mutating func changes<V: DecisionFacts>(by report: ErrorReport, of person: PersonID, _ view: V) -> [Change] {
+    /// The changes of a person's error. A repeated issue of the session changes only the session's burst, and the number of errors
+    /// behind the occurrence.
+    ///
+    /// - Parameters:
+    ///   - report: the error.
+    ///   - person: the person of the error.
+    ///   - isOld: whether the error may be older than the rows that memory knows.
+    ///   - view: the facts.
+    mutating func changes<V: DecisionFacts>(
+        by report: ErrorReport, of person: PersonID, isOld: Bool, _ view: V
+    ) -> [Change] {
+        self.isOld = isOld
         let key = DocumentKey(.errorSession, of: Int64(bitPattern: report.session.rawValue))
         let burst = bursts[report.session] ?? view.document(key).flatMap(ErrorBurst.init(packed:))
         let isKnown = made.contains(report.issue.id) || view.document(report.issue.id.documentKey) != nil
         if let burst, abs(report.at.milliseconds - burst.at.milliseconds) <= ErrorReport.joiningMilliseconds {
             return changes(by: report, in: burst, key, isKnown: isKnown, of: person, view)
         }
-        let new = ErrorBurst(at: report.at, issue: report.issue.id, isNew: !isKnown)
+        let new = ErrorBurst(
+            at: report.at, issue: report.issue.id, isNew: !isKnown, occurrence: report.occurrence.recognition)
         bursts[report.session] = new
         return [new.put(key, person)] + occurrence(of: report, isKnown: isKnown, person, view)
     }
@@ -177,27 +196,86 @@ struct OccurrenceFinder {
         if !isKnown {
             // A new fingerprint becomes a part of the burst's issue.
             return make(report.issue) + join(id, into: root, view) + title(report, of: root, person, view)
+                + joined(report, in: burst, person, view)
         }
-        if root == other { return [] }
+        if root == other { return joined(report, in: burst, person, view) }
         guard burst.isNew else { return occurrence(of: report, isKnown: true, person, view) }
         // The burst began with a new fingerprint, and this issue is known: the new one becomes a part of it.
         var next = burst
         (next.issue, next.isNew) = (other, false)
+        if let occurrence = burst.occurrence { add(1, to: occurrence, view) }
         bursts[report.session] = next
         return [next.put(key, person)] + join(root, into: other, view) + occurred(report, other, view)
+    }
+
+    /// The changes by an error of the burst's issue. It counts for the occurrence of the burst, or for an occurrence of its own after an
+    /// import has taken the burst's other errors away.
+    private mutating func joined<V: DecisionFacts>(
+        _ report: ErrorReport, in burst: ErrorBurst, _ person: PersonID, _ view: V
+    ) -> [Change] {
+        let own = [report.occurrence.recognition, burst.occurrence].compactMap { $0 }
+        if let occurrence = own.first(where: { count(of: $0, view) > 0 }) {
+            add(1, to: occurrence, view)
+            return []
+        }
+        let isUnknown = burst.occurrence == nil && burst.issue != report.issue.id
+        return isUnknown ? [] : occurrence(of: report, isKnown: true, person, view)
     }
 
     private mutating func occurrence<V: DecisionFacts>(
         of report: ErrorReport, isKnown: Bool, _ person: PersonID, _ view: V
     ) -> [Change] {
-        if let hash = report.occurrence.recognition, view.knowsRow(hash) || !recognized.insert(hash).inserted {
-            return []
+        if let hash = report.occurrence.recognition {
+            let before = count(of: hash, view)
+            if before > 0 {
+                add(1, to: hash, view)
+                return []
+            }
+            if view.document(OccurrenceFinder.key(hash)) != nil { isChanged.insert(hash) }
+            counts[hash] = 1
         }
         var changes = isKnown ? [] : make(report.issue)
         let root = root(of: report.issue.id, view)
         changes += title(report, of: root, person, view) + occurred(report, root, view)
         changes.append(.rowAdded(person, report.occurrence))
         return changes
+    }
+
+    /// The changes after an import has taken an error away. The occurrence ends with its last error.
+    mutating func changes<V: DecisionFacts>(without report: ErrorReport, _ view: V) -> [Change] {
+        isOld = true
+        guard let hash = report.occurrence.recognition, count(of: hash, view) > 0, let row = view.namedRow(hash)?.stored
+        else { return [] }
+        add(-1, to: hash, view)
+        return count(of: hash, view) > 0 ? [] : [.rowSuperseded(row.person, row.row.kind, row.number)]
+    }
+
+    /// The number of errors behind an occurrence; 0 if it does not exist.
+    private mutating func count<V: DecisionFacts>(of occurrence: RowHash, _ view: V) -> Int {
+        if let known = counts[occurrence] { return known }
+        guard view.knowsRow(occurrence) || isOld && view.namedRow(occurrence) != nil else { return 0 }
+        var unpacker = Unpacker(view.document(OccurrenceFinder.key(occurrence)) ?? [])
+        let count = unpacker.integer().map { Int($0) } ?? 1
+        counts[occurrence] = count
+        return count
+    }
+
+    private mutating func add<V: DecisionFacts>(_ change: Int, to occurrence: RowHash, _ view: V) {
+        counts[occurrence] = count(of: occurrence, view) + change
+        isChanged.insert(occurrence)
+    }
+
+    private static func key(_ occurrence: RowHash) -> DocumentKey {
+        DocumentKey(.occurrenceErrors, of: Int64(bitPattern: occurrence.rawValue))
+    }
+
+    /// The changed numbers of errors.
+    var countChanges: [Change] {
+        isChanged.sorted { $0.rawValue < $1.rawValue }.map { occurrence in
+            var packer = Packer()
+            packer.add(UInt64(counts[occurrence] ?? 0))
+            return .documentPut(OccurrenceFinder.key(occurrence), .nobody, packer.bytes)
+        }
     }
 
     /// The issue's document. The issue belongs to all users.

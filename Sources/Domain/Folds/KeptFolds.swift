@@ -153,7 +153,8 @@ package struct KeptFolds<V: DecisionFacts> {
             case .mergeUndone(let merge): folds.split(merge)
             // An erasure removes the whole group, so no fold remains.
             case .personErased: return []
-            case .linked, .unlinked, .rowAdded, .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked,
+            case .linked, .unlinked, .rowAdded, .rowSuperseded, .projectMade, .appMade, .keyMade, .appRevoked,
+                .keyRevoked,
                 .renamed, .strategySet:
                 break
             }

@@ -420,7 +420,9 @@ final class GroupIndex: @unchecked Sendable {
     }
 
     /// Counts a row that the batch has added.
-    func count(_ kind: RowKind, of person: PersonID) { count(of: person) { $0.rows[kind, default: 0] += 1 } }
+    func count(_ kind: RowKind, _ change: Int, of person: PersonID) {
+        count(of: person) { $0.rows[kind, default: 0] += change }
+    }
 
     /// Counts an identity that the batch has linked or unlinked.
     func count(_ type: IdentityType, _ change: Int, of person: PersonID) {
@@ -498,7 +500,8 @@ final class GroupIndex: @unchecked Sendable {
             switch change {
             case .merged(let merge): load(merge)
             case .mergeUndone(let merge): commitUndo(merge.id)
-            case .personMade, .linked, .unlinked, .rowAdded, .documentPut, .personErased, .projectMade, .appMade,
+            case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .documentPut, .personErased, .projectMade,
+                .appMade,
                 .keyMade,
                 .appRevoked, .keyRevoked, .renamed, .strategySet:
                 break

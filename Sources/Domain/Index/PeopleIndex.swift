@@ -70,6 +70,13 @@ package final class PeopleIndex: @unchecked Sendable {
     package let trace = GroupTrace()
     /// Reads a document by its number, for the current batch. The store sets this function.
     package var readDocument: (Int64) -> [UInt8]? = { _ in nil }
+    /// Finds the committed row with a recognition hash from any time, for the current batch. The store sets this function.
+    package var findNamedRow: (RowHash) -> NamedRow? = { _ in nil }
+    /// The calls of the batch, in which ``namedRow(_:)`` looks for rows.
+    private var pendingEntries: [JournalEntry] = []
+    /// The named rows of the first pending calls.
+    private var pendingNamed = PendingNamedRows()
+    fileprivate private(set) var pendingSuperseded: Set<RowNumber> = []
     /// The sightings of the batch.
     fileprivate private(set) var pendingSeen: [Place: SeenAt] = [:]
     /// The number of rows that the batch has added.
@@ -190,6 +197,7 @@ package final class PeopleIndex: @unchecked Sendable {
 
     /// Adds the changes of a decision. Only its batch sees them before ``commit(_:sequence:)``.
     package func apply(_ entry: JournalEntry) {
+        pendingEntries.append(entry)
         for change in entry.changes {
             switch change {
             case .personMade(let person, let moment):
@@ -211,8 +219,12 @@ package final class PeopleIndex: @unchecked Sendable {
                 endingHolders[links[link].identity, default: 0] += 1
             case .rowAdded(let person, let row):
                 pendingRows[person, default: [:]][row.kind, default: 0] += 1
-                groups.count(row.kind, of: person)
+                groups.count(row.kind, 1, of: person)
                 if let hash = row.recognition { recentRows.note(hash) }
+            case .rowSuperseded(let person, let kind, let number):
+                pendingRows[person, default: [:]][kind, default: 0] -= 1
+                groups.count(kind, -1, of: person)
+                pendingSuperseded.insert(number)
             case .documentPut(let key, _, let body): pendingDocuments[key] = body
             case .merged(let merge): groups.apply(merge)
             case .mergeUndone(let merge): groups.applyUndo(merge.id)
@@ -221,6 +233,19 @@ package final class PeopleIndex: @unchecked Sendable {
             }
         }
         if entry.changesDirectory { pendingDirectory = pendingDirectory.applying(entry) }
+    }
+
+    /// The row with a recognition hash, as the batch sees it.
+    fileprivate func namedRow(_ hash: RowHash) -> NamedRow? {
+        pendingNamed.read(pendingEntries, after: lastRow)
+        if let row = pendingNamed.rows[hash], !pendingSuperseded.contains(row.stored.number) { return row }
+        return findNamedRow(hash).flatMap { pendingSuperseded.contains($0.stored.number) ? nil : $0 }
+    }
+
+    private func forgetPendingRows() {
+        pendingEntries.removeAll(keepingCapacity: true)
+        pendingNamed = PendingNamedRows()
+        if !pendingSuperseded.isEmpty { pendingSuperseded = [] }
     }
 
     /// The numbers of the links that the batch has ended, in that order.
@@ -246,6 +271,7 @@ package final class PeopleIndex: @unchecked Sendable {
         if let last = entries.last { recentRows.commit(at: last.at) }
         pendingDocuments.removeAll(keepingCapacity: true)
         pendingRows.removeAll(keepingCapacity: true)
+        forgetPendingRows()
         var sequence = sequence
         for entry in entries {
             for change in entry.changes { commit(change, by: sequence) }
@@ -270,6 +296,11 @@ package final class PeopleIndex: @unchecked Sendable {
             guard let place = place(of: person) else { preconditionFailure("A row of a person that is none.") }
             let count = heads.head(of: row.kind, from: people[place.rawValue].firstHead)?.count ?? 0
             set(RowHead(kind: row.kind, last: RowNumber(rawValue: lastRow), count: count + 1), of: place.rawValue)
+        case .rowSuperseded(let person, let kind, _):
+            guard let place = place(of: person),
+                let head = heads.head(of: kind, from: people[place.rawValue].firstHead)
+            else { preconditionFailure("A superseded row of a person without rows.") }
+            set(RowHead(kind: kind, last: head.last, count: max(0, head.count - 1)), of: place.rawValue)
         case .personErased(let person):
             pendingErased.remove(person)
             erased.insert(person)
@@ -321,6 +352,7 @@ package final class PeopleIndex: @unchecked Sendable {
         pendingErased = []
         recentRows.rollBack()
         groups.forgetPending()
+        forgetPendingRows()
         pendingRows.removeAll(keepingCapacity: true)
         pendingDocuments.removeAll(keepingCapacity: true)
         while lastLink > lastCommittedLink {
@@ -582,6 +614,11 @@ extension PeopleIndex.IndexFacts {
     func pendingDocument(_ key: DocumentKey) -> [UInt8]? { index.pendingDocuments[key] }
 
     package func knowsRow(_ hash: RowHash) -> Bool { index.recentRows.knows(hash) }
+
+    package func namedRow(_ hash: RowHash) -> NamedRow? {
+        precondition(lastLink == .max, "Only a batch looks for named rows.")
+        return index.namedRow(hash)
+    }
 
     package func strategy(of project: ProjectID) -> Strategy { directory.strategy(of: project) }
 

@@ -7,6 +7,8 @@ package struct MissingFacts: Equatable, Sendable {
     package var merges: Set<MergeID> = []
     package var documents: Set<DocumentKey> = []
     package var rows: Set<RowHash> = []
+    /// The hashes whose rows of any time are needed.
+    package var namedRows: Set<RowHash> = []
 
     package init() {}
 
@@ -20,6 +22,7 @@ package struct MissingFacts: Equatable, Sendable {
 
     package var isEmpty: Bool {
         identities.isEmpty && people.isEmpty && merges.isEmpty && documents.isEmpty && rows.isEmpty
+            && namedRows.isEmpty
     }
 
     /// Adds the questions of another value.
@@ -29,6 +32,7 @@ package struct MissingFacts: Equatable, Sendable {
         merges.formUnion(other.merges)
         documents.formUnion(other.documents)
         rows.formUnion(other.rows)
+        namedRows.formUnion(other.namedRows)
     }
 }
 
@@ -73,6 +77,7 @@ package struct LoadedFacts: Sendable {
     private var heads: [PersonID: [RowHead]] = [:]
     private(set) var documents: [DocumentKey: [UInt8]] = [:]
     private(set) var rows: Set<RowHash> = []
+    private(set) var namedRows: [RowHash: NamedRow] = [:]
     private(set) var replays = RememberedCalls()
     private(set) var asked = MissingFacts()
 
@@ -84,6 +89,9 @@ package struct LoadedFacts: Sendable {
     package mutating func add(_ head: RowHead, of person: PersonID) { heads[person, default: []].append(head) }
     package mutating func add(_ document: DocumentKey, _ body: [UInt8]) { documents[document] = body }
     package mutating func add(_ row: RowHash) { rows.insert(row) }
+    package mutating func add(_ row: NamedRow) {
+        if let hash = row.stored.row.recognition { namedRows[hash] = row }
+    }
 
     /// Adds a remembered call. Calls under one key come in the order of the journal.
     package mutating func add(_ key: ReplayKey, _ replay: RememberedCall) { replays.add(key, replay) }
@@ -93,8 +101,14 @@ package struct LoadedFacts: Sendable {
 
     /// Creates an index of the facts, in which a batch can be decided.
     ///
-    /// - Parameter sightings: sightings that the store has not stored yet.
-    func index(_ directory: Directory, lastLink: Int64, sightings: [PersonID: SeenAt]) -> PeopleIndex {
+    /// - Parameters:
+    ///   - directory: the projects, apps and keys of the batch.
+    ///   - lastLink: the number of the last committed link.
+    ///   - lastRow: the number of the last committed row.
+    ///   - sightings: sightings that the store has not stored yet.
+    func index(
+        _ directory: Directory, lastLink: Int64, lastRow: Int64, sightings: [PersonID: SeenAt]
+    ) -> PeopleIndex {
         let index = PeopleIndex(directory: directory)
         for person in people.values {
             index.load(
@@ -111,6 +125,7 @@ package struct LoadedFacts: Sendable {
         }
         for merge in merges.values.sorted(by: { $0.id < $1.id }) { index.load(merge) }
         index.resume(afterLink: lastLink)
+        index.resume(afterRow: lastRow)
         index.finishLoading()
         return index
     }

@@ -20,11 +20,17 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
     }
 
     package init(
-        _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, sightings: [PersonID: SeenAt] = [:]
+        _ loaded: LoadedFacts, _ directory: Directory, lastLink: Int64, lastRow: Int64 = 0,
+        sightings: [PersonID: SeenAt] = [:]
     ) {
         self.loaded = loaded
         replays = loaded.replays
-        index = loaded.index(directory, lastLink: lastLink, sightings: sightings)
+        index = loaded.index(directory, lastLink: lastLink, lastRow: lastRow, sightings: sightings)
+        let missing = missing
+        index.findNamedRow = { hash in
+            if !loaded.asked.namedRows.contains(hash) { missing.asks.namedRows.insert(hash) }
+            return loaded.namedRows[hash]
+        }
     }
 
     /// The missing facts. If there are any, the results of the decisions are worthless.
@@ -43,7 +49,12 @@ package final class LoadingBatchFacts: DecidingBatchFacts {
         // The other holders decide whether an identity is new, and a row needs the number of the row before it.
         let touched = Set(entry.changes.compactMap(\.identity))
         let before = touched.count { view.holderCount(of: $0) > 0 }
-        for change in entry.changes { if case .rowAdded(let person, _) = change { _ = view.person(person) } }
+        for change in entry.changes {
+            switch change {
+            case .rowAdded(let person, _), .rowSuperseded(let person, _, _): _ = view.person(person)
+            default: break
+            }
+        }
         guard missing.asks.isEmpty else { return }
         index.apply(entry)
         identityChange += touched.count { view.holderCount(of: $0) > 0 } - before
@@ -139,6 +150,8 @@ package struct LoadingFacts: DecisionFacts {
         if !loaded.asked.rows.contains(hash) { missing.asks.rows.insert(hash) }
         return false
     }
+
+    package func namedRow(_ hash: RowHash) -> NamedRow? { base.namedRow(hash) }
 
     package var directory: Directory { base.directory }
     package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }

@@ -59,6 +59,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
             [
                 .integer("id"), .integer("person"), .integer("previous"), .integer("kind"), .integer("at"),
                 .integer("recognition"), .integer("device"), .integer("made_by"), .bytes("body"),
+                .integer("superseded_by"),
             ]
         case .documents:
             [

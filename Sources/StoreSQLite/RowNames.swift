@@ -1,0 +1,212 @@
+import Domain
+import SQLite
+
+/// Finds rows of any time by their recognition hash.
+///
+/// An index over all hashes would write to a random page for each row. Instead, the hashes of the last rows wait in memory. When they
+/// are many, they become a run: a part for each value of a byte of the hash, sorted by hash. A run never changes, so each row is
+/// written once. A search reads one part of each run.
+///
+///     row_names.id   8 bits of the hash, then 40 bits with the number of the last row of the run
+///     entries        16 bytes for each row: the hash and the number, little-endian
+///
+/// The rows are the truth. A search checks the rows that it finds, because a row may be removed or superseded.
+final class RowNames {
+    // Only the writer's thread uses it.
+
+    private var hashes: [UInt64] = []
+    private var numbers: [Int64] = []
+    /// The number of rows in a run that is written and not committed.
+    private var written = 0
+
+    /// The number of rows in a run. A part has about 3 KB and fits on a page.
+    private static let rowsPerRun = 49_152
+    private static let parts: Int64 = 256
+    private static let rowBits: Int64 = 40
+    private static let setting = "rows_named"
+
+    /// Reads the rows that no run has. A store of an older version has no runs, so all its rows become runs first.
+    init(_ connection: Connection) throws(SQLiteFault) {
+        let find = try connection.prepare("SELECT value FROM settings WHERE name = '\(RowNames.setting)'")
+        var named: Int64 = 0
+        if try find.step(), let value = find.blob(0) {
+            var unpacker = Unpacker(value)
+            named = unpacker.integer().map(Int64.init(bitPattern:)) ?? 0
+        }
+        find.reset()
+        while true {
+            let rows = try connection.prepare(
+                "SELECT id, recognition FROM rows WHERE id > ? ORDER BY id LIMIT \(RowNames.rowsPerRun)")
+            rows.bind(1, named)
+            var count = 0
+            while try rows.step() {
+                named = rows.integer(0)
+                count += 1
+                guard let hash = rows.optionalInteger(1) else { continue }
+                hashes.append(UInt64(bitPattern: hash))
+                numbers.append(named)
+            }
+            if isDue {
+                try connection.transaction { () throws(SQLiteFault) in try write(connection) }
+                forgetWritten()
+            }
+            if count < RowNames.rowsPerRun { return }
+        }
+    }
+
+    /// Whether enough rows wait for a run.
+    var isDue: Bool { hashes.count >= RowNames.rowsPerRun }
+
+    /// Adds the rows of a commit.
+    ///
+    /// - Parameters:
+    ///   - entries: the calls of the commit.
+    ///   - last: the number of the last row before the commit.
+    func add(_ entries: [JournalEntry], after last: Int64) {
+        written = 0
+        var number = last
+        for entry in entries {
+            for case .rowAdded(_, let row) in entry.changes {
+                number += 1
+                guard let hash = row.recognition else { continue }
+                hashes.append(hash.rawValue)
+                numbers.append(number)
+            }
+        }
+    }
+
+    /// Writes the first waiting rows as a run. After the commit ``forgetWritten()`` follows; after a fault the same run is written
+    /// again.
+    func write(_ connection: Connection) throws(SQLiteFault) {
+        let count = min(hashes.count, RowNames.rowsPerRun)
+        let run = numbers[count - 1]
+        let rows = zip(hashes.prefix(count), numbers).sorted { $0.0 < $1.0 }
+        let insert = try connection.prepare("INSERT OR REPLACE INTO row_names (id, entries) VALUES (?, ?)")
+        var place = 0
+        for part in 0..<RowNames.parts {
+            var entries: [UInt8] = []
+            entries.reserveCapacity(4096)
+            while place < count, RowNames.part(of: rows[place].0) == part {
+                RowNames.append(rows[place].0, to: &entries)
+                RowNames.append(UInt64(bitPattern: rows[place].1), to: &entries)
+                place += 1
+            }
+            if entries.isEmpty { continue }
+            insert.bind(1, part << RowNames.rowBits | run)
+            insert.bind(2, blob: entries)
+            try insert.run()
+        }
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: run))
+        let keep = try connection.prepare(
+            "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+        keep.bind(1, text: RowNames.setting)
+        keep.bind(2, blob: packer.bytes)
+        try keep.run()
+        written = count
+    }
+
+    /// Forgets the rows of the run that a transaction has written, if it has written one.
+    func forgetWritten() {
+        if written == 0 { return }
+        hashes.removeFirst(written)
+        numbers.removeFirst(written)
+        written = 0
+    }
+
+    private static func part(of hash: UInt64) -> Int64 { Int64(hash >> 56) }
+
+    private static func append(_ value: UInt64, to bytes: inout [UInt8]) {
+        for place in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(8 * place))) }
+    }
+
+    // MARK: - Finding
+
+    /// The row with a hash that no other row has superseded; nil if it does not exist.
+    func find(_ hash: RowHash, _ connection: Connection) throws(SQLiteFault) -> NamedRow? {
+        for number in try candidates(hash.rawValue, connection) {
+            if let row = try RowNames.row(number, hash, connection) { return row }
+        }
+        return nil
+    }
+
+    /// The numbers of the rows that came with a hash, the last first.
+    private func candidates(_ hash: UInt64, _ connection: Connection) throws(SQLiteFault) -> [Int64] {
+        var found: [Int64] = []
+        for place in hashes.indices where hashes[place] == hash { found.append(numbers[place]) }
+        let parts = try connection.prepare("SELECT entries FROM row_names WHERE id >= ? AND id < ?")
+        let first = RowNames.part(of: hash) << RowNames.rowBits
+        parts.bind(1, first)
+        parts.bind(2, first + 1 << RowNames.rowBits)
+        while try parts.step() {
+            parts.withBytes(0) { bytes in RowNames.collect(hash, in: bytes, &found) }
+        }
+        return found.sorted(by: >)
+    }
+
+    private static func collect(_ hash: UInt64, in bytes: borrowing Span<UInt8>, _ found: inout [Int64]) {
+        var (low, high) = (0, bytes.count / 16)
+        while low < high {
+            let middle = (low + high) / 2
+            if word(middle * 16, bytes) < hash { low = middle + 1 } else { high = middle }
+        }
+        while low * 16 < bytes.count, word(low * 16, bytes) == hash {
+            found.append(Int64(bitPattern: word(low * 16 + 8, bytes)))
+            low += 1
+        }
+    }
+
+    private static func word(_ place: Int, _ bytes: borrowing Span<UInt8>) -> UInt64 {
+        var value: UInt64 = 0
+        for offset in 0..<8 { value |= UInt64(bytes[place + offset]) << UInt64(8 * offset) }
+        return value
+    }
+
+    /// Removes the contents of the superseded rows with a hash. After an erasure, earlier versions of the person's rows can be with
+    /// other people.
+    func emptySuperseded(_ hash: RowHash, _ connection: Connection) throws(SQLiteFault) {
+        let numbers = try candidates(hash.rawValue, connection)
+        guard numbers.count > 1 else { return }
+        let empty = try connection.prepare(
+            """
+            UPDATE rows SET body = x''
+            WHERE superseded_by IS NOT NULL AND (id = ?1 OR id = ?1 + 1 AND recognition IS NULL)
+            """)
+        for number in numbers {
+            empty.bind(1, number)
+            try empty.run()
+        }
+    }
+
+    private static func row(
+        _ number: Int64, _ hash: RowHash, _ connection: Connection
+    ) throws(SQLiteFault) -> NamedRow? {
+        let rows = try connection.prepare(
+            """
+            SELECT rows.id, rows.person, rows.previous, rows.kind, rows.at, recognition, device, rows.body, journal.at,
+                journal.key
+            FROM rows JOIN journal ON journal.sequence = made_by
+            WHERE rows.id IN (?1, ?1 + 1) AND superseded_by IS NULL ORDER BY rows.id
+            """)
+        rows.bind(1, number)
+        var event: (row: StoredRow, arrival: RowArrival)?
+        while try rows.step() {
+            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(3))) else { continue }
+            let row = Row(
+                kind, at: Instant(milliseconds: rows.integer(4)), recognition: rows.rowHash(5),
+                device: rows.rowHash(6), body: rows.blob(7) ?? [])
+            let stored = StoredRow(
+                number: RowNumber(rawValue: rows.integer(0)), person: PersonID(rawValue: rows.integer(1)), row: row,
+                previous: rows.optionalInteger(2).map(RowNumber.init))
+            let arrival = RowArrival(
+                at: Instant(milliseconds: rows.integer(8)), key: rows.optionalInteger(9).map(KeyID.init))
+            if stored.number.rawValue == number {
+                guard row.recognition == hash else { return nil }
+                event = (stored, arrival)
+            } else if let event, event.row.row.kind == .event, kind.isDerived, stored.person == event.row.person {
+                return NamedRow(stored: event.row, arrival: event.arrival, derived: stored)
+            }
+        }
+        return event.map { NamedRow(stored: $0.row, arrival: $0.arrival, derived: nil) }
+    }
+}

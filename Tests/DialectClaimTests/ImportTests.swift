@@ -1,0 +1,294 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Imports of known events (spec/claim-reads.md 1): the newest content and the newest user stand, in every read.
+@Suite("Imports of known events")
+struct ImportTests {
+    private struct Importer {
+        let client: OwlClient
+        let clock: ManualClock
+        let project: String
+
+        init(_ kind: StoreKind) throws {
+            let clock = ManualClock(1_781_262_000_000)
+            self.clock = clock
+            client = OwlClient(try TestServer(kind) { $0.clock = { clock.now } })
+            project = try client.project()
+        }
+
+        var key: String { client.server.credentials.claimImportKey }
+
+        func event(_ user: String?, _ message: String, _ id: String, _ more: String = "", level: String = "info")
+            -> String
+        {
+            let at = #","timestamp":"2026-06-12T10:00:00.000Z""#
+            return OwlClient.event(user, message, id: id, more: at + more)
+                .replacing(#""level":"info""#, with: #""level":"\#(level)""#)
+        }
+
+        @discardableResult func send(_ events: [String]) throws -> String {
+            try client.ingest(events, bundle: nil, path: "/v1/import", key: key).body
+        }
+
+        func read(_ path: String, _ name: String) throws -> [[String: Any]] {
+            let separator = path.contains("?") ? "&" : "?"
+            return try client.agent("\(path)\(separator)data_mode=all")[name] as? [[String: Any]] ?? []
+        }
+
+        func events(_ query: String = "") throws -> [[String: Any]] { try read("/v1/events?\(query)", "events") }
+
+        func count(_ user: String) throws -> Int? {
+            try client.agent("/v1/events/count?data_mode=all&user_id=\(user)")["count"] as? Int
+        }
+
+        func metric(_ slug: String) throws -> [[String: Any]] {
+            try read("/v1/projects/\(project)/metrics/\(slug)/events", "events")
+        }
+    }
+
+    static func id(_ number: Int) -> String { "aaaaaaaa-0000-4000-8000-0000000000\(number < 10 ? "0" : "")\(number)" }
+
+    @Test("an update replaces the content and moves the event from user to user", arguments: StoreKind.allCases)
+    func moves(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let (client, id) = (importer.client, ImportTests.id(1))
+        let more = #","screen_name":"Shop","app_version":"1.0","preferred_language":"de","custom_attributes":{"a":"1"}"#
+        let fields = [
+            ("Authorization", "Bearer \(client.clientKey)"), ("CF-IPCountry", "DE"),
+        ]
+        _ = try client.http.call(
+            "POST", "/v1/ingest", fields: fields,
+            json: #"{"bundle_id":"com.example.demo","events":[\#(importer.event("ada", "first", id, more))]}"#)
+        let before = try #require(try importer.events().first)
+        importer.clock.advance(milliseconds: 60_000)
+        let other = importer.event("bob", "second", id.uppercased(), #","preferred_language":"fr","is_dev":true"#)
+            .replacing("10:00:00", with: "09:00:00")
+        #expect(try importer.send([other]) == #"{"accepted":0,"updated":1,"rejected":0}"#)
+        let shown = try importer.events()
+        let after = try #require(shown.first)
+        #expect(shown.count == 1)
+        for name in [
+            "id", "timestamp", "received_at", "client_event_id", "app_id", "api_key_id", "country_code",
+            "preferred_language",
+        ] {
+            #expect(after[name] as? String == before[name] as? String && before[name] is String, "\(name)")
+        }
+        #expect(after["message"] as? String == "second" && after["user_id"] as? String == "bob")
+        for name in ["screen_name", "app_version", "custom_attributes"] { #expect(after[name] is NSNull, "\(name)") }
+        #expect(after["is_dev"] as? Bool == true)
+        #expect(try importer.count("ada") == 0 && importer.count("bob") == 1)
+        #expect(try importer.events("user_id=ada").isEmpty && importer.events("user_id=bob").count == 1)
+        #expect(try client.person("ada")["counts"] as? [String: Int] == [:])
+        #expect(try client.person("bob")["counts"] as? [String: Int] == ["event": 1])
+        let number = try #require(before["id"] as? String)
+        let one = try client.agent("/v1/events/\(number)")
+        #expect(one["message"] as? String == "second" && one["id"] as? String == number)
+        // The same content again writes nothing.
+        let calls = client.server.store.counts.lastSequence
+        #expect(try importer.send([other]) == #"{"accepted":0,"updated":1,"rejected":0}"#)
+        #expect(client.server.store.counts.lastSequence == calls)
+        // The rows of the later versions are no events of their own.
+        for row in 1...Int(client.server.store.counts.rows) {
+            let digits = String(row, radix: 16)
+            let candidate = number.dropLast(digits.count) + digits
+            let answer = try client.call(
+                "GET", "/v1/events/\(candidate)", key: client.server.credentials.claimAgentKey)
+            #expect((answer.status == 200) == (candidate == number), "\(candidate)")
+        }
+        // What an app sends again stays as it is.
+        _ = try client.ingest([importer.event("eve", "third", id)])
+        #expect(try importer.events().map { $0["message"] as? String } == ["second"])
+        #expect(try importer.send([importer.event("ada", "fourth", id)]).contains(#""updated":1"#))
+        #expect(try importer.count("ada") == 1 && importer.count("bob") == 0)
+        #expect(try importer.events().first?["received_at"] as? String == before["received_at"] as? String)
+    }
+
+    @Test("measurements, steps and issues are views of their event", arguments: StoreKind.allCases)
+    func views(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let client = importer.client
+        let (measured, stepped, failed) = (ImportTests.id(1), ImportTests.id(2), ImportTests.id(3))
+        func occurrences() throws -> [[Int?]] {
+            try importer.read("/v1/issues", "issues").map {
+                [$0["occurrence_count"] as? Int, $0["unique_user_count"] as? Int]
+            }
+        }
+        func issueUsers() throws -> [String?] {
+            guard let issue = try importer.read("/v1/issues", "issues").first?["id"] as? String else { return [] }
+            let detail = try client.agent("/v1/projects/\(importer.project)/issues/\(issue)")
+            let rows = detail["occurrences"] as? [[String: Any]] ?? []
+            return rows.map { $0["user_id"] as? String }
+        }
+        try importer.send([
+            importer.event("ada", "metric:a:start", measured), importer.event("ada", "plain", stepped),
+            importer.event("ada", "It broke", failed, level: "error"),
+        ])
+        #expect(try importer.metric("a").count == 1 && occurrences() == [[1, 1]])
+
+        try importer.send([importer.event("bob", "metric:b:complete", measured)])
+        #expect(try importer.metric("a").isEmpty)
+        #expect(try importer.metric("b").map { $0["user_id"] as? String } == ["bob"])
+        #expect(try importer.metric("b").first?["received_at"] as? String == "2026-06-12T11:00:00.000Z")
+        try importer.send([importer.event("bob", "plain", measured)])
+        #expect(try importer.metric("b").isEmpty)
+        try importer.send([importer.event("bob", "metric:b:fail", measured)])
+        #expect(try importer.metric("b").map { $0["phase"] as? String } == ["fail"])
+
+        let funnel = #"{"name":"F","slug":"f","steps":[{"name":"Paid","event_filter":{"step_name":"paid"}}]}"#
+        let made = try client.call(
+            "POST", "/v1/projects/\(importer.project)/funnels", funnel, key: client.server.credentials.claimAgentKey)
+        #expect(made.status == 201, "\(made)")
+        func paid() throws -> Int? {
+            let answer = try client.agent("/v1/projects/\(importer.project)/funnels/f/query?data_mode=all")
+            return (answer["analytics"] as? [String: Any])?["total_users"] as? Int
+        }
+        #expect(try paid() == 0)
+        try importer.send([importer.event("ada", "step:paid", stepped)])
+        #expect(try paid() == 1)
+        try importer.send([importer.event("bob", "step:other", stepped)])
+        #expect(try paid() == 0)
+
+        // The error moves to another user, ends, and comes back.
+        try importer.send([importer.event("bob", "It broke", failed, level: "error")])
+        #expect(try occurrences() == [[1, 1]] && issueUsers() == ["bob"])
+        // A second error of the session is behind the same occurrence.
+        try importer.send([importer.event("ada", "It broke", ImportTests.id(4), level: "error")])
+        #expect(try occurrences() == [[1, 1]] && issueUsers() == ["bob"])
+        try importer.send([importer.event("bob", "It broke", failed)])
+        #expect(try occurrences() == [[1, 1]])
+        try importer.send([importer.event("ada", "It broke", ImportTests.id(4))])
+        #expect(try occurrences().isEmpty)
+        try importer.send([importer.event("eve", "It broke", failed, level: "error")])
+        #expect(try occurrences() == [[1, 1]] && issueUsers() == ["eve"])
+        // Another error in the same burst is a part of the same issue.
+        try importer.send([importer.event("eve", "It differs", failed, level: "error")])
+        #expect(try occurrences() == [[1, 1]] && issueUsers() == ["eve"])
+        try importer.send([importer.event("eve", "It differs", failed)])
+        #expect(try occurrences().isEmpty)
+    }
+
+    @Test("a claim counts the rows that updates leave, and an undo gives them back", arguments: StoreKind.allCases)
+    func claims(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let client = importer.client
+        try importer.send((1...3).map { importer.event("owl_anon_1", "m\($0)", ImportTests.id($0)) })
+        try importer.send([importer.event("bob", "m1", ImportTests.id(1))])
+        #expect(try client.claim("owl_anon_1", "ada").body == #"{"claimed":true,"events_reassigned_count":2}"#)
+        #expect(try [importer.count("ada"), importer.count("bob")] == [2, 1])
+        // Into a claimed id, out of it, and to the known user itself.
+        try importer.send([
+            importer.event("owl_anon_1", "m1", ImportTests.id(1)), importer.event("bob", "m2", ImportTests.id(2)),
+            importer.event("ada", "m3", ImportTests.id(3)),
+        ])
+        #expect(try [importer.count("ada"), importer.count("bob"), importer.count("owl_anon_1")] == [2, 1, 0])
+        try client.undoClaim("ada")
+        #expect(try [importer.count("ada"), importer.count("bob"), importer.count("owl_anon_1")] == [1, 1, 1])
+        #expect(try importer.events("user_id=owl_anon_1").map { $0["message"] as? String } == ["m1"])
+        #expect(try importer.events("user_id=ada").map { $0["message"] as? String } == ["m3"])
+        // An erased user takes its rows along, and none of the rows that it has lost.
+        let person = try #require(try client.person("bob")["id"] as? String)
+        _ = try client.call("DELETE", "/onym/v1/people/\(person)", key: client.server.credentials.adminKey)
+        #expect(try importer.events().compactMap { $0["message"] as? String }.sorted() == ["m1", "m3"])
+        // The id of an erased event is new again, and the erased user's old events stay away.
+        #expect(
+            try importer.send([importer.event("eve", "again", ImportTests.id(2))])
+                == #"{"accepted":1,"updated":0,"rejected":0}"#)
+        try importer.send([importer.event("bob", "late", ImportTests.id(1))])
+        #expect(try importer.count("bob") == 0 && importer.count("owl_anon_1") == 1)
+    }
+
+    @Test("an event is known at any time, also an old one that an app sends again", arguments: StoreKind.allCases)
+    func anyTime(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let client = importer.client
+        try importer.send([importer.event("ada", "first", ImportTests.id(1))])
+        _ = try client.ingest([importer.event("ada", "sent", ImportTests.id(2))])
+        for day in 1...12 {
+            importer.clock.advance(milliseconds: 12 * 3_600_000)
+            _ = try client.ingest([OwlClient.event("eve", "later \(day)")])
+        }
+        #expect(
+            try importer.send([importer.event("bob", "second", ImportTests.id(1))])
+                == #"{"accepted":0,"updated":1,"rejected":0}"#)
+        for number in 1...2 {
+            let again = try client.ingest([importer.event("ada", "again", ImportTests.id(number))])
+            #expect(again.body == #"{"accepted":0,"rejected":0}"#)
+        }
+        #expect(try importer.events("user_id=bob").map { $0["message"] as? String } == ["second"])
+        #expect(try importer.events("user_id=ada").map { $0["message"] as? String } == ["sent"])
+    }
+
+    @Test("an erasure leaves no earlier version of an event", arguments: StoreKind.allCases)
+    func erasure(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let client = importer.client
+        let (secret, id) = ("metric:mustleavethestore:start", ImportTests.id(1))
+        try importer.send([importer.event("ada", secret, id)])
+        try importer.send([importer.event("bob", "plain", id)])
+        #expect(try client.person("ada")["counts"] as? [String: Int] == [:])
+        if kind == .sqlite { #expect(try client.server.storeBytes().contains(Data("mustleavethestore".utf8))) }
+        let person = try #require(try client.person("bob")["id"] as? String)
+        _ = try client.call("DELETE", "/onym/v1/people/\(person)", key: client.server.credentials.adminKey)
+        #expect(try importer.events().isEmpty && importer.metric("mustleavethestore").isEmpty)
+        guard kind != .memory else { return }
+        try Patience.until {
+            importer.clock.advance(milliseconds: 20)
+            return try !client.server.storeBytes().contains(Data("mustleavethestore".utf8))
+        }
+        #expect(try !client.server.storeBytes().contains(Data("mustleavethestore".utf8)))
+    }
+
+    @Test("imports, uploads and claims at once make no event twice", arguments: StoreKind.allCases)
+    func atOnce(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let (server, key) = (importer.client.server, importer.key)
+        for round in 0..<10 {
+            let ids = (0..<4).map { _ in UUID().uuidString }
+            let call: @Sendable (Int, OwlClient) throws -> Int = { number, client in
+                let user = "\(number == 2 ? "owl_anon_" : "u")\(round)"
+                let events = ids.map { OwlClient.event(user, "\(number)", id: $0) }
+                switch number {
+                case 0: return try client.claim("owl_anon_\(round)", "u\(round)").status
+                case 1: return try client.ingest(events).status
+                default: return try client.ingest(events, bundle: nil, path: "/v1/import", key: key).status
+                }
+            }
+            let crowd = Crowd(of: 6, client: { OwlClient(server) }, http: \.http, call)
+            #expect(crowd.faults.isEmpty && Set(crowd.results) == [200], "\(crowd.results)")
+            let shown = try importer.events("user_id=u\(round)")
+            #expect(shown.count == 4 && Set(shown.compactMap { $0["client_event_id"] as? String }).count == 4)
+            #expect(try importer.count("u\(round)") == 4)
+        }
+    }
+
+    @Test("an attachment without a user follows its event", arguments: StoreKind.allCases)
+    func attachments(_ kind: StoreKind) throws {
+        let importer = try Importer(kind)
+        let (client, id) = (importer.client, ImportTests.id(1))
+        for user in ["", #""user_id":"ada","#] {
+            let reserved = try client.call(
+                "POST", "/v1/ingest/attachment",
+                #"""
+                {"client_event_id":"\#(id)",\#(user)"original_filename":"log.txt","content_type":"text/plain",\#
+                "size_bytes":3,"sha256":"\#(String(repeating: "a", count: 64))"}
+                """#)
+            #expect(reserved.status == 201, "\(reserved)")
+        }
+        func shown() throws -> [[String?]] {
+            try importer.read("/v1/attachments", "attachments").map {
+                [$0["user_id"] as? String, $0["event_id"] as? String, $0["issue_id"] is String ? "issue" : nil]
+            }
+        }
+        try importer.send([importer.event("bob", "It broke", id, level: "error")])
+        let event = try #require(try importer.events().first?["id"] as? String)
+        #expect(try shown() == [["ada", event, "issue"], ["bob", event, "issue"]])
+        try importer.send([importer.event("eve", "well", id)])
+        #expect(try shown() == [["ada", event, nil], ["eve", event, nil]])
+        let usage = { (user: String) throws -> Int? in
+            let path = "/v1/projects/\(importer.project)/attachment-usage?user_id=\(user)"
+            return try client.agent(path)["user_used_bytes"] as? Int
+        }
+        #expect(try [usage("bob"), usage("eve"), usage("ada")] == [0, 3, 3])
+    }
+}
