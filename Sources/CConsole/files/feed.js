@@ -77,9 +77,25 @@ function end() {
 
 document.addEventListener("visibilitychange", () => { if (document.hidden) end(); else begin(); });
 
-/** Starts to follow the feed after a call of the journal. */
-export function follow(sequence) {
-  after ??= sequence;
+/** The number of the last call of the journal. */
+export async function lastCall(signal) {
+  const { last_seq: last } = await get("/stats", {}, { signal });
+  if (last !== undefined) return last;
+  // A server of several projects does not say the number. The feed is empty after the last call, so halving finds it.
+  const isAfterLast = async (sequence) => (await get("/changes", { after: sequence, limit: 1 }, { signal })).changes.length === 0;
+  let low = after ?? 0;
+  let high = Math.max(1, low);
+  while (!await isAfterLast(high)) { low = high; high *= 2; }
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (await isAfterLast(middle)) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+/** Starts to follow the feed. */
+export async function follow() {
+  after ??= await lastCall();
   begin();
 }
 

@@ -1,6 +1,6 @@
 // The frame of all pages: sign-in, the bar, the way from an address to its page, and the keys.
 
-import { Failure, hasChanged, get, knownSession, session, signIn, signOut } from "./api.js";
+import { Failure, hasChanged, knownSession, session, signIn, signOut } from "./api.js";
 import { follow, unfollow, watch } from "./feed.js";
 import { h, isUTC, plain, setUTC, show, shown, tell } from "./h.js";
 import { failure } from "./list.js";
@@ -69,6 +69,7 @@ async function route({ keepFocus = false } = {}) {
   }
   show(main, heading, place);
   title("Onym");
+  main.setAttribute("aria-busy", "true");
   try {
     if (known) {
       const page = await load(name);
@@ -82,6 +83,8 @@ async function route({ keepFocus = false } = {}) {
     if (mine !== turn) return;
     if (heading.textContent === "…") show(heading, pages.find(([page]) => page === name)?.[1] ?? "Onym");
     show(place, failure(fault, () => route()));
+  } finally {
+    if (mine === turn) main.removeAttribute("aria-busy");
   }
   if (mine === turn && !keepFocus && !document.querySelector("dialog[open]")) { heading.focus({ preventScroll: true }); scrollTo(0, 0); }
 }
@@ -212,6 +215,7 @@ function door(text, fault = null) {
   for (const leave of leaving) leave();
   leaving = [];
   turn += 1;
+  main.removeAttribute("aria-busy");
   session.current = null;
   top.hidden = true;
   show(top);
@@ -263,8 +267,7 @@ session.onEnd = () => {
 
 async function start() {
   try {
-    const stats = await get("/stats");
-    follow(stats.last_seq ?? (await get("/changes", { after: Number.MAX_SAFE_INTEGER, limit: 1 })).next_after);
+    await follow();
   } catch { /* The pages show what fails; the bar says that nothing is live. */ }
 }
 

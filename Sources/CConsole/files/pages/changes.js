@@ -1,7 +1,7 @@
 // Changes: the feed, live, the newest first.
 
 import { get } from "../api.js";
-import { receive } from "../feed.js";
+import { lastCall, receive } from "../feed.js";
 import { h, json, moment, shown, show, tell } from "../h.js";
 import { open } from "../dialog.js";
 import { empty, fill, table } from "../list.js";
@@ -12,7 +12,7 @@ const span = 200;
 
 const words = {
   "person.created": "new person", "person.merged": "two people are one", "merge.undone": "merge undone", "person.erased": "person erased",
-  "identity.linked": "identity linked", "identity.moved": "identity moved", "identity.unlinked": "identity removed", refused: "call refused",
+  "identity.linked": "identity linked", "identity.moved": "identity moved", "identity.unlinked": "identity removed", refused: "call refused", "properties.changed": "properties changed", "identity.unproven": "call without proof",
 };
 
 export const personLink = (person, text = person) => person ? h("a", { href: `#/person/${encodeURIComponent(person)}`, class: "id" }, shown(text, "id")) : shown(null);
@@ -21,7 +21,7 @@ export function changesTable(caption, changes) {
   return table(caption, [
     ["Call", (change) => h("button", { class: "plain", type: "button", onclick: () => open(`Call ${change.seq}`, json(change)) }, String(change.seq))],
     ["When", (change) => moment(change.at)],
-    ["What", (change) => [shown(words[change.kind] ?? change.kind), h("br"), h("code", { class: "soft" }, shown(change.kind))]],
+    ["What", (change) => [shown(words[change.kind] ?? change.kind.replaceAll(/[._]/g, " ")), h("br"), h("code", { class: "soft" }, shown(change.kind))]],
     ["Person", (change) => personLink(change.person)],
     ["More", (change) => Object.entries(change.data ?? {}).map(([name, value]) => [`${name} `, shown(value), " "])],
     ["Key", (change) => shown(change.key)],
@@ -29,9 +29,8 @@ export function changesTable(caption, changes) {
 }
 
 /** The changes of the last calls, the newest first. */
-export async function recent(last, signal, kinds = "") {
-  // A server of several projects does not say the number of its last call; the feed does.
-  const end = last ?? (await get("/changes", { after: Number.MAX_SAFE_INTEGER, limit: 1 }, { signal })).next_after;
+export async function recent(signal, kinds = "") {
+  const end = await lastCall(signal);
   let after = Math.max(0, end - span);
   let all = [];
   for (;;) {
@@ -74,7 +73,7 @@ export default async function changes(place, { heading, query, leave }) {
     tell(matching.length === 1 ? "A new change." : `${matching.length} new changes.`);
   }
   const load = () => fill(list, 10, async (signal) => {
-    const found = (await recent(undefined, signal, query.get("kinds") ?? "")).filter(matches).slice(0, keptRows);
+    const found = (await recent(signal, query.get("kinds") ?? "")).filter(matches).slice(0, keptRows);
     rows = found.length ? changesTable("Changes, the newest first", found) : null;
     return rows ?? empty("None of the last calls made such a change. New changes appear here.");
   });

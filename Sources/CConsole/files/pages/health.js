@@ -35,8 +35,7 @@ export default async function health(place, { heading, query }) {
   const chart = h("div");
   const span = () => spans.includes(Number(query.get("days"))) ? Number(query.get("days")) : spans[0];
   const draw = (kinds) => filled(6, async (signal) => {
-    const stats = await get("/stats", {}, { signal });
-    const changes = await recent(stats.last_seq, signal);
+    const changes = await recent(signal);
     const names = days(span(), Date.now());
     return [h("p", { class: "soft" }, `Counted over the last 200 calls of the journal, by days in UTC.`), h("div", { class: "boxes" }, kinds.map(([kind, text]) => {
       const counts = perDay(names, changes.filter((change) => change.kind === kind).map((change) => change.at));

@@ -22,7 +22,7 @@ export default async function home(place, { heading, leave, again }) {
     const state = h("p", { class: "soft" }, "No call has made a person yet.");
     show(place, h("p", {}, "The server runs, and nobody is known yet. Send a first call: a key is in the answer of ",
       h("code", {}, "onym init"), ", or make one on the page ", h("a", { href: "#/keys" }, "Keys"), "."),
-    h("div", { class: "boxes" }, dialects.map(([name, what, snippet]) => h("section", { class: "box" }, h("h2", {}, name), h("p", { class: "soft" }, what),
+    h("div", { class: "two" }, dialects.map(([name, what, snippet]) => h("section", { class: "box" }, h("h2", {}, name), h("p", { class: "soft" }, what),
       h("pre", { tabindex: 0, "aria-label": `First call of ${name}` }, snippet())))), state);
     leave(receive((changes) => {
       if (!changes.some((change) => change.kind === "person.created")) return;
@@ -41,7 +41,7 @@ export default async function home(place, { heading, leave, again }) {
     tile("Apps and keys", [h("strong", {}, counted(stats.apps, "app")), counted(stats.keys, "key")], "#/keys")),
   h("h2", {}, "Last changes"),
   filled(6, async (signal) => {
-    const changes = (await recent(stats.last_seq, signal)).slice(0, 15);
+    const changes = (await recent(signal)).slice(0, 15);
     return changes.length ? changesTable("Last changes", changes) : empty("Nothing changed lately.");
   }));
 }

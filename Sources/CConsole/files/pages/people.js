@@ -1,6 +1,5 @@
 // People: the people that changed last, and a search by type and value.
 
-import { get } from "../api.js";
 import { h, moment, show } from "../h.js";
 import { empty, filled, long } from "../list.js";
 import { personLink, recent } from "./changes.js";
@@ -15,9 +14,8 @@ export default async function people(place, { heading }) {
   } }, h("label", { for: "type" }, "Type of identity", h("br"), type), h("label", { for: "value" }, "Value", h("br"), value), h("button", { type: "submit" }, "Find")),
   h("h2", {}, "Changed last"),
   filled(8, async (signal) => {
-    const stats = await get("/stats", {}, { signal });
     const seen = new Map();
-    for (const change of await recent(stats.last_seq, signal)) {
+    for (const change of await recent(signal)) {
       if (change.root && !seen.has(change.root)) seen.set(change.root, change);
     }
     return long("People that the last calls changed", [

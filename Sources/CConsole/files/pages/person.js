@@ -27,9 +27,12 @@ export default async function person(place, { parts, query, heading, leave, agai
     h("nav", { class: "tabs", "aria-label": "Parts of this page" }, tabs.map(([key, text]) =>
       h("a", { href: key === "overview" ? base : `${base}?tab=${key}`, "aria-current": key === tab ? "page" : null }, text))),
     body);
-  leave(receive((changes) => {
+  leave(receive(async (changes) => {
     const people = new Set(profile.members);
     if (!changes.some((change) => people.has(change.person) || people.has(change.root))) return;
+    // The feed may tell what the page shows already.
+    const fresh = await get(path`/people/${name}`).catch(() => null);
+    if (JSON.stringify(fresh) === JSON.stringify(profile)) return;
     show(stale, h("p", { class: "failure" }, "This person changed just now. ", h("button", { type: "button", onclick: again }, "Show the person anew")));
   }));
   const parts_ = { overview, timeline, graph, purchases, properties, journal };

@@ -1,0 +1,583 @@
+"""What people do with the console, in a browser, with the built program behind it.
+
+    stories.py PROGRAM FILES PICTURES [STORY …]
+
+Each story has a server and a store of its own. A line tells the result of each; the exit code is 1 if one fails.
+"""
+
+import json
+import sys
+import time
+import traceback
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from scene import CHROMIUM, Server, Tab
+
+STORIES = {}
+PAGES = ["#/home", "#/people", "#/changes", "#/health", "#/rules", "#/webhooks", "#/keys", "#/data"]
+WIDTHS = (320, 360, 768, 1280)
+# The rules of axe for WCAG 2.2, levels A and AA.
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+
+
+def story(run):
+    STORIES[run.__name__] = run
+    return run
+
+
+class Scene:
+    def __init__(self, browser, server, pictures):
+        self.browser, self.server, self.pictures = browser, server, pictures
+        self.tabs = []
+
+    def tab(self, **options):
+        tab = Tab(self.browser, self.server, **options)
+        self.tabs.append(tab)
+        return tab
+
+    def ada(self):
+        """Ada has a phone; her e-mail address belongs to another person until somebody merges the two."""
+        self.customer = self.server.identify(customerid="ada", ios_idfv="PHONE-1")
+        self.mail = self.server.identify(email="ada@example.com")
+        self.server.event(self.customer, "opened", plan="pro")
+        self.server.event(self.mail, "clicked", plan="free")
+        return self
+
+    def merge(self):
+        status, answer = self.server.admin("POST", "/onym/v1/merges", {"from": self.mail, "into": self.customer, "reason": "same address"})
+        assert status == 200, answer
+        return answer["id"]
+
+
+def check_page(tab, where):
+    """What holds on every page and in every dialog."""
+    found = Axe().run(tab.page, options=RULES).response["violations"]
+    assert not found, f"{where}: axe: " + json.dumps([(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found])
+    assert tab.page.locator("h1").count() == 1, f"{where}: one h1"
+    small = tab.page.evaluate("""() => [...document.querySelectorAll('a, button, input, select')].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return box.width && !one.closest('.skip') && !one.matches('.skip, [type=radio], [type=checkbox]') && (box.height < 23.5 || box.width < 23.5)
+            && getComputedStyle(one).display !== 'inline'; }).map((one) => one.outerHTML.slice(0, 100))""")
+    assert not small, f"{where}: small targets: {small}"
+
+
+def check_widths(tab, where):
+    for width in WIDTHS:
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        wide = tab.page.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= width, f"{where}: {wide} pixels at a width of {width}"
+    tab.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def confirm(tab, verb, reason="asked by mail"):
+    dialog = tab.page.get_by_role("dialog")
+    if dialog.get_by_label("Reason").count():
+        expect(dialog.get_by_role("button", name=verb, exact=True)).to_be_disabled()
+        dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=verb, exact=True).click()
+
+
+@story
+def a_link_opens_the_first_page(scene):
+    tab = scene.tab().sign_in()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+    assert "code" not in tab.page.url, "the address has no code"
+    assert not any("oc_" in path for _, path in scene.server.gate.seen), "no code in an address"
+    stored = tab.page.evaluate("() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    assert "oc_" not in stored and "onym_" not in stored, stored
+    tab.page.reload()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+
+
+@story
+def a_link_works_once(scene):
+    code = scene.server.gate.code()
+    first = scene.tab()
+    first.page.goto(f"{scene.server.base}/console#code={code}")
+    first.page.get_by_role("navigation", name="Pages").wait_for()
+    second = scene.tab()
+    second.allowed = ["status of 401"]
+    second.page.goto(f"{scene.server.base}/#code={code}")
+    expect(second.page.get_by_role("alert")).to_contain_text("code_used")
+    check_page(second, "sign-in")
+    second.page.get_by_label("Link or code").fill("oc_wrong")
+    second.page.get_by_role("button", name="Sign in").click()
+    expect(second.page.get_by_role("alert")).to_contain_text("code_unknown")
+    second.page.get_by_label("Link or code").fill(f"{scene.server.base}/console#code={scene.server.gate.code()}")
+    second.page.keyboard.press("Enter")
+    second.page.get_by_role("navigation", name="Pages").wait_for()
+
+
+@story
+def the_first_call_is_received(scene):
+    tab = scene.tab().sign_in()
+    tab.settle()
+    expect(tab.page.get_by_text("No call has made a person yet.")).to_be_visible()
+    check_page(tab, "first steps")
+    tab.picture(scene.pictures, "first-steps")
+    scene.server.identify(customerid="ada")
+    tab.page.get_by_text("Received: the first person is here.").wait_for()
+    tab.page.get_by_role("button", name="Show it").click()
+    expect(tab.page.get_by_text("1 person", exact=True)).to_be_visible()
+
+
+@story
+def a_person_is_found(scene):
+    scene.ada()
+    owl = "owl_anon_11111111-1111-4111-8111-111111111111"
+    status, answer = scene.server.call("POST", "/v1/ingest", {"bundle_id": "com.example.demo", "events": [
+        {"session_id": "99999999-9999-4999-8999-999999999999", "user_id": owl, "level": "info", "message": "hello"}]},
+        {"Authorization": "Bearer " + scene.server.keys["claim"]["client_key"]})
+    assert status == 200, answer
+    tab = scene.tab().sign_in()
+    for text, heading in [(scene.customer, "ada"), ("ADA@example.com", "ada@example.com"), ("email:ada@example.com", "ada@example.com"), ("ada", "ada"),
+                          ("ios_idfv:PHONE-1", "ada"), (owl, None)]:
+        tab.page.keyboard.press("Control+k")
+        tab.page.keyboard.type(text)
+        tab.page.keyboard.press("Enter")
+        tab.page.wait_for_function("() => location.hash.startsWith('#/person/')")
+        tab.settle()
+        if heading:
+            expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
+        tab.go("#/home")
+    tab.page.get_by_role("searchbox").fill("nobody-has-this")
+    tab.page.get_by_role("button", name="Find").click()
+    expect(tab.page.get_by_text("Nobody has this id or value now.")).to_be_visible()
+    # A value of a person is in the fragment of an address of the page only, which no server sees.
+    pages = [path for _, path in scene.server.gate.seen if not path.startswith("/onym/v1/")]
+    assert not any("ada" in path.lower() for path in pages), pages
+
+
+@story
+def why_they_are_one_and_why_not(scene):
+    scene.ada().merge()
+    scene.server.identify(customerid="bob")
+    tab = scene.tab().sign_in(to="#/explain?a=customerid%3Aada&b=email%3Aada%40example.com")
+    expect(tab.page.get_by_text("They are one person:")).to_be_visible()
+    expect(tab.page.get_by_role("cell", name="administrator")).to_be_visible()
+    check_page(tab, "explain")
+    tab.page.get_by_label("Second id").fill("customerid:bob")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("They are two people.")).to_be_visible()
+    # Two nodes of the graph ask the same question.
+    tab.go(f"#/person/{scene.customer}?tab=graph")
+    for name in ("identity customerid:ada", "identity email:ada@example.com"):
+        node = tab.page.get_by_role("button", name=name, exact=True)
+        node.focus()
+        tab.page.keyboard.press("Shift+Enter")
+    tab.page.get_by_role("link", name="Why, or why not?").click()
+    expect(tab.page.get_by_text("They are one person:")).to_be_visible()
+
+
+@story
+def a_merge_and_its_undo(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("The other person").fill("email:ada@example.com")
+    dialog.get_by_text("Properties of which one value hides the other").wait_for()
+    check_page(tab, "merge")
+    tab.picture(scene.pictures, "merge")
+    confirm(tab, "Merge")
+    tab.page.get_by_role("heading", name="Members").wait_for()
+    tab.settle()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 2
+    journal = scene.server.admin("GET", f"/onym/v1/people/{scene.customer}/journal")[1]["calls"]
+    assert journal[0]["reason"] == "asked by mail", journal[0]
+    check_page(tab, "merged person")
+    tab.page.get_by_role("button", name="Undo…").click()
+    dialog.get_by_text("What goes back").wait_for()
+    confirm(tab, "Undo the merge", "it was her sister")
+    expect(tab.page.get_by_role("heading", name="Members")).to_have_count(0)
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 1
+
+
+@story
+def a_merge_that_cannot_be(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 40[0-9]"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    for other in ("email:nobody@example.com", scene.customer):
+        dialog.get_by_label("The other person").fill(other)
+        dialog.get_by_role("alert").wait_for()
+        dialog.get_by_label("Reason").fill("x")
+        expect(dialog.get_by_role("button", name="Merge", exact=True)).to_be_disabled()
+    tab.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(tab.page.get_by_role("button", name="Merge…")).to_be_focused()
+
+
+@story
+def a_change_between_dry_run_and_button(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("The other person").fill(scene.mail)
+    dialog.get_by_text("What comes along").wait_for()
+    scene.server.event(scene.mail, "late", plan="gold", size="large")
+    confirm(tab, "Merge")
+    dialog.get_by_text("Something changed meanwhile.").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 1
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    tab.page.get_by_role("heading", name="Members").wait_for()
+
+
+@story
+def an_erasure(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 404"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Erase…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_text("Nothing of it is there.").wait_for()
+    check_page(tab, "erase")
+    button = dialog.get_by_role("button", name="Erase for ever")
+    expect(button).to_be_disabled()
+    dialog.get_by_label("to confirm").fill("912")
+    expect(button).to_be_disabled()
+    dialog.get_by_label("to confirm").fill(scene.customer)
+    button.click()
+    dialog.get_by_role("heading", name="Erased").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[0] == 404
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.mail}")[0] == 200
+    tab.page.keyboard.press("Escape")
+    tab.go(f"#/person/{scene.customer}")
+    expect(tab.page.get_by_role("alert")).to_contain_text("There is no person with this id")
+
+
+@story
+def an_export(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Export").click()
+    with tab.page.expect_download() as arriving:
+        tab.page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    lines = [json.loads(line) for line in open(arriving.value.path())]
+    assert {"person", "identity", "row"} <= {line["kind"] for line in lines}, lines
+    expect(tab.page.get_by_text(f"Done: {len(lines)} lines.")).to_be_visible()
+
+
+@story
+def a_device_is_released(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/data")
+    tab.page.get_by_role("button", name="Release a device…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Type of the device's identity").fill("ios_idfv")
+    dialog.get_by_label("Value").fill("PHONE-1")
+    dialog.get_by_text("1 person hold").or_(dialog.get_by_text("hold the device:")).first.wait_for()
+    confirm(tab, "Release")
+    expect(tab.page.get_by_text("Released from 1 person.")).to_be_visible()
+    assert scene.server.admin("GET", "/onym/v1/people?type=ios_idfv&value=PHONE-1")[1]["people"] == []
+
+
+@story
+def rules_are_tried_and_put_in_force(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/rules")
+    tab.page.get_by_role("button", name="customerid down").click()
+    expect(tab.page.get_by_role("button", name="customerid down")).to_be_focused()
+    force = tab.page.get_by_role("button", name="Put in force…")
+    expect(force).to_be_disabled()
+    tab.page.get_by_role("button", name="Try on what happened").click()
+    tab.page.get_by_role("heading", name="What would have been different").wait_for()
+    check_page(tab, "rules")
+    force.click()
+    tab.page.get_by_role("dialog").get_by_text("What changes").wait_for()
+    confirm(tab, "Put in force")
+    expect(tab.page.get_by_text("Version 2 is in force.")).to_be_visible()
+    now = scene.server.admin("GET", "/onym/v1/strategy")[1]
+    assert now["hierarchy"][1] == "customerid", now["hierarchy"]
+    tab.page.get_by_role("button", name="Roll back to version 1").click()
+    tab.page.get_by_role("dialog").get_by_text("What changes").wait_for()
+    confirm(tab, "Roll back")
+    expect(tab.page.get_by_text("Version 3 is in force.")).to_be_visible()
+    assert scene.server.admin("GET", "/onym/v1/strategy")[1]["hierarchy"][0] == "customerid"
+
+
+@story
+def the_feed_in_two_tabs(scene):
+    scene.ada()
+    first = scene.tab().sign_in(to="#/changes")
+    second = scene.tab(context=first.context)
+    second.page.goto(f"{scene.server.base}/console#/changes")
+    second.page.get_by_role("heading", name="Changes").wait_for()
+    second.settle()
+    time.sleep(1)
+    scene.server.gate.seen.clear()
+    bob = scene.server.identify(customerid="bob")
+    for tab in (first, second):
+        tab.page.get_by_role("link", name=bob).first.wait_for()
+    time.sleep(0.5)
+    waiting = [path for _, path in scene.server.gate.seen if "wait=" in path]
+    assert len(waiting) <= 2, f"one tab waits for both: {waiting}"
+    first.page.get_by_role("button", name="Pause").click()
+    carol = scene.server.identify(customerid="carol")
+    second.page.get_by_role("link", name=carol).first.wait_for()
+    expect(first.page.get_by_role("link", name=carol)).to_have_count(0)
+    first.page.get_by_role("button", name="Go on").click()
+    first.page.get_by_role("link", name=carol).first.wait_for()
+
+
+@story
+def a_key_is_made_and_revoked(scene):
+    tab = scene.tab().sign_in(to="#/keys")
+    tab.page.get_by_role("button", name="Make a key…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("Night job")
+    dialog.get_by_role("button", name="Make").click()
+    field = tab.page.get_by_role("textbox", name="The key", exact=True)
+    field.wait_for()
+    key = field.input_value()
+    assert key.startswith("onym_admin_"), key
+    check_page(tab, "secret")
+    tab.page.keyboard.press("Escape")
+    assert key not in tab.page.content(), "the key is gone"
+    as_key = {"Authorization": f"Bearer {key}"}
+    assert scene.server.call("GET", "/onym/v1/stats", None, as_key)[0] == 200
+    tab.settle()
+    tab.page.get_by_role("button", name="Revoke Night job").click()
+    dialog.get_by_text("It is in force.").wait_for()
+    confirm(tab, "Revoke")
+    expect(tab.page.get_by_role("button", name="Revoke Night job")).to_have_count(0)
+    assert scene.server.call("GET", "/onym/v1/stats", None, as_key)[0] == 401
+
+
+@story
+def a_viewer_only_looks(scene):
+    scene.ada().merge()
+    tab = scene.tab().sign_in(role="viewer")
+    for page in PAGES + [f"#/person/{scene.customer}"]:
+        tab.go(page)
+        for name in ("Merge…", "Erase…", "Undo…", "Make a key…", "Put in force…", "Release a device…", "Make a webhook…", "Start a compaction"):
+            expect(tab.page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+        expect(tab.page.get_by_role("button", name="revoke…")).to_have_count(0)
+    support = scene.tab().sign_in(role="support", to=f"#/person/{scene.customer}")
+    expect(support.page.get_by_role("button", name="Merge…")).to_be_visible()
+    expect(support.page.get_by_role("button", name="Erase…")).to_have_count(0)
+
+
+@story
+def a_session_ends_in_a_form(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 401"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog", name="Merge with another person")
+    dialog.get_by_label("The other person").fill(scene.mail)
+    dialog.get_by_text("What comes along").wait_for()
+    dialog.get_by_label("Reason").fill("typed with care")
+    scene.server.gate.end_sessions()
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    again = tab.page.get_by_role("dialog", name="Your session has ended")
+    again.wait_for()
+    again.get_by_label("Link or code").fill(scene.server.gate.code())
+    again.get_by_role("button", name="Sign in").click()
+    expect(again).to_have_count(0)
+    expect(dialog.get_by_label("Reason")).to_have_value("typed with care")
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    tab.page.get_by_role("heading", name="Members").wait_for()
+
+
+@story
+def no_network(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["ERR_INTERNET_DISCONNECTED", "ERR_", "Failed to fetch"]
+    tab.sign_in(to="#/health")
+    tab.context.set_offline(True)
+    tab.page.evaluate("() => { location.hash = '#/keys'; }")
+    tab.page.get_by_role("alert").first.wait_for()
+    expect(tab.page.get_by_text("Look whether")).not_to_have_count(0)
+    tab.context.set_offline(False)
+    tab.page.get_by_role("button", name="Try again").first.click()
+    tab.page.get_by_role("heading", name="Keys", level=1).wait_for()
+    tab.settle()
+
+
+@story
+def by_keyboard_alone(scene):
+    scene.ada()
+    tab = scene.tab().sign_in()
+    tab.settle()
+    for key, heading in [("p", "People"), ("c", "Changes"), ("e", "Health"), ("r", "Rules"), ("w", "Webhooks"), ("k", "Keys"), ("d", "Data"), ("h", "Home")]:
+        tab.page.keyboard.press("g")
+        tab.page.keyboard.press(key)
+        expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
+        tab.settle()
+    tab.page.keyboard.press("?")
+    expect(tab.page.get_by_role("dialog", name="Keys")).to_be_visible()
+    check_page(tab, "keys of the console")
+    tab.page.keyboard.press("Escape")
+    tab.go("#/people")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_function("() => location.hash.startsWith('#/person/')")
+    tab.settle()
+    expect(tab.page.get_by_role("heading", level=1)).to_be_focused()
+    # The skip link is the first stop of a page that was just loaded.
+    tab.page.reload()
+    tab.page.get_by_role("navigation", name="Pages").wait_for()
+    tab.settle()
+    tab.page.evaluate("() => document.activeElement.blur()")
+    tab.page.keyboard.press("Tab")
+    first = tab.page.evaluate("() => document.activeElement.textContent")
+    # Focus begins at the heading, so one step back from the first link of the bar is the skip link.
+    stops = [first]
+    for _ in range(30):
+        tab.page.keyboard.press("Shift+Tab")
+        stops.append(tab.page.evaluate("() => document.activeElement.textContent"))
+    assert "Skip to the content" in stops, stops
+    for _ in range(40):
+        tab.page.keyboard.press("Tab")
+        ring = tab.page.evaluate("() => { const one = document.activeElement; const style = getComputedStyle(one); return one === document.body || style.outlineStyle !== 'none'; }")
+        assert ring, tab.page.evaluate("() => document.activeElement.outerHTML.slice(0, 120)")
+
+
+@story
+def every_page_dark_and_light_wide_and_narrow(scene):
+    scene.ada().merge()
+    pages = PAGES + [f"#/person/{scene.customer}"] + [f"#/person/{scene.customer}?tab={tab}" for tab in ("timeline", "graph", "purchases", "properties", "journal")] + [
+        "#/find/nobody-has-this", "#/explain?a=customerid%3Aada&b=customerid%3Abob", "#/nothing"]
+    for form, options in {"light": {}, "dark": {"dark": True}, "narrow": {"width": 360, "height": 740}}.items():
+        tab = scene.tab(**options).sign_in()
+        for page in pages:
+            tab.go(page)
+            name = page.replace(scene.customer, "ada").strip("#/").replace("?tab=", "-").split("?")[0].replace("/", "-")
+            tab.picture(scene.pictures, f"{name}-{form}")
+            check_page(tab, f"{page} {form}")
+            if form == "light":
+                check_widths(tab, page)
+            if form == "light" and tab.page.get_by_role("radio", name="Table").count():
+                tab.page.get_by_role("radio", name="Table").first.check()
+                check_page(tab, f"{page} as table")
+
+
+HOSTILE = [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>", "javascript:alert(1)", "__proto__", "constructor", "toString",
+    "{{7*7}}", "${alert(1)}", "'; drop table people; --", "\u202egnp.exe", "\u2066a\u2069", "a\u200bb", "\ufeffbom", "line\nbreak", "tab\there", "\x7f", "&lt;b&gt;",
+    "a" * 200, "W" * 250, "#/person/1?tab=graph", "%00%ff", "%", "?a=b&c=d", "🏳️‍🌈" * 20, "é" * 40, "‮‭" * 20, "data:text/html,<script>alert(1)</script>",
+    "</textarea><script>alert(1)</script>", "hasOwnProperty", "null", "undefined", "NaN", "-0", "1e999", "\\u0000", "CON", "..//..//etc/passwd",
+]
+
+
+@story
+def hostile_values(scene):
+    people = []
+    for place, value in enumerate(HOSTILE):
+        try:
+            mpid = scene.server.identify(customerid=value)
+        except RuntimeError:
+            # The server refuses the value itself.
+            mpid = scene.server.identify(customerid=f"holder-{place}")
+        people.append(mpid)
+        scene.server.event(mpid, (value or "x")[:200], **{f"k{place}": value[:200]})
+    status, answer = scene.server.admin("POST", "/onym/v1/merges", {"from": people[0], "into": people[1], "reason": HOSTILE[1]})
+    assert status == 200, answer
+    assert scene.server.admin("POST", "/onym/v1/keys", {"kind": "admin", "name": HOSTILE[2]})[0] in (200, 201)
+    tab = scene.tab()
+    tab.allowed = ["status of 40[04]"]
+    tab.sign_in()
+    shown = 0
+    for mpid in people:
+        for part in ("", "?tab=timeline", "?tab=properties", "?tab=graph", "?tab=journal"):
+            tab.go(f"#/person/{mpid}{part}")
+            assert tab.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), (mpid, part)
+            assert tab.page.evaluate("() => !document.querySelector('main script, main img, main iframe')"), (mpid, part)
+            assert tab.page.evaluate("() => [...document.querySelectorAll('a[href]')].every((link) => link.getAttribute('href').startsWith('#'))"), (mpid, part)
+            assert tab.page.locator("main .failure").count() == 0, tab.page.locator("main .failure").all_inner_texts()
+            shown += 1
+    for value in HOSTILE:
+        tab.page.evaluate("(text) => { location.hash = '#/find/' + encodeURIComponent(text); }", value)
+        tab.page.wait_for_timeout(40)
+        tab.settle()
+    for page in PAGES:
+        tab.go(page)
+    assert shown == 5 * len(HOSTILE)
+
+
+@story
+def a_large_person(scene):
+    mpid = scene.server.identify(customerid="large")
+    for number in range(400):
+        status, answer = scene.server.admin("POST", f"/onym/v1/people/{mpid}/identities", {"type": "email", "value": f"large-{number}@example.com"})
+        if status != 200:
+            break
+    members = scene.server.admin("GET", f"/onym/v1/people/{mpid}")[1]["identities_count"]
+    tab = scene.tab().sign_in()
+    for part in ("", "?tab=graph", "?tab=journal"):
+        tab.go(f"#/person/{mpid}{part}")
+        elements = tab.page.evaluate("() => document.querySelectorAll('*').length")
+        assert elements <= 2000, f"{elements} elements for {members} identities at {part}"
+
+
+@story
+def budgets(scene):
+    """Bytes, and times of cold loads; a line has the numbers."""
+    import gzip
+    files = scene.server.gate.files
+    total = len(gzip.compress(b"".join(files.all.values()), 9))
+    scene.ada()
+    tab = scene.tab().sign_in()
+    paint, health = [], []
+    first = set()
+    for _ in range(20):
+        tab.page.goto("about:blank")
+        client = tab.context.new_cdp_session(tab.page)
+        client.send("Network.clearBrowserCache")
+        seen = len(scene.server.gate.seen)
+        tab.page.goto(f"{scene.server.base}/console#/health")
+        tab.page.get_by_role("heading", name="Health").wait_for()
+        tab.page.wait_for_function("() => document.querySelectorAll('.tile').length === 4 && document.querySelector('dl.facts')")
+        health.append(tab.page.evaluate("() => performance.now()"))
+        paint.append(tab.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"))
+        first |= {path for _, path in scene.server.gate.seen[seen:] if path.startswith("/console/") and "/pages/" not in path}
+    names = {path.split("/", 3)[3] for path in first} | {"index.html"}
+    before = sum(len(files.packed[name]) for name in names)
+    page = len(files.packed["index.html"])
+    median = lambda all: sorted(all)[len(all) // 2]
+    print(json.dumps({"budget": {"all_gz": total, "frame_gz": before, "page_gz": page, "first_paint_ms": round(median(paint)), "health_ms": round(median(health))}}), flush=True)
+    assert total <= 60_000 and before <= 25_000 and len(files.all["index.html"]) <= 3_000
+    assert median(paint) > 0
+
+
+def main():
+    program, files, pictures = sys.argv[1:4]
+    wanted = sys.argv[4:] or list(STORIES)
+    failed = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for name in wanted:
+            begun = time.monotonic()
+            server = Server(program, files)
+            scene = Scene(browser, server, pictures)
+            fault = None
+            try:
+                STORIES[name](scene)
+                faults = [fault for tab in scene.tabs for fault in tab.faults]
+                if faults:
+                    fault = "the browser says: " + " | ".join(faults[:5])
+            except Exception:
+                fault = traceback.format_exc(limit=4)
+                for place, tab in enumerate(scene.tabs):
+                    tab.picture(pictures, f"failed-{name}-{place}")
+            for tab in scene.tabs:
+                if not tab.page.is_closed():
+                    tab.context.close()
+            server.stop()
+            failed += fault is not None
+            print(json.dumps({"story": name, "seconds": round(time.monotonic() - begun, 1), "fault": fault}), flush=True)
+        browser.close()
+    sys.exit(1 if failed else 0)
+
+
+main()
