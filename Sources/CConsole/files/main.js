@@ -285,6 +285,9 @@ addEventListener("hashchange", () => {
 async function arrive() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (location.hash.startsWith("#code=")) history.replaceState(history.state, "", location.pathname);
+  // The page's module is on its way while the server looks at the session. A fault shows when the page opens.
+  const { name } = address();
+  if (pages.some(([page]) => page === name) || others.includes(name)) import(`./pages/${name}.js`).catch(() => {});
   try {
     if (code) await enter(code);
     else if (await knownSession()) begin();
