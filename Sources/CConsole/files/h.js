@@ -51,12 +51,16 @@ export function plain(value) {
   return short.replace(unseen, (part) => `⟨${part.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+const wholeCharacters = 20;
+
 /** Shows a value: unseen characters as marks, and a long value cut, with a button that shows all of it. */
 export function shown(value, kind = "value") {
   if (value === null || value === undefined) return h("span", { class: "soft" }, "–");
   const text = typeof value === "string" ? value : JSON.stringify(value);
   if (text === "") return h("span", { class: "soft" }, "(empty)");
-  const element = h("span", { class: kind, dir: "auto" });
+  // Short words stay whole where the line has room; a long word breaks anywhere.
+  const isShort = text.length <= shownCharacters && text.split(/\s/).every((word) => word.length <= wholeCharacters);
+  const element = h("span", { class: isShort ? `${kind} whole` : kind, dir: "auto" });
   if (text.length <= shownCharacters) return show(element, marked(text));
   const all = h("button", {
     class: "plain", type: "button",
