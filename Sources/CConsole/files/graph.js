@@ -2,7 +2,7 @@
 
 import { counted, h, moment, plain, show, shown } from "./h.js";
 import { collapse, laidOut } from "./layout.js";
-import { empty, facts, long, table, twin } from "./list.js";
+import { empty, facts, long, twin } from "./list.js";
 import { open } from "./dialog.js";
 
 const rootMargin = 60;
@@ -63,16 +63,16 @@ export async function drawGraph(answer, { signal, undo }) {
     svg.append(active({ "data-node": node.id }, (event) => { if (event.shiftKey && node.kind !== "group") choose(node.id); else openNode(node); },
       `${node.kind} ${plain(name(node))}`, shape, h("text", { x, y: y + 30, "text-anchor": "middle" }, short(name(node)))));
   }
-  const makeTable = () => [table("Nodes", [
+  const makeTable = () => [long("Nodes", [
     ["Node", (node) => node.kind === "person" ? h("a", { href: personAddress(node.id) }, shown(node.id, "id")) : node.kind === "group"
       ? h("button", { class: "plain", type: "button", onclick: () => openNode(node) }, name(node)) : shown(node.id)],
     ["Kind", (node) => node.kind === "person" ? (node.root ? "person, root" : node.member === false ? "person outside the group" : "person") : node.kind === "group" ? "several" : "identity"],
     ["Choose", (node) => node.kind === "group" ? null : h("label", { class: "inline" }, h("input", { type: "checkbox", checked: chosen.includes(node.id),
       onchange: (event) => { choose(node.id); if (!chosen.includes(node.id)) event.target.checked = false; } }), "choose")],
-  ], nodes), table("Lines", [
+  ], nodes, null, { step: 60 }), long("Lines", [
     ["Fact", (edge) => h("button", { class: "plain", type: "button", onclick: () => panel(edge) }, edge.fact)], ["From", (edge) => shown(labelOf(edge.from))], ["To", (edge) => shown(labelOf(edge.to))],
     ["Since", (edge) => moment(edge.at)], ["Rule", (edge) => shown(edge.rule)],
-  ], edges)];
+  ], edges, null, { step: 60 })];
   const names = new Map(nodes.map((node) => [node.id, name(node)]));
   const labelOf = (id) => names.get(id) ?? id;
   return [hidden ? h("p", { class: "look" }, `The drawing leaves out ${counted(hidden, "node")}.`) : null, note,

@@ -112,9 +112,9 @@ function focusIn(row) {
   target.focus();
 }
 
-/** Rows in memory, a hundred at a time. */
+/** Rows in memory, a hundred at a time, or as many as `step` says. */
 export function long(caption, columns, rows, none, options = {}) {
-  const step = 100;
+  const step = options.step ?? 100;
   return paged(caption, columns, async (place) => {
     const from = place ?? 0;
     const next = from + step;

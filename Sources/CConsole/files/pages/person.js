@@ -48,19 +48,19 @@ function overview(place, profile, { again }) {
         ["Merge", (merge) => shown(merge.id, "id")], ["From", (merge) => shown(merge.from, "id")], ["Into", (merge) => shown(merge.into, "id")],
         ["Rule", (merge) => shown(merge.rule)], ["Since", (merge) => moment(merge.at)],
         ["Do", (merge) => may.act ? h("button", { type: "button", onclick: () => undoMerge(merge, again) }, "Undo…") : null],
-      ], profile.merges, null, { hidden: true })] : null,
+      ], profile.merges, null, { hidden: true, step: 20 })] : null,
     h("h2", {}, `Identities (${profile.identities_count})`), identities(profile, again),
     h("h2", {}, `Installs (${profile.installs.length})`),
     long("Installs", [
       ["Install", (install) => shown(install.install_id, "id")], ["User id", (install) => shown(install.user_id)],
       ["State", (install) => [shown(install.state), install.disabled ? " · disabled" : null]], ["Device", (install) => shown(install.device_class)],
       ["Made", (install) => moment(install.made_at)], ["Last seen", (install) => moment(install.last_seen)],
-    ], profile.installs, empty("No install belongs to this person. Apps of the Linking dialect make installs."), { hidden: true }),
+    ], profile.installs, empty("No install belongs to this person. Apps of the Linking dialect make installs."), { hidden: true, step: 20 }),
     profile.aliases.length ? [h("h2", {}, "Aliases"), long("Aliases", [
       ["Alias", (alias) => shown(alias.id, "id")], ["From", (alias) => personLink(alias.source)], ["To", (alias) => personLink(alias.destination)],
       ["Rows since", (alias) => moment(alias.start)], ["Rows until", (alias) => moment(alias.end)],
       ["State", (alias) => alias.undone_at ? ["undone ", moment(alias.undone_at)] : "in force"],
-    ], profile.aliases, null, { hidden: true })] : null,
+    ], profile.aliases, null, { hidden: true, step: 20 })] : null,
     h("h2", {}, "Ids"), facts(Object.entries(profile.ids).filter(([, all]) => all.length).map(([kind, all]) =>
       [kind, all.slice(0, 20).map((one) => [id(one), h("br")]), all.length > 20 ? `and ${all.length - 20} more` : null])));
 }
@@ -82,7 +82,7 @@ function identities(profile, again) {
         h("button", { class: "plain", type: "button", "aria-label": `Who else has ${identity.type} ${plain(identity.value)}`, onclick: () => shared(identity) }, "who else"), " ",
         may.act ? h("button", { class: "plain", type: "button", "aria-label": `Remove ${identity.type} ${plain(identity.value)}`, onclick: () => detach(profile, identity, again) }, "remove…") : null,
       ]],
-    ], wanted, empty("No identity is like this."), { hidden: true }));
+    ], wanted, empty("No identity is like this."), { hidden: true, step: 50 }));
   }
   draw();
   const rest = profile.next_cursor ? h("p", { class: "soft" }, `The page shows the first ${counted(profile.members.length, "member")} of ${profile.members_count}.`) : null;

@@ -515,17 +515,34 @@ def hostile_values(scene):
 
 @story
 def a_large_person(scene):
-    mpid = scene.server.identify(customerid="large")
-    for number in range(400):
-        status, answer = scene.server.admin("POST", f"/onym/v1/people/{mpid}/identities", {"type": "email", "value": f"large-{number}@example.com"})
-        if status != 200:
-            break
-    members = scene.server.admin("GET", f"/onym/v1/people/{mpid}")[1]["identities_count"]
+    root = scene.server.identify(customerid="large")
+    identities = 1
+    while scene.server.admin("POST", f"/onym/v1/people/{root}/identities", {"type": "email", "value": f"large-{identities}@example.com"})[0] == 200 and identities < 200:
+        identities += 1
+    members = 1
+    for number in range(120):
+        other = scene.server.identify(customerid=f"member-{number}", email=f"member-{number}@example.com")
+        members += scene.server.admin("POST", "/onym/v1/merges", {"from": other, "into": root, "reason": "one company"})[0] == 200
+    for number in range(150):
+        scene.server.event(root, f"event {number}", place=str(number))
+    assert members > 40 and identities > 4, (members, identities)
     tab = scene.tab().sign_in()
-    for part in ("", "?tab=graph", "?tab=journal"):
-        tab.go(f"#/person/{mpid}{part}")
+    for part in ("", "?tab=timeline", "?tab=graph", "?tab=properties", "?tab=journal"):
+        tab.go(f"#/person/{root}{part}")
+        tab.picture(scene.pictures, f"large-{part[5:] or 'overview'}")
         elements = tab.page.evaluate("() => document.querySelectorAll('*').length")
-        assert elements <= 2000, f"{elements} elements for {members} identities at {part}"
+        assert elements <= 2000, f"{elements} elements for {members} members and {identities} identities at {part}"
+        if part == "?tab=graph":
+            tab.page.get_by_role("radio", name="Table").check()
+            tab.settle()
+            elements = tab.page.evaluate("() => document.querySelectorAll('*').length")
+            assert elements <= 2000, f"{elements} elements in the table of the graph"
+            check_page(tab, "large graph as table")
+    tab.go(f"#/person/{root}?tab=timeline")
+    rows = tab.page.locator("tbody tr")
+    assert rows.count() == 100
+    tab.page.get_by_role("button", name="More").click()
+    expect(rows).to_have_count(scene.server.admin("GET", f"/onym/v1/people/{root}/timeline?limit=200")[1]["rows"].__len__())
 
 
 @story
