@@ -60,7 +60,7 @@ async function lead(signal) {
 }
 
 function begin() {
-  if (after === null || document.hidden || stop || !receivers.size) return;
+  if (after === null || document.hidden || stop) return;
   stop = new AbortController();
   const { signal } = stop;
   catchUp();
@@ -108,8 +108,7 @@ export function unfollow() {
 /** Gives new changes to a function, until the answered function runs. */
 export function receive(take) {
   receivers.add(take);
-  begin();
-  return () => { receivers.delete(take); if (!receivers.size) end(); };
+  return () => receivers.delete(take);
 }
 
 /** Gives the state of the feed to a function: live or not. */

@@ -54,6 +54,7 @@ async function load(name) {
 
 async function route({ keepFocus = false } = {}) {
   const mine = turn += 1;
+  const focused = document.activeElement;
   for (const leave of leaving) leave();
   leaving = [];
   const { name, parts, query } = address();
@@ -86,7 +87,9 @@ async function route({ keepFocus = false } = {}) {
   } finally {
     if (mine === turn) main.removeAttribute("aria-busy");
   }
-  if (mine === turn && !keepFocus && !document.querySelector("dialog[open]")) { heading.focus({ preventScroll: true }); scrollTo(0, 0); }
+  // Whoever has moved on meanwhile, such as into the search box, keeps the focus.
+  const isFree = [document.body, focused, null].includes(document.activeElement);
+  if (mine === turn && isFree && !keepFocus && !document.querySelector("dialog[open]")) { heading.focus({ preventScroll: true }); scrollTo(0, 0); }
 }
 
 const title = (text) => { document.title = text === "Onym" ? text : `${text} – Onym`; };

@@ -12,6 +12,7 @@ import json
 import mimetypes
 import pathlib
 import secrets
+import sys
 import threading
 import time
 
@@ -69,7 +70,13 @@ class Gate:
 
             do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):
+                # A browser that leaves resets its connections.
+                if not isinstance(sys.exc_info()[1], ConnectionError):
+                    super().handle_error(*_)
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.base = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

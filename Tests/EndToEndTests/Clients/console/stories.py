@@ -84,12 +84,27 @@ def confirm(tab, verb, reason="asked by mail"):
 def a_link_opens_the_first_page(scene):
     tab = scene.tab().sign_in()
     expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+    expect(tab.page.get_by_text("● live")).to_be_visible()
     assert "code" not in tab.page.url, "the address has no code"
     assert not any("oc_" in path for _, path in scene.server.gate.seen), "no code in an address"
     stored = tab.page.evaluate("() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
     assert "oc_" not in stored and "onym_" not in stored, stored
     tab.page.reload()
     expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+
+
+@story
+def typing_goes_on_while_a_page_arrives(scene):
+    scene.ada()
+    tab = scene.tab()
+    scene.server.gate.delays["/onym/v1/stats"] = 0.5
+    tab.sign_in()
+    tab.page.keyboard.press("Control+k")
+    for letter in "ada@exam":
+        tab.page.keyboard.type(letter)
+        tab.page.wait_for_timeout(120)
+    expect(tab.page.get_by_role("searchbox")).to_have_value("ada@exam")
+    expect(tab.page.get_by_role("searchbox")).to_be_focused()
 
 
 @story
