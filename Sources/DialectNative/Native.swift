@@ -61,7 +61,7 @@ package enum Native {
         case control
     }
 
-    /// - Parameter more: further routes, for tests.
+    /// - Parameter more: further routes of the server: the console, and routes of tests.
     package static func surface(_ sources: Sources, door: Door = .network, more: [Endpoint] = []) -> WireDialect {
         WireDialect(
             name: "onym",
@@ -262,6 +262,13 @@ package enum Native {
         (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
         }
+    }
+
+    /// The answer to a call for a file of the console that this server does not have.
+    package static func changedConsole(_ id: RequestID) -> Response {
+        problem(
+            .notFound, code: "console_changed",
+            "This server has another version of the console, or no such file. Load the page again.", id)
     }
 
     /// The answer to an invalid body.

@@ -1,3 +1,4 @@
+import Console
 import ContentFiles
 import Crypto
 import Delivery
@@ -47,6 +48,8 @@ package final class RunningServer: Sendable {
         package var signingKeyDays = LinkingTokens.rotationDays
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
+        /// Whether the server has the console for browsers.
+        package var hasConsole = false
         package var clock: @Sendable () -> Instant = SystemClock.now
         /// Further routes of the native API, for tests.
         package var moreRoutes: [Endpoint] = []
@@ -94,8 +97,11 @@ package final class RunningServer: Sendable {
         stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
+        let console =
+            configuration.hasConsole
+            ? ConsoleRoutes.routes(ConsoleFiles(), version: Program.version, changed: Native.changedConsole) : []
         let surfaces = [
-            Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
+            Native.surface(inspection.sources, more: console + configuration.moreRoutes), idsync,
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days,

@@ -101,6 +101,7 @@ enum ServeCommand: ProgramCommand {
         configuration.stores = try ServerSettings.stores(settings)
         configuration.signingKeyDays =
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
+        configuration.hasConsole = settings["console"] == "on"
         configuration.callsPrivateAddresses = settings["webhook_private_addresses"] == "allow"
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
