@@ -32,9 +32,15 @@ package final class Certificate: @unchecked Sendable {
 
     /// Reads the first certificate in PEM; nil for a text without a certificate.
     package convenience init?(pem bytes: [UInt8]) {
-        guard let memory = unsafe BIO_new_mem_buf(bytes, CInt(clamping: bytes.count)) else { return nil }
-        defer { unsafe BIO_free(memory) }
-        guard let certificate = unsafe PEM_read_bio_X509(memory, nil, nil, nil) else { return nil }
+        // OpenSSL reads the bytes where they are, so they must stay there.
+        let certificate = unsafe bytes.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, CInt(clamping: bytes.count)) else {
+                return nil
+            }
+            defer { unsafe BIO_free(memory) }
+            return unsafe PEM_read_bio_X509(memory, nil, nil, nil)
+        }
+        guard let certificate = unsafe certificate else { return nil }
         unsafe self.init(certificate)
     }
 

@@ -10,10 +10,15 @@ package final class PrivateKey: @unchecked Sendable {
 
     /// Reads a key in PEM without a password; nil for another text, and for another kind of key.
     package init?(pem bytes: [UInt8]) {
-        guard let memory = unsafe BIO_new_mem_buf(bytes, CInt(clamping: bytes.count)) else { return nil }
-        defer { unsafe BIO_free(memory) }
-        // Without this function, OpenSSL would ask for a password on the terminal.
-        let key = unsafe PEM_read_bio_PrivateKey(memory, nil, { _, _, _, _ in 0 }, nil)
+        // OpenSSL reads the bytes where they are, so they must stay there.
+        let key = unsafe bytes.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, CInt(clamping: bytes.count)) else {
+                return nil
+            }
+            defer { unsafe BIO_free(memory) }
+            // Without this function, OpenSSL would ask for a password on the terminal.
+            return unsafe PEM_read_bio_PrivateKey(memory, nil, { _, _, _, _ in 0 }, nil)
+        }
         ERR_clear_error()
         guard let key = unsafe key else { return nil }
         switch unsafe EVP_PKEY_get_base_id(key) {

@@ -16,7 +16,9 @@ package struct SignedMessage {
     /// Reads a message, in DER or in BER with indefinite lengths; nil for other bytes, for more than one signer, and for an
     /// invalid signature. A signature by RSA with SHA-1 or SHA-256 is valid. The caller checks the certificates.
     package init?(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty, bytes.count <= SignedMessage.bytesAtMost else { return nil }
+        guard !bytes.isEmpty, bytes.count <= SignedMessage.bytesAtMost, SignedMessage.isModest(bytes) else {
+            return nil
+        }
         let message = unsafe bytes.withUnsafeBufferPointer { bytes -> OpaquePointer? in
             var place = bytes.baseAddress
             guard let message = unsafe d2i_CMS_ContentInfo(nil, &place, bytes.count) else { return nil }
@@ -36,6 +38,38 @@ package struct SignedMessage {
         self.content = content
         self.signer = signer
         certificates = unsafe SignedMessage.certificates(of: message)
+    }
+
+    /// Whether a message has as few algorithms, certificates and signers as honest messages have. OpenSSL works for each of
+    /// them before anything is trusted, and its work for algorithms grows with their square.
+    private static func isModest(_ bytes: [UInt8]) -> Bool {
+        var outer = ASN1Reader(bytes[...])
+        guard let message = outer.next(), message.tag == 0x30 else { return false }
+        var members = ASN1Reader(message.bytes)
+        guard members.next()?.tag == 0x06, let content = members.next(), content.tag == 0xA0 else { return false }
+        var explicit = ASN1Reader(content.bytes)
+        guard let signedData = explicit.next(), signedData.tag == 0x30 else { return false }
+        var parts = ASN1Reader(signedData.bytes)
+        guard parts.next()?.tag == 0x02, let algorithms = parts.next(), algorithms.tag == 0x31,
+            has(algorithms.bytes, atMost: 2), parts.next()?.tag == 0x30
+        else { return false }
+        while let part = parts.next() {
+            switch part.tag {
+            case 0xA0: if !has(part.bytes, atMost: certificatesAtMost) { return false }
+            case 0x31: if !has(part.bytes, atMost: 1) { return false }
+            default: return false
+            }
+        }
+        return parts.isAtEnd
+    }
+
+    private static let certificatesAtMost = 10
+
+    /// Whether some bytes consist of no more values than a number.
+    private static func has(_ bytes: ArraySlice<UInt8>, atMost count: Int) -> Bool {
+        var reader = ASN1Reader(bytes)
+        for _ in 0..<count where !reader.isAtEnd { if reader.next() == nil { return false } }
+        return reader.isAtEnd
     }
 
     /// Whether the message has exactly one signer, with algorithms that count.

@@ -99,7 +99,7 @@ enum AppCalls {
                 id: "get_project", summary: "Shows the project, and its apps.",
                 responses: [
                     .init(.ok, "The project.", schema: .object([.init("apps", .array(.object([])), required: true)])),
-                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                    .init(.notFound, "Nothing has this id.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
             action: .query { request, caller, tools throws(Rejection) in
                 try caller.requireProject(request)
@@ -125,7 +125,7 @@ enum AppCalls {
                 id: "change_project", summary: "Gives the project a new name.", request: nameSchema,
                 responses: [
                     .init(.ok, "The project.", schema: .object([.init("name", .string(), required: true)])),
-                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                    .init(.notFound, "Nothing has this id.", schema: ClaimFault.schema),
                 ] + ClaimFault.answers),
             action: .call(
                 body: ClaimDialect.body,

@@ -354,7 +354,7 @@ enum AttachmentCalls {
                                         .init("size_bytes", .integer(), required: true),
                                     ]))
                             ])),
-                    .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                    .init(.notFound, "Nothing has this id.", schema: ClaimFault.schema),
                 ] + answers),
             action: .query { request, caller, tools throws(Rejection) in
                 let id = ClaimID.number(.attachment, request.parameters[0]).map(AttachmentID.init)
@@ -518,7 +518,7 @@ enum AttachmentCalls {
             description: "Only administrators may delete attachments.",
             responses: [
                 .init(.ok, "It is gone.", schema: .object([.init("ok", .boolean(), required: true)])),
-                .init(.notFound, "There is none with this id.", schema: ClaimFault.schema),
+                .init(.notFound, "Nothing has this id.", schema: ClaimFault.schema),
             ] + ClaimFault.answers),
         action: .act(
             DeleteAttachment.self, body: ClaimDialect.body,

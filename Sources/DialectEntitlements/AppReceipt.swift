@@ -22,17 +22,15 @@ struct AppReceipt {
     private(set) var deviceHash: ArraySlice<UInt8> = []
     private(set) var createdAt: Instant?
     private(set) var endsAt: Instant?
-    /// The transactions, each with its original transaction.
-    private(set) var transactions: [(original: String, told: Purchase.Transaction)] = []
+    private var entries: [ArraySlice<UInt8>] = []
 
     private static let entriesAtMost = 20_000
     private static let idBytes = 1...255
 
-    /// Reads the content of a receipt; nil for content in another form.
+    /// Reads the content of a receipt without its transactions; nil for content in another form.
     init?(_ content: [UInt8]) {
         var outer = ASN1Reader(content[...])
         guard let set = outer.next(), set.tag == 0x31, outer.isAtEnd else { return nil }
-        var entries: [ArraySlice<UInt8>] = []
         let isRead = AppReceipt.forEach(set.bytes) { type, value in
             switch type {
             case 0: world = AppReceipt.world(AppReceipt.text(value))
@@ -47,11 +45,20 @@ struct AppReceipt {
             default: break
             }
         }
-        guard isRead, entries.count <= AppReceipt.entriesAtMost, !bundleID.isEmpty, let createdAt else { return nil }
+        guard isRead, entries.count <= AppReceipt.entriesAtMost, !bundleID.isEmpty, createdAt != nil else { return nil }
+    }
+
+    /// The transactions, each with its original transaction; nil if one of them is in another form. This function costs most of
+    /// the time for a large receipt, so the signature and its certificates come first.
+    func transactions() -> [(original: String, told: Purchase.Transaction)]? {
+        guard let createdAt else { return nil }
+        var transactions: [(original: String, told: Purchase.Transaction)] = []
+        transactions.reserveCapacity(entries.count)
         for entry in entries {
             guard let transaction = AppReceipt.transaction(entry, signedAt: createdAt) else { return nil }
             transactions.append(transaction)
         }
+        return transactions
     }
 
     private static func world(_ text: String?) -> World {
@@ -84,6 +91,7 @@ struct AppReceipt {
         told.revokedAt = texts[1712].flatMap(moment)
         told.period = flags.contains(1713) ? .trial : flags.contains(1719) ? .intro : .normal
         told.signedAt = signedAt
+        told.isBrief = true
         return (texts[1705] ?? id, told)
     }
 

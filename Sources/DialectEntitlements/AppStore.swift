@@ -20,7 +20,7 @@ package struct AppStore: StoreValidator {
     /// The root of receipts; nil if the server accepts none.
     private let receiptRoot: Certificate?
     /// The bundle id for apps without a bundle id of their own.
-    private let bundleID: String?
+    let bundleID: String?
     private let deviceRule: DeviceRule
     /// The number of the app at Apple; nil to take notifications of any number.
     let appID: Int64?
@@ -71,14 +71,14 @@ package struct AppStore: StoreValidator {
         guard text.utf8.count <= SignedMessage.bytesAtMost / 3 * 4 + 4,
             let bytes = Base64.decode(Array(text.utf8.filter { $0 != 0x0A && $0 != 0x0D }).span)
         else { throw .bad(.unreadable) }
-        guard let message = SignedMessage(bytes) else { throw .bad(.forged) }
+        guard let message = SignedMessage(bytes), message.signer.has(AppStore.marks[0]),
+            message.certificates.contains(where: { $0.has(AppStore.marks[1]) && message.signer.isIssued(by: $0) })
+        else { throw .bad(.forged) }
         guard let receipt = AppReceipt(message.content), let createdAt = receipt.createdAt else {
             throw .bad(.unreadable)
         }
         // The certificates have to be valid when the receipt was made: some have expired since.
-        guard message.signer.has(AppStore.marks[0]),
-            message.certificates.contains(where: { $0.has(AppStore.marks[1]) && message.signer.isIssued(by: $0) }),
-            message.signer.leads(to: receiptRoot, by: message.certificates, at: createdAt.seconds)
+        guard message.signer.leads(to: receiptRoot, by: message.certificates, at: createdAt.seconds)
         else { throw .bad(.forged) }
         guard createdAt.milliseconds <= place.now.milliseconds + AppStore.clockMilliseconds else {
             throw .unavailable(StoreOutage(source: .appStore, reason: .clock))
@@ -89,7 +89,8 @@ package struct AppStore: StoreValidator {
         else { throw .bad(.foreign) }
         if let endsAt = receipt.endsAt, endsAt <= place.now { throw .bad(.expired) }
         var byOriginal: [String: [Purchase.Transaction]] = [:]
-        for (original, told) in receipt.transactions { byOriginal[original, default: []].append(told) }
+        guard let transactions = receipt.transactions() else { throw .bad(.unreadable) }
+        for (original, told) in transactions { byOriginal[original, default: []].append(told) }
         let purchases = byOriginal.map { original, told in
             var told = told.sorted { $0.startedAt < $1.startedAt }.suffix(Purchase.History.transactionsAtMost)
             var receipt = Receipt(
@@ -135,9 +136,6 @@ package struct AppStore: StoreValidator {
         (own ?? self.bundleID).map { $0.hasSameBytes(as: bundleID) } ?? false
     }
 
-    /// The app of the settings.
-    var bundleIDOfSettings: String? { bundleID }
-
     /// The payload of a signed text. The root certificate has to vouch for the signature.
     func signed<Payload: SignedPayload>(
         _ text: String, as type: Payload.Type, now: Instant, _ tools: LoopTools
@@ -153,7 +151,7 @@ package struct AppStore: StoreValidator {
         else { throw .bad(.unreadable) }
         // The chain has to be valid at the time of signing, also if it has expired since.
         let signedAt = payload.signedAt ?? now
-        guard let leaf = chain.first, chain.count >= AppStore.marks.count,
+        guard let leaf = chain.first, chain.count > AppStore.marks.count,
             zip(chain, AppStore.marks).allSatisfy({ $0.has($1) }),
             leaf.leads(to: root, by: Array(chain.dropFirst()), at: signedAt.seconds),
             leaf.hasSigned(Array(parts[0]) + [UInt8(ascii: ".")] + Array(parts[1]), signature)

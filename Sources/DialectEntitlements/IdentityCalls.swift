@@ -64,7 +64,11 @@ enum IdentityCalls {
                 userID = try tools.json.read(request.body) { root throws(JSONFault) in
                     var userID: String?
                     try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
-                        if case "user_id" = key { userID = try value.optionalText(at: "user_id")?.copy() }
+                        guard case "user_id" = key else { return }
+                        guard value.kind != .object, value.kind != .array, value.kind != .bool else {
+                            throw JSONFault(.wrong("must be a text"), at: "user_id")
+                        }
+                        userID = try value.textOrNumber(at: "user_id")
                     }
                     return userID
                 }

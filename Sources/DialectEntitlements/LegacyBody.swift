@@ -49,8 +49,9 @@ struct LegacyBody: Sendable {
         }
         userID = user ?? client ?? request.field("user-id").flatMap { $0.isEmpty ? nil : $0 }
         if let receipt {
+            // The receipt has all purchases, so one look at it is enough.
             if claims.isEmpty { claims.append(StoreClaim(.appStore)) }
-            for index in claims.indices where claims[index].receipt == nil { claims[index].receipt = receipt }
+            if let index = claims.firstIndex(where: { $0.receipt == nil }) { claims[index].receipt = receipt }
         }
         for index in claims.indices { claims[index].deviceID = device }
     }
@@ -69,7 +70,15 @@ struct LegacyBody: Sendable {
         case "properties":
             if value.kind != .object { return }
             try value.forEachMember(at: "properties") { key, member throws(JSONFault) in
-                if let text = try member.textOrNumber(at: "a property") { properties.append((key.copy(), text)) }
+                guard let text = try member.textOrNumber(at: "a property") else { return }
+                let name = key.copy()
+                // The last value of a name counts.
+                properties.removeAll { $0.name.hasSameBytes(as: name) }
+                guard properties.count < PropertyCalls.propertiesPerCall else {
+                    throw JSONFault(
+                        .wrong("must have at most \(PropertyCalls.propertiesPerCall) properties"), at: "properties")
+                }
+                properties.append((name, text))
             }
         case "provider_data":
             if value.kind == .object { attribution = try PurchaseBody.copy(value) }
@@ -78,7 +87,11 @@ struct LegacyBody: Sendable {
     }
 
     private mutating func add(_ purchase: JSONValue) throws(JSONFault) {
-        if purchase.kind == .object { claims.append(try StoreClaim(legacy: purchase)) }
+        guard purchase.kind == .object else { return }
+        guard claims.count < RestorePurchases.itemsPerCall else {
+            throw JSONFault(.wrong("must have at most \(RestorePurchases.itemsPerCall)"), at: "purchases")
+        }
+        claims.append(try StoreClaim(legacy: purchase))
     }
 
     /// Reads a list of purchases. At a start, Android puts each of them into an object with one member.
@@ -86,9 +99,6 @@ struct LegacyBody: Sendable {
         if purchases.kind != .array { return }
         try purchases.forEachElement(at: "history") { element throws(JSONFault) in
             guard element.kind == .object else { return }
-            guard claims.count < RestorePurchases.itemsPerCall else {
-                throw JSONFault(.wrong("must have at most \(RestorePurchases.itemsPerCall)"), at: "history")
-            }
             var isWrapped = false
             try element.forEachMember(at: "a purchase") { key, value throws(JSONFault) in
                 guard case "purchase" = key else { return }

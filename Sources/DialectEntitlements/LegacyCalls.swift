@@ -230,11 +230,10 @@ enum LegacyCalls {
         _ items: [Result<Receipt, ReceiptFault>], _ extent: RestorePurchases.Extent, _ call: Call
     ) -> Step {
         let act = RestorePurchases(AccessSession(call.user, .install), items, extent, in: call.caller.world)
-        let fault = items.lazy.compactMap { if case .failure(let fault) = $0 { fault } else { nil } }.first
-        let isAllBad = !items.contains { (try? $0.get()) != nil }
+        let isAllBad = !items.isEmpty && items.allSatisfy { (try? $0.get()) == nil }
         return .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
-            if isAllBad, fault != nil {
+            if isAllBad {
                 return .answer(failure(.unprocessableContent, invalidPurchase, "No purchase of the restore is valid"))
             }
             return report(call)

@@ -108,7 +108,7 @@ enum PropertyCalls {
 
     private static let keyBytes = 1...80
     private static let valueBytes = 120
-    private static let propertiesPerCall = 100
+    static let propertiesPerCall = 100
 
     /// The names of the vendor's own properties; another name with the same prefix is invalid.
     private static let reserved: Set<String> = [

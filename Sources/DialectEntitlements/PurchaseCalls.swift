@@ -104,7 +104,12 @@ struct PurchaseBody: Sendable {
                     switch key {
                     case "price": price = try value.textOrNumber(at: "price")
                     case "currency": currency = try value.textOrNumber(at: "currency")
-                    case "purchased": purchased = value.isNull ? 0 : try value.integer(at: "purchased")
+                    case "purchased":
+                        guard let text = try value.textOrNumber(at: "purchased") else { return }
+                        guard let number = Int64(text) else {
+                            throw JSONFault(.wrong("must be a time"), at: "purchased")
+                        }
+                        purchased = number
                     default:
                         let name = key.copy()
                         guard let source = PurchaseBody.sources[name], !value.isNull else { return }

@@ -144,7 +144,7 @@ struct RestoreBody: Sendable {
                     case "strategy":
                         let name = value.isNull ? "" : try value.string(at: "strategy")
                         strategy = RestoreStrategy(named: name)
-                        guard strategy != nil || value.isNull else {
+                        guard strategy != nil || name.isEmpty else {
                             let names = RestoreStrategy.allCases.map { "\($0.name)" }.joined(separator: ", ")
                             throw JSONFault(.wrong("must be one of \(names)"), at: "strategy")
                         }

@@ -14,19 +14,26 @@ struct StoreChecking: Sendable {
     func check(_ claims: ArraySlice<StoreClaim>, _ tools: LoopTools) -> Step { check(claims, [], tools) }
 
     private func check(_ claims: ArraySlice<StoreClaim>, _ known: Items, _ tools: LoopTools) -> Step {
-        guard let claim = claims.first else { return next(.success(known)) }
-        return take(stores.check(claim, place, tools), claims.dropFirst(), known, tools)
+        var (rest, known) = (claims, known)
+        while let claim = rest.popFirst() {
+            if let step = take(stores.check(claim, place, tools), rest, &known) { return step }
+        }
+        return next(.success(known))
     }
 
-    private func take(
-        _ check: StoreCheck, _ rest: ArraySlice<StoreClaim>, _ known: Items, _ tools: LoopTools
-    ) -> Step {
+    /// Adds the result of a check. Returns a step if the call cannot continue at once.
+    private func take(_ check: StoreCheck, _ rest: ArraySlice<StoreClaim>, _ known: inout Items) -> Step? {
         switch check {
-        case .done(.success(let receipts)): self.check(rest, known + receipts.map { .success($0) }, tools)
-        case .done(.failure(.bad(let fault))): self.check(rest, known + [.failure(fault)], tools)
-        case .done(.failure(.unavailable)) where isPatient: self.check(rest, known, tools)
-        case .done(.failure(.unavailable(let outage))): next(.failure(outage))
-        case .ask(let call, let then): .ask(call) { result, tools in take(then(result, tools), rest, known, tools) }
+        case .done(.success(let receipts)): known += receipts.map { .success($0) }
+        case .done(.failure(.bad(let fault))): known.append(.failure(fault))
+        case .done(.failure(.unavailable(let outage))): if !isPatient { return next(.failure(outage)) }
+        case .ask(let call, let then):
+            let soFar = known
+            return .ask(call) { result, tools in
+                var known = soFar
+                return take(then(result, tools), rest, &known) ?? self.check(rest, known, tools)
+            }
         }
+        return nil
     }
 }

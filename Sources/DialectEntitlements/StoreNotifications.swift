@@ -22,6 +22,27 @@ extension Entitlements {
 
 enum StoreNotifications {
     static func routes(_ stores: StoreValidators) -> [Endpoint] {
+        appleRoutes(stores) + [
+            Endpoint(
+                .post, "/onym/v1/stores/stripe/:project", scope: .usersWrite, keyPlace: .path(isOpen: true),
+                limit: .none,
+                operation: Operation(
+                    id: "stripe_event", summary: "Takes an event of Stripe.",
+                    description: """
+                        Stripe-Signature has to be made with one of stripe_webhook_secret. The server asks Stripe for the \
+                        subscription, so the order of events does not matter.
+                        """,
+                    request: .object([.init("object", .string(oneOf: ["event"]), required: true)]),
+                    responses: [.init(.ok, "The server has stored what Stripe says.", schema: .object([]))]
+                        + Entitlements.answers([.notFound])),
+                action: .steps(
+                    body: BufferedBody(),
+                    decode: { request, caller, tools throws(Rejection) in try stripe(request, caller, stores, tools) })
+            )
+        ]
+    }
+
+    private static func appleRoutes(_ stores: StoreValidators) -> [Endpoint] {
         [(applePath, "apple_notification"), (vendorsApplePath, "apple_notification_by_key")].flatMap { path, id in
             [
                 Endpoint(
@@ -69,6 +90,35 @@ enum StoreNotifications {
             throw Rejection(Entitlements.error(.notFound, "resource", "not_found", "There is no such project"))
         }
         return Caller(of: project, scopes: [.usersWrite], at: now)
+    }
+
+    // MARK: - Stripe
+
+    private static func stripe(
+        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+    ) throws(Rejection) -> Step {
+        guard let store = stores.stripe else {
+            return .answer(Entitlements.response(to: StoreOutage(source: .stripe, reason: .notSetUp)))
+        }
+        guard let signature = request.field("stripe-signature"),
+            store.hasSigned(request.body, signature, at: caller.now)
+        else {
+            throw Entitlements.invalid(
+                "Stripe-Signature is made with another secret, or is older than 300 s")
+        }
+        let event: StripeEvent
+        do throws(JSONFault) {
+            event = try tools.json.read(request.body) { root throws(JSONFault) in try StripeEvent(root) }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+        return store.news(of: event, for: caller.project, at: caller.now) { result in
+            switch result {
+            case .success: .answer(Entitlements.object { _ in })
+            case .failure(.unavailable(let outage)): .answer(Entitlements.response(to: outage))
+            case .failure(.bad(let fault)): .answer(Entitlements.response(to: .refused(.badReceipt(fault))))
+            }
+        }
     }
 
     // MARK: - Apple
@@ -134,7 +184,7 @@ extension AppStore {
     ) -> Bool {
         if let appID, let id, appID != id { return false }
         let apps = tools.directory.apps.values.filter { $0.project == project }
-        return bundleIDOfSettings?.hasSameBytes(as: bundleID) ?? false
+        return self.bundleID?.hasSameBytes(as: bundleID) ?? false
             || apps.contains { $0.bundleID?.hasSameBytes(as: bundleID) ?? false }
     }
 }

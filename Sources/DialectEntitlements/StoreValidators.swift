@@ -123,7 +123,8 @@ package struct StoreValidators: StoreValidator {
         switch claim.source {
         case .appStore: return appStore?.check(claim, place, tools) ?? .unavailable(.appStore, .notSetUp)
         case .stripe: return stripe?.check(claim, place, tools) ?? .unavailable(.stripe, .notSetUp)
-        case .playStore, .paddle: return .unavailable(claim.source, .notSetUp)
+        case .playStore: return .unavailable(.playStore, .notSetUp)
+        case .paddle: return .bad(.unknown)
         }
     }
 }

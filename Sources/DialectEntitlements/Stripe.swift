@@ -1,3 +1,5 @@
+import ByteText
+import Crypto
 import Domain
 import Gateway
 import HTTPMessage
@@ -8,24 +10,125 @@ package import Outbound
 package struct Stripe: StoreValidator {
     private let base: String
     private let key: String
+    /// The secrets with which Stripe signs events, each as a prepared hash.
+    private let webhookSecrets: [HMAC]
+    private let graceDays: Int64
 
     package static let standardURL = "https://api.stripe.com/"
+    package static let standardGraceDays: Int64 = 3
 
     /// - Parameters:
     ///   - url: Stripe's address; tests use another address.
     ///   - key: the secret key of the customer's account.
-    package init(_ url: OutboundURL, key: String) {
+    ///   - webhookSecrets: the secrets with which Stripe signs events; none if the server takes no events.
+    ///   - graceDays: the days of access after the end of a period whose payment has failed.
+    package init(
+        _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays
+    ) {
         base = url.description.hasSuffix("/") ? url.description : url.description + "/"
         self.key = key
+        self.webhookSecrets = webhookSecrets.map { HMAC(key: Array($0.utf8)) }
+        self.graceDays = graceDays
     }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
-        // Only a text that can be an id at Stripe becomes part of an address.
-        guard let id = claim.subscription, (1...255).contains(id.utf8.count),
-            id.utf8.allSatisfy({ Stripe.isWord($0) }), let url = OutboundURL("\(base)v1/subscriptions/\(id)")
-        else { return .bad(.forged) }
-        return .ask(OutboundCall(.get, url, bearer: key)) { result, tools in
-            .done(Stripe.receipt(result, id, claim, place, tools))
+        guard let id = claim.subscription, let call = asking(for: id) else { return .bad(.forged) }
+        return .ask(call) { result, tools in
+            .done(
+                read(result, id, tools).flatMap { subscription in
+                    guard subscription.isLive == (place.world == .production),
+                        claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
+                    else { return .failure(.bad(.foreign)) }
+                    let receipts = subscription.receipts(
+                        in: place.project, at: place.now, isProof: place.isServer, graceDays: graceDays,
+                        hash: tools.hash
+                    ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
+                    // The claimed product is the reported one.
+                    let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
+                    return .success([receipts[reported]] + receipts[..<reported] + receipts[(reported + 1)...])
+                })
+        }
+    }
+
+    /// The question for a subscription; nil for a text that cannot be an id at Stripe, so that it becomes no part of an address.
+    private func asking(for id: String) -> OutboundCall? {
+        guard (1...255).contains(id.utf8.count), id.utf8.allSatisfy({ Stripe.isWord($0) }),
+            let url = OutboundURL("\(base)v1/subscriptions/\(id)")
+        else { return nil }
+        return OutboundCall(.get, url, bearer: key)
+    }
+
+    private static let outage = StoreProblem.unavailable(StoreOutage(source: .stripe, reason: .unreachable))
+
+    /// Reads Stripe's answer about a subscription.
+    private func read(
+        _ result: OutboundClient.Result, _ id: String, _ tools: LoopTools
+    ) -> Result<StripeSubscription, StoreProblem> {
+        guard case .success(let answer) = result else { return .failure(Stripe.outage) }
+        switch answer.status {
+        case 200..<300: break
+        case 404, 400: return .failure(.bad(.forged))
+        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
+        default: return .failure(Stripe.outage)
+        }
+        let subscription = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeSubscription(root) }
+        guard let subscription else { return .failure(Stripe.outage) }
+        guard subscription.id == id, !subscription.items.isEmpty else { return .failure(.bad(.foreign)) }
+        return .success(subscription)
+    }
+
+    // MARK: - Events
+
+    /// The greatest age of an event's signature.
+    private static let secondsAtMost: Int64 = 300
+
+    /// Whether one of the secrets has signed a body, at about this time.
+    func hasSigned(_ body: [UInt8], _ field: String, at now: Instant) -> Bool {
+        var moment: Int64?
+        var signatures: [[UInt8]] = []
+        for part in field.utf8.split(separator: UInt8(ascii: ",")) {
+            let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard pair.count == 2 else { continue }
+            let value = String(decoding: pair[1], as: UTF8.self)
+            switch String(decoding: pair[0], as: UTF8.self) {
+            case "t": moment = Int64(value)
+            case "v1": if signatures.count < 8 { signatures.append(Array(value.utf8)) }
+            default: break
+            }
+        }
+        guard let moment, (-Stripe.secondsAtMost...Stripe.secondsAtMost).contains(now.seconds &- moment) else {
+            return false
+        }
+        let signed = Array("\(moment).".utf8) + body
+        return webhookSecrets.contains { secret in
+            let wanted = Array(Hexadecimal.encode(secret.authenticate(signed).bytes).utf8)
+            return signatures.contains { equalsInConstantTime($0.span, wanted.span) }
+        }
+    }
+
+    /// Asks for the subscription of an event, and continues with its statements.
+    func news(
+        of event: StripeEvent, for project: ProjectID, at now: Instant,
+        _ next: @escaping @Sendable (Result<Void, StoreProblem>) -> Step
+    ) -> Step {
+        guard let id = event.subscription, let call = asking(for: id) else { return next(.success(())) }
+        return .ask(call) { result, tools in
+            switch read(result, id, tools) {
+            case .failure(.bad): return next(.success(()))
+            case .failure(let problem): return next(.failure(problem))
+            case .success(let subscription):
+                guard subscription.isLive == event.isLive else { return next(.success(())) }
+                // A product has two names at Stripe. The project's catalog has one of them.
+                return .read { snapshot throws(StoreFault) in
+                    let catalog = try snapshot.catalog(of: project)
+                    return .decide(
+                        TakeStoreNews(
+                            subscription.receipts(
+                                in: project, at: now, isProof: true, graceDays: graceDays, hash: snapshot.hash
+                            ) { names in names.first { catalog.product($0) != nil } ?? names.first })
+                    ) { _, _ in next(.success(())) }
+                }
+            }
         }
     }
 
@@ -35,141 +138,6 @@ package struct Stripe: StoreValidator {
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
             true
         default: false
-        }
-    }
-
-    private static func receipt(
-        _ result: OutboundClient.Result, _ id: String, _ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools
-    ) -> Result<[Receipt], StoreProblem> {
-        let outage = StoreProblem.unavailable(StoreOutage(source: .stripe, reason: .unreachable))
-        guard case .success(let answer) = result else { return .failure(outage) }
-        switch answer.status {
-        case 200..<300: break
-        case 404, 400: return .failure(.bad(.forged))
-        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
-        default: return .failure(outage)
-        }
-        guard let subscription = try? tools.json.read(answer.body, { root throws(JSONFault) in try Subscription(root) })
-        else { return .failure(outage) }
-        guard subscription.id == id, subscription.isLive == (place.world == .production),
-            let product = claim.product ?? subscription.products.first, subscription.products.contains(product)
-        else { return .failure(.bad(.foreign)) }
-        let start = Instant(seconds: subscription.start) ?? place.now
-        var receipt = Receipt(
-            purchase: PurchaseID(.stripe, id, in: place.world, of: place.project, hash: tools.hash), source: .stripe,
-            transaction: "\(id):\(subscription.start)", originalTransaction: id, product: product, purchasedAt: start)
-        receipt.told.endsAt = subscription.endsAt(readAt: place.now)
-        receipt.told.isSubscription = true
-        receipt.told.signedAt = place.now
-        receipt.told.period = subscription.status == "trialing" ? .trial : .normal
-        receipt.renewal = Purchase.RenewalState(
-            subscription.isEnding ? .canceled : subscription.status == "past_due" ? .billingIssue : .willRenew,
-            saidAt: place.now)
-        receipt.trust =
-            place.isServer
-            ? .proof
-            : .name(
-                user: subscription.metadata["onym_user_id"], identity: subscription.metadata["onym_identity_id"],
-                takesFirst: place.world == .sandbox)
-        receipt.accounts = (subscription.customer.map { [$0] } ?? []).map {
-            StoreAccount.name(.stripe, $0, in: place.world, of: place.project, hash: tools.hash)
-        }
-        return .success([receipt])
-    }
-
-    /// The parts of Stripe's subscription that Onym uses.
-    private struct Subscription {
-        var id = ""
-        var status = ""
-        var isLive = false
-        var isEnding = false
-        var customer: String?
-        var start: Int64 = 0
-        var end: Int64?
-        /// The moment at which the subscription ended.
-        var endedAt: Int64?
-        /// The names that the app's own server has given to the buyer.
-        var metadata: [String: String] = [:]
-        /// The products of the subscription, under each name at Stripe.
-        var products: [String] = []
-
-        init(_ root: JSONValue) throws(JSONFault) {
-            try root.forEachMember(at: "the subscription") { key, value throws(JSONFault) in
-                switch key {
-                case "id": id = try value.string(at: "id")
-                case "status": status = try value.string(at: "status")
-                case "livemode": isLive = try value.bool(at: "livemode")
-                case "cancel_at_period_end": isEnding = try value.bool(at: "cancel_at_period_end")
-                case "customer": customer = try Subscription.id(of: value)
-                case "ended_at": if !value.isNull { endedAt = try value.integer(at: "ended_at") }
-                case "metadata": try readMetadata(value)
-                case "items": try readItems(value)
-                case "plan": if !value.isNull { try readPrice(value) }
-                default: try readPeriod(key, value)
-                }
-            }
-        }
-
-        /// The end of the access: the end of the period while Stripe calls the subscription good, or else its end.
-        func endsAt(readAt now: Instant) -> Instant? {
-            let end = end.flatMap { Instant(seconds: $0) }
-            if ["active", "trialing", "past_due"].contains(status) { return end }
-            let over = endedAt.flatMap { Instant(seconds: $0) } ?? now
-            return end.map { min($0, over) } ?? over
-        }
-
-        private mutating func readMetadata(_ metadata: JSONValue) throws(JSONFault) {
-            if metadata.kind != .object { return }
-            try metadata.forEachMember(at: "metadata") { key, value throws(JSONFault) in
-                guard value.kind == .string else { return }
-                let text = try value.string(at: "metadata")
-                if !text.isEmpty { self.metadata[key.copy()] = text }
-            }
-        }
-
-        private mutating func readPeriod(_ key: JSONText, _ value: JSONValue) throws(JSONFault) {
-            switch key {
-            case "current_period_start": start = try value.integer(at: "current_period_start")
-            case "current_period_end": end = try value.integer(at: "current_period_end")
-            default: break
-            }
-        }
-
-        private mutating func readItems(_ items: JSONValue) throws(JSONFault) {
-            try items.forEachMember(at: "items") { key, value throws(JSONFault) in
-                guard case "data" = key else { return }
-                try value.forEachElement(at: "items.data") { item throws(JSONFault) in
-                    try item.forEachMember(at: "an item") { key, value throws(JSONFault) in
-                        switch key {
-                        case "price", "plan": if !value.isNull { try readPrice(value) }
-                        // Later versions of the API have the period here.
-                        default: try readPeriod(key, value)
-                        }
-                    }
-                }
-            }
-        }
-
-        private mutating func readPrice(_ price: JSONValue) throws(JSONFault) {
-            try price.forEachMember(at: "a price") { key, value throws(JSONFault) in
-                switch key {
-                case "id": products.append(try value.string(at: "a price's id"))
-                // The product's id comes before the price's id.
-                case "product": if let id = try Subscription.id(of: value) { products.insert(id, at: 0) }
-                default: break
-                }
-            }
-        }
-
-        /// The id of an object, which Stripe writes alone or as a member of the object.
-        private static func id(of value: JSONValue) throws(JSONFault) -> String? {
-            if value.isNull { return nil }
-            if value.kind == .string { return try value.string(at: "an id") }
-            var id: String?
-            try value.forEachMember(at: "an object") { key, value throws(JSONFault) in
-                if case "id" = key { id = try value.string(at: "an id") }
-            }
-            return id
         }
     }
 }

@@ -52,8 +52,9 @@ enum UserCalls {
             return try tools.json.read(request.body) { root throws(JSONFault) in
                 var isForTrying: Bool?
                 try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
-                    guard case "environment" = key else { return }
+                    guard case "environment" = key, !value.isNull else { return }
                     switch try value.string(at: "environment") {
+                    case "": break
                     case "prod": isForTrying = false
                     case "sandbox": isForTrying = true
                     default: throw JSONFault(.wrong("must be prod or sandbox"), at: "environment")

@@ -22,7 +22,7 @@ package protocol Snapshot {
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
     ) throws(StoreFault) -> [StoredRow]
 
-    /// A row by its number.
+    /// A row by its number; nil for a row of an erased person, which may not be swept yet.
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow?
 
     /// The calls that brought rows. A row without a call in the journal is left out.

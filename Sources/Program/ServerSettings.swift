@@ -143,6 +143,13 @@ enum ServerSettings {
                 "stripe_secret_key", "The key for questions to Stripe; without it the server does not ask Stripe.",
                 isSecret: true,
                 demand: { $0.utf8.allSatisfy { (0x21..<0x7F).contains($0) } ? nil : "a key of Stripe" }),
+            SettingDefinition(
+                "stripe_webhook_secret",
+                "The secrets with which Stripe signs events, with commas between them; without one it takes none.",
+                isSecret: true),
+            SettingDefinition(
+                "stripe_grace_days", "The days of access while Stripe charges again after a failed payment.",
+                standard: String(Stripe.standardGraceDays), demand: { integer(0...90, $0) }),
         ]
         + retentions.map { setting, _, what in
             SettingDefinition(
@@ -223,7 +230,10 @@ enum ServerSettings {
                 appID: settings["app_store_app_id"].flatMap(Int64.init))
         }
         if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
-            stores.stripe = Stripe(url, key: key)
+            stores.stripe = Stripe(
+                url, key: key,
+                webhookSecrets: (settings["stripe_webhook_secret"] ?? "").split(separator: ",").map(String.init),
+                graceDays: settings["stripe_grace_days"].flatMap(Int64.init) ?? Stripe.standardGraceDays)
         }
         return stores
     }

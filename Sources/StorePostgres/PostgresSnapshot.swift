@@ -214,7 +214,9 @@ final class PostgresSnapshot: Snapshot {
     // MARK: - Rows
 
     private static let columns = "id, person, previous, kind, at, recognition, device, body"
-    private static let row = Statement("SELECT \(columns) FROM rows WHERE id = $1")
+    /// The sweep removes rows of erased people later, and until then nobody may read them.
+    private static let isOfNobodyErased = "NOT EXISTS (SELECT FROM people WHERE id = person AND erased_by IS NOT NULL)"
+    private static let row = Statement("SELECT \(columns) FROM rows WHERE id = $1 AND \(isOfNobodyErased)")
     private static let rowsOfPerson = Statement(
         """
         SELECT \(columns) FROM rows WHERE person = $1 AND kind = $2::bigint::smallint AND id <= $3
@@ -222,7 +224,8 @@ final class PostgresSnapshot: Snapshot {
         """)
     private static let recent = Statement(
         """
-        SELECT \(columns) FROM rows WHERE recognition = $1 AND id > $2 ORDER BY id DESC LIMIT 1
+        SELECT \(columns) FROM rows WHERE recognition = $1 AND id > $2 AND \(isOfNobodyErased)
+        ORDER BY id DESC LIMIT 1
         """)
 
     private static func byTime(_ isAscending: Bool) -> Statement {
@@ -231,7 +234,7 @@ final class PostgresSnapshot: Snapshot {
             """
             SELECT \(columns) FROM rows
             WHERE kind = $1::bigint::smallint AND at >= $2 AND at < $3 AND (at, id) \(sign) ($4, $5)
-                AND project = $6::bigint
+                AND project = $6::bigint AND \(isOfNobodyErased)
             ORDER BY at \(order), id \(order) LIMIT $7
             """)
     }

@@ -51,7 +51,10 @@ struct SQLiteSnapshot: Snapshot {
         return try reader().identities(numbers)
     }
 
-    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? { try reader().row(number) }
+    func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
+        // The sweep removes rows of erased people later, and until then nobody may read them.
+        try reader().row(number).flatMap { row in lock.read { index.isErased(row.person) } ? nil : row }
+    }
 
     func arrivals(of rows: [RowNumber]) throws(StoreFault) -> [RowNumber: RowArrival] {
         try reader().arrivals(of: rows)
@@ -63,11 +66,13 @@ struct SQLiteSnapshot: Snapshot {
         var rows: [StoredRow] = []
         var range = range
         let wanted = range.limit
-        // Rows of other projects may be in between.
+        // Rows of other projects, and of erased people, may be in between.
         for _ in 0..<SQLiteSnapshot.pagesAtMost {
             let page = try reader().rows(of: kind, range)
             let own = lock.read {
-                page.filter { row in index.place(of: row.person).map { index.project(of: $0) } == project }
+                page.filter { row in
+                    index.place(of: row.person).map { index.project(of: $0) } == project && !index.isErased(row.person)
+                }
             }
             rows += own.prefix(wanted - rows.count)
             guard page.count == range.limit, rows.count < wanted, let last = page.last else { break }

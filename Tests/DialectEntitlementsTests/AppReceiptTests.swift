@@ -175,6 +175,32 @@ struct AppReceiptTests {
         #expect(later.status == 503 && later["Retry-After"] != nil, "\(later)")
     }
 
+    @Test("a message with more algorithms, certificates or signers than honest ones is not looked at")
+    func modest() throws {
+        let chain = try AppReceiptTests.chain.get()
+        var maker = ReceiptMaker(chain)
+        maker.entries = [month(chain, "1")]
+        let good = [UInt8](Data(base64Encoded: try maker.receipt(["-md", "sha256", "-noattr"])) ?? Data())
+        #expect(SignedMessage(good) != nil)
+        // The algorithms are a set with one sequence: the set is repeated inside, with all lengths around it.
+        let algorithm: [UInt8] = [
+            0x30, 0x0D, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
+        ]
+        func message(_ algorithms: Int, signers: Int) -> [UInt8] {
+            let set = ReceiptMaker.value(0x31, Array(repeatElement(algorithm, count: algorithms).joined()))
+            let content = ReceiptMaker.value(0x30, [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x07, 0x01])
+            let signer = ReceiptMaker.value(
+                0x31, Array(repeatElement([0x30, 0x00] as [UInt8], count: signers).joined()))
+            let data = ReceiptMaker.value(0x30, [0x02, 0x01, 0x01] + set + content + signer)
+            return ReceiptMaker.value(
+                0x30,
+                [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x07, 0x02] + ReceiptMaker.value(0xA0, data))
+        }
+        for bytes in [message(60_000, signers: 1), message(1, signers: 60_000), message(3, signers: 1)] {
+            #expect(SignedMessage(bytes) == nil)
+        }
+    }
+
     @Test("counts only on its device where the server asks for that")
     func device() throws {
         let chain = try AppReceiptTests.chain.get()
@@ -243,7 +269,7 @@ struct ReceiptMaker {
         createdAt = chain.now
     }
 
-    private static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+    static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         var length: [UInt8] = []
         if content.count < 0x80 {
             length = [UInt8(content.count)]

@@ -112,9 +112,12 @@ struct AppStoreTests {
         try expectFraud(client, stranger.sign(transaction(chain)))
         try expectFraud(client, chain.sign(transaction(chain), chain: []))
         try expectFraud(client, chain.sign(transaction(chain), chain: [chain.leaf]))
-        try expectFraud(client, chain.sign(transaction(chain), chain: [chain.intermediate, chain.leaf]))
-        try expectFraud(client, chain.sign(transaction(chain), chain: [chain.unmarked, chain.intermediate]))
-        try expectFraud(client, chain.sign(transaction(chain), chain: [chain.leaf, stranger.intermediate]))
+        try expectFraud(client, chain.sign(transaction(chain), chain: [chain.leaf, chain.intermediate]))
+        try expectFraud(client, chain.sign(transaction(chain), chain: [chain.intermediate, chain.leaf, chain.root]))
+        try expectFraud(
+            client, chain.sign(transaction(chain), chain: [chain.unmarked, chain.intermediate, chain.root]))
+        try expectFraud(
+            client, chain.sign(transaction(chain), chain: [chain.leaf, stranger.intermediate, stranger.root]))
         try expectFraud(client, chain.sign(transaction(chain), algorithm: "none"))
         try expectFraud(client, chain.sign(transaction(chain), algorithm: "HS256"))
         let parts = good.split(separator: ".").map(String.init)

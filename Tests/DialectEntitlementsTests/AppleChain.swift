@@ -7,6 +7,7 @@ import TestKit
 final class AppleChain: Sendable {
     let now: Int64
     let rootPEM: [UInt8]
+    let root: String
     let intermediate: String
     let leaf: String
     /// A leaf that is not marked as one that signs receipts.
@@ -44,7 +45,7 @@ final class AppleChain: Sendable {
             return Base64.encode(try [UInt8](Data(contentsOf: URL(filePath: "\(path)/\(name).der"))))
         }
         let authority = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n"
-        _ = try make("root", by: nil, authority)
+        root = try make("root", by: nil, authority)
         intermediate = try make("intermediate", by: "root", authority + "1.2.840.113635.100.6.2.1=ASN1:NULL\n")
         let signing = "keyUsage=critical,digitalSignature\n"
         leaf = try make("leaf", by: "intermediate", signing + "1.2.840.113635.100.6.11.1=ASN1:NULL\n")
@@ -56,7 +57,7 @@ final class AppleChain: Sendable {
 
     /// A signed token of a payload.
     func sign(_ payload: [String: Any], chain: [String]? = nil, algorithm: String = "ES256") throws -> String {
-        let certificates = chain ?? [leaf, intermediate]
+        let certificates = chain ?? [leaf, intermediate, root]
         let header = try JSONSerialization.data(withJSONObject: ["alg": algorithm, "x5c": certificates])
         let body = try JSONSerialization.data(withJSONObject: payload)
         let signed = Base64.encodeForAddresses([UInt8](header)) + "." + Base64.encodeForAddresses([UInt8](body))

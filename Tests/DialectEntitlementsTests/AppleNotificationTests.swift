@@ -169,6 +169,13 @@ struct AppleNotificationTests {
             news: [News("REFUND_DECLINED", Told(signed: 9)), News("CONSUMPTION_REQUEST", Told(signed: 9))],
             active: [(10, ["X"])]),
         Case(
+            name: "the grace of a period is over with the refund of the next one",
+            news: [
+                News("DID_FAIL_TO_RENEW", Told(signed: 30), Renewal(grace: 46, signed: 30)),
+                News("DID_RENEW", Told(id: "2", start: 35, end: 65, signed: 35)),
+                News("REFUND", Told(id: "2", start: 35, end: 65, revoked: 40, signed: 40)),
+            ], active: [(41, [])]),
+        Case(
             name: "A27 longer", news: [News("RENEWAL_EXTENDED", Told(end: 40, signed: 9))],
             active: [(39, ["X"]), (40, [])]),
         Case(name: "A28 a summary", news: [News("RENEWAL_EXTENSION", nil)], active: [(10, ["X"]), (30, [])]),
@@ -224,6 +231,32 @@ struct AppleNotificationTests {
         #expect(try scene.client.active("A") == ["X"])
         // The owner is told of what the store has told.
         #expect(try scene.client.events("B") == ["entitlement_lost", "entitlement_granted"])
+    }
+
+    @Test("what the store tells first is taken from nobody who has got it since", arguments: StoreKind.allCases)
+    func takenOver(_ kind: StoreKind) throws {
+        let scene = try Scene("taken", kind)
+        scene.client.clock.set(seconds: scene.chain.now + 100)
+        try scene.client.restore(by: "keep_original")
+        let (a, b) = (try Install("A", .exact, scene.client), try Install("B", .exact, scene.client))
+        let account = ["appTransactionId": "T"]
+        func told(_ id: String, _ product: String) -> Told { Told(id: id, product: product, signed: 0, more: account) }
+        func buy(_ install: Install, _ text: String) throws -> Wire.Answer {
+            try scene.client.purchase(
+                install.current, text,
+                fields: [("Onym-Device-User", install.original), ("Onym-Identity", install.identity ?? "")])
+        }
+        // One of the account's purchases is proven; the other one only the store has told of.
+        #expect(try buy(a, scene.signed(told("1", "X"), of: "P")).status == 201)
+        var second = told("1", "Y")
+        #expect(try scene.send(News("SUBSCRIBED", second), of: "Q").status == 200)
+        #expect(try a.active() == ["X", "Y"])
+        try a.identify("u1")
+        try b.identify("u2")
+        second.more["quantity"] = 1
+        #expect(try buy(b, scene.signed(second, of: "Q")).status == 422)
+        #expect(try b.active() == [])
+        #expect(try a.active() == ["X", "Y"])
     }
 
     @Test("one notification under two ids changes one thing (A32)", arguments: StoreKind.allCases)

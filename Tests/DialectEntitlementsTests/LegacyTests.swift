@@ -279,6 +279,28 @@ struct LegacyTests {
         }
     }
 
+    @Test("a call has so many purchases and properties, wherever they are, and one look at its receipt")
+    func limits() throws {
+        let client = try AccessClient(.memory)
+        let receipt = client.receipt("X", "t1")
+        func body(_ member: String, _ count: Int) -> String {
+            #"{"q_uid":"A","receipt":"\#(receipt)""# + String(repeating: ",\(member)", count: count) + "}"
+        }
+        for member in [#""purchase":{}"#, #""history":[{},{}]"#, #""purchases":[{"purchase":{}}]"#] {
+            let refused = try client.call("POST", "/v1/user/init", body(member, 8_000))
+            #expect(refused.status == 400 && refused.body.contains("at most 100"), "\(refused)")
+        }
+        #expect(try client.call("POST", "/v1/user/init", body(#""purchase":{}"#, 100)).body.contains(#""id":"X""#))
+        let names = (0..<101).map { #""n\#($0)":"x""# }.joined(separator: ",")
+        let many = try client.call("POST", "/v1/properties", #"{"q_uid":"A","properties":{\#(names)}}"#)
+        #expect(many.status == 400 && many.body.contains("at most 100"), "\(many)")
+        let repeated = String(repeating: #""n":"x","#, count: 5_000)
+        #expect(
+            try client.call("POST", "/v1/properties", #"{"q_uid":"A","properties":{\#(repeated)"n":"y"}}"#).status
+                == 200)
+        #expect(try client.call("GET", "/v3/users/A/properties").body == #"[{"key":"n","value":"y"}]"#)
+    }
+
     @Test("takes the key from the body, and the user from a field")
     func token() throws {
         let client = try AccessClient(.memory)

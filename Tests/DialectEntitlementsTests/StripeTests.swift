@@ -1,3 +1,5 @@
+import ByteText
+import Crypto
 import DialectEntitlements
 import Outbound
 import TestKit
@@ -102,5 +104,170 @@ struct StripeTests {
                 #""transactions":[{"transaction_id":"sub_1:1750000000","product_id":"X","outcome":"yours"},{"outcome":"invalid"}]"#
             ),
             "\(answer)")
+    }
+
+    // MARK: - Events
+
+    /// What Stripe says of the subscription, and what that comes to.
+    static let states: [(name: String, said: String, active: [String])] = [
+        ("S1 active", subscription(), ["X"]),
+        ("S2 on trial", subscription(#","status":"trialing","trial_end":\#(start + 50)"#), ["X"]),
+        ("S2 the trial is over", subscription(#","status":"trialing","trial_end":\#(start - 1)"#), []),
+        ("S4 ends with the period", subscription(#","cancel_at_period_end":true"#), ["X"]),
+        ("S4 ends at a time", subscription(#","cancel_at":\#(start - 1)"#), []),
+        ("S5 deleted", subscription(#","status":"canceled","ended_at":\#(start - 5)"#), []),
+        ("S6 past due, for some days more", subscription(#","status":"past_due""#), ["X"]),
+        ("S7 unpaid", subscription(#","status":"unpaid""#), []),
+        ("S7 incomplete", subscription(#","status":"incomplete""#), []),
+        ("S8 paused", subscription(#","status":"paused""#), []),
+        ("S9 collection paused", subscription(#","pause_collection":{"behavior":"void"}"#), ["X"]),
+        ("S10 another price", subscription().replacing(#""product":"X""#, with: #""product":"Y""#), ["Y"]),
+        (
+            "S13 two items",
+            subscription().replacing("}]}", with: #"},{"id":"si_2","price":{"id":"price_2","product":"Y"}}]}"#),
+            ["X", "Y"]
+        ),
+    ]
+
+    private static let secret = "whsec_0123456789"
+
+    private func listening(_ kind: StoreKind, _ stand: StandIn) throws -> AccessClient {
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(kind) {
+            $0.stores.stripe = Stripe(url, key: "rk_secret", webhookSecrets: ["whsec_old", StripeTests.secret])
+        }
+        try client.makeUser("A")
+        return client
+    }
+
+    private func event(
+        _ client: AccessClient, _ object: String = #"{"id":"sub_1","object":"subscription"}"#, live: Bool = false,
+        secret: String = StripeTests.secret, at moment: Int64? = nil, project: String = "1"
+    ) throws -> Wire.Answer {
+        let body = #"{"id":"evt_1","object":"event","livemode":\#(live),"type":"t","data":{"object":\#(object)}}"#
+        let moment = moment ?? client.clock.seconds
+        let signature = HMAC(key: Array(secret.utf8)).authenticate(Array("\(moment).\(body)".utf8)).bytes
+        return try client.http.call(
+            "POST", "/onym/v1/stores/stripe/\(project)",
+            fields: [("Stripe-Signature", "t=\(moment),v0=x,v1=\(Hexadecimal.encode(signature))")], json: body)
+    }
+
+    @Test("an event makes the state what Stripe says now", arguments: states.indices)
+    func follows(_ row: Int) throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let client = try listening(.memory, stand)
+        #expect(try buy(client).status == 201)
+        let (name, said, active) = StripeTests.states[row]
+        stand.answer(.status(200, said))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        for _ in 0..<2 { #expect(try event(client).body == "{}") }
+        #expect(try client.active("A") == active, "\(name)")
+        // What holds again is back.
+        stand.answer(.status(200, StripeTests.subscription()))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        #expect(try event(client).status == 200)
+        #expect(try client.active("A").contains("X"), "\(name)")
+    }
+
+    @Test("a payment that has failed ends the access after the days of grace")
+    func pastDue() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let client = try listening(.memory, stand)
+        #expect(try buy(client).status == 201)
+        let next =
+            #","status":"past_due","current_period_start":\#(StripeTests.start + 99),"current_period_end":\#(StripeTests.start + 9_999_999)"#
+        stand.answer(.status(200, StripeTests.subscription(next)))
+        client.clock.set(seconds: client.clock.seconds + 100)
+        #expect(try event(client).status == 200)
+        for (days, active) in [(2, ["X"]), (1, [])] as [(Int64, [String])] {
+            client.clock.advance(days: days)
+            #expect(try client.active("A") == active, "\(days)")
+        }
+        #expect(try client.call("GET", "/v3/users/A/entitlements").body.contains(#""renew_state":"billing_issue""#))
+    }
+
+    @Test("an event tells the owners, and comes by an invoice and a session too", arguments: StoreKind.allCases)
+    func events(_ kind: StoreKind) throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let client = try listening(kind, stand)
+        #expect(try buy(client).status == 201)
+        let canceled = StripeTests.subscription(#","status":"canceled","ended_at":\#(client.clock.seconds)"#)
+        for (said, object, active) in [
+            (canceled, #"{"id":"in_1","object":"invoice","subscription":"sub_1"}"#, [String]()),
+            (
+                StripeTests.subscription(),
+                #"{"id":"in_2","object":"invoice","parent":{"subscription_details":{"subscription":"sub_1"}}}"#, ["X"]
+            ), (canceled, #"{"id":"cs_1","object":"checkout.session","subscription":{"id":"sub_1"}}"#, []),
+        ] {
+            stand.answer(.status(200, said))
+            client.clock.set(seconds: client.clock.seconds + 1)
+            #expect(try event(client, object).status == 200)
+            #expect(try client.active("A") == active)
+        }
+        #expect(
+            try client.events("A") == [
+                "entitlement_lost", "entitlement_granted", "entitlement_lost", "entitlement_granted",
+            ])
+        let asked = stand.received.count
+        for object in [#"{"id":"ch_1","object":"charge"}"#, #"{"id":"../x","object":"subscription"}"#, "7"] {
+            #expect(try event(client, object).status == 200, "\(object)")
+        }
+        #expect(stand.received.count == asked, "an event about something else is taken, and nobody is asked")
+    }
+
+    @Test("an event counts only with its signature, and waits while Stripe cannot be asked")
+    func refusesEvents() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let client = try listening(.memory, stand)
+        let now = client.clock.seconds
+        for answer in [
+            try event(client, secret: "whsec_other"), try event(client, at: now - 301),
+            try event(client, at: now + 301),
+            try client.http.call("POST", "/onym/v1/stores/stripe/1", json: "{}"),
+            try client.http.call(
+                "POST", "/onym/v1/stores/stripe/1", fields: [("Stripe-Signature", "t=\(now),v1=")], json: "{}"),
+        ] { #expect(answer.status == 400, "\(answer)") }
+        #expect(try event(client, project: "99").status == 404)
+        #expect(stand.received.isEmpty)
+        #expect(try event(client, secret: "whsec_old").status == 200, "each of the secrets counts")
+        #expect(try event(client, live: true).status == 200, "for the other world: nothing comes of it")
+        stand.answer(.status(500, ""))
+        #expect(try event(client).status == 503)
+        // A deleted subscription is not found any more; nothing is to be done.
+        stand.answer(.status(404, "{}"))
+        #expect(try event(client).status == 200)
+        let plain = try AccessClient(.memory)
+        #expect(try plain.http.call("POST", "/onym/v1/stores/stripe/1", json: "{}").status == 503)
+    }
+
+    @Test("the id is no proof in production, and the app's own names are", arguments: StoreKind.allCases)
+    func proof(_ kind: StoreKind) throws {
+        let stand = StandIn(.status(200, StripeTests.subscription(live: true)))
+        let client = try listening(kind, stand)
+        client.world = ""
+        for user in ["A", "B", "C"] { try client.makeUser(user) }
+        #expect(try buy(client).status == 422, "anybody can name it")
+        for (more, user, status) in [
+            (#","metadata":{"onym_user_id":"B"}"#, "A", 422), (#","metadata":{"onym_user_id":"B"}"#, "B", 201),
+            ("", "B", 200), ("", "A", 422), (#","metadata":{"onym_identity_id":"u1"}"#, "C", 422),
+        ] {
+            stand.answer(.status(200, StripeTests.subscription(more, live: true)))
+            #expect(try buy(client, user).status == status, "\(more), \(user)")
+        }
+        // The identity has to be the caller's.
+        _ = try client.call("POST", "/v3/identities/u1", #"{"user_id":"C"}"#)
+        stand.answer(.status(200, StripeTests.subscription(#","metadata":{"onym_identity_id":"u1"}"#, live: true)))
+        #expect(try buy(client, "C").status == 200)
+        #expect(try client.active("B") == ["X"] && client.active("A") == [])
+        // Another subscription of a customer that the caller has a part in.
+        stand.answer(.status(200, StripeTests.subscription(id: "sub_2", live: true)))
+        #expect(try buy(client, "A", "sub_2").status == 422)
+        #expect(try buy(client, "B", "sub_2").status == 201)
+        // A server answers for it.
+        stand.answer(.status(200, StripeTests.subscription(id: "sub_3", live: true)))
+        let body =
+            #"{"price":"1","currency":"EUR","stripe_store_data":{"subscription_id":"sub_3","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body, key: client.secretKey).status == 201)
+        #expect(try client.active("A") == ["X"])
     }
 }

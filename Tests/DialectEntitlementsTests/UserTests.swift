@@ -108,8 +108,9 @@ struct UserTests {
             ("POST", "/v3/users/a%0Ab", "{}", 400), ("POST", "/v3/users/%FF", "{}", 400),
             ("POST", "/v3/users/%zz", "{}", 400), ("POST", "/v3/users/a", "{", 400),
             ("POST", "/v3/users/a", "[]", 400), ("POST", "/v3/users/a", #"{"environment":"x"}"#, 400),
-            ("POST", "/v3/users/a", #"{"environment":null}"#, 400),
-            ("POST", "/v3/identities/a", #"{"user_id":7}"#, 400), ("POST", "/v3/identities/a", #"{"user_id":""}"#, 400),
+            ("POST", "/v3/users/a", #"{"environment":7}"#, 400),
+            ("POST", "/v3/identities/a", #"{"user_id":[]}"#, 400),
+            ("POST", "/v3/identities/a", #"{"user_id":{}}"#, 400),
             ("POST", "/v3/nothing", "{}", 404), ("GET", "/v3/", nil, 404), ("PATCH", "/v3/users/a", nil, 405),
             ("GET", "/v3/users/", nil, 404),
         ] {
@@ -119,6 +120,11 @@ struct UserTests {
                 "\(method) \(path): \(answer)")
         }
         #expect(try client.call("POST", "/v3/users/\(long.dropLast())", "{}").status == 201)
+        // An empty text and null are the same as nothing, and a number is a text.
+        #expect(try client.call("POST", "/v3/users/7", #"{"environment":""}"#).status == 201)
+        #expect(try client.call("POST", "/v3/users/b", #"{"environment":null}"#).status == 201)
+        #expect(try client.call("POST", "/v3/identities/a", #"{"user_id":7}"#).body == #"{"id":"a","user_id":"7"}"#)
+        #expect(try client.call("POST", "/v3/identities/b", #"{"user_id":""}"#).status == 201)
     }
 
     static let keys: [(String, Int)] = [

@@ -122,6 +122,46 @@ struct ErasureContractTests {
         #expect(try town.reading(people[3]) == "nobody")
     }
 
+    @Test(
+        "a read that names nobody finds no row of the erased, before the sweep and after it",
+        arguments: StoreKind.allCases)
+    func rows(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let people = try (0..<3).map { number in
+            let person = try fixture.identify([.customerID: "c\(number)"]).person
+            let rows = (0..<2).map { index in
+                Row(
+                    .event, at: fixture.clock.now, recognition: RowHash(rawValue: UInt64(10 * number + index + 1)),
+                    body: Array("{}".utf8))
+            }
+            _ = try fixture.process(Ingest(person: person, identities: [], attributes: [], rows: rows))
+            return person
+        }
+        func found(_ isAscending: Bool) throws -> [StoredRow] {
+            try fixture.store.read { snapshot throws(StoreFault) in
+                var range = RowsByTime()
+                (range.limit, range.isAscending) = (100, isAscending)
+                return try snapshot.rows(of: .event, in: World.project, range)
+            }
+        }
+        let all = try found(true)
+        #expect(all.count == 6)
+        _ = try fixture.process(ErasePerson(people[1]))
+        for isSwept in [false, true] {
+            if isSwept { while try fixture.store.sweep() {} }
+            for isAscending in [true, false] {
+                #expect(try found(isAscending).map(\.person).sorted() == [people[0], people[0], people[2], people[2]])
+            }
+            for row in all {
+                let isErased = row.person == people[1]
+                let (byNumber, byHash) = try fixture.store.read { snapshot throws(StoreFault) in
+                    (try snapshot.row(row.number), try snapshot.recentRow(row.row.recognition ?? RowHash(rawValue: 0)))
+                }
+                #expect((byNumber == nil) == isErased && (byHash == nil) == isErased)
+            }
+        }
+    }
+
     @Test("no byte of what they were called or did is left in any file", arguments: [nil, 1, 5, 9, 14])
     func bytes(_ steps: Int?) throws {
         let town = try Town(.sqlite, people: 40)

@@ -62,12 +62,13 @@ struct AccessDryRun {
             guard case .restored(let restored) = answer else { return }
             let stamp = stamp(call, restored.transfer)
             let outcomes = restored.items.map(\.outcome)
-            _ = now.restore(parties, receipts, extent, by: restored.strategy, in: world, stamp)
+            // The journal may have the answer of an earlier version, so the same version decides both.
+            let was = now.restore(parties, receipts, extent, by: restored.strategy, in: world, stamp)
             let would =
                 extent.isAllowed(by: strategies[world])
                 ? then.restore(parties, receipts, extent, by: strategies[world], in: world, stamp) : nil
-            if would != outcomes {
-                differs(call, parties.user, now: text(outcomes), then: would.map(text) ?? "refused")
+            if would != (was ?? outcomes) {
+                differs(call, parties.user, now: text(was ?? outcomes), then: would.map(text) ?? "refused")
             }
         case .told(let receipts):
             purchases.formUnion(receipts.map(\.purchase))

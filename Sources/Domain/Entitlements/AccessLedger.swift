@@ -36,6 +36,16 @@ struct AccessLedger<V: DocumentFacts> {
         return view.document(key) ?? [] == body
     }
 
+    /// The people whose access a change of a purchase concerns: its owners, or else the installs that have joined its account.
+    func audience(of purchase: Purchase) -> [PersonID] {
+        if !purchase.owners.isEmpty { return purchase.owners }
+        var people = purchase.installs.people
+        for person in purchase.accounts.flatMap({ account($0).installs.people }) where !people.contains(person) {
+            people.append(person)
+        }
+        return people
+    }
+
     mutating func put(_ purchase: Purchase) { purchases[purchase.id] = purchase }
 
     /// Gives a purchase to some identities, and removes all other owners.
@@ -62,6 +72,11 @@ struct AccessLedger<V: DocumentFacts> {
     mutating func join(
         _ install: PersonID?, to purchase: inout Purchase, by names: [Hash128]
     ) throws(Refusal) {
+        // The check comes before the first change: a refused join changes nothing.
+        let payer = install.flatMap { user($0) }
+        guard payer.map({ $0.paid.contains(purchase.id) || $0.paid.count < AccessUser.purchasesPerUser }) ?? true else {
+            throw .tooManyPurchases
+        }
         for name in names where !purchase.accounts.contains(name) {
             guard purchase.accounts.count < Purchase.accountsAtMost else { break }
             purchase.accounts.append(name)
@@ -69,7 +84,8 @@ struct AccessLedger<V: DocumentFacts> {
         for name in names where purchase.accounts.contains(name) {
             var account = account(name)
             if !account.paid.contains(purchase.id) {
-                guard account.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
+                // An account at its limit is left out: its installs see the purchase by their own proofs.
+                guard account.paid.count < AccessUser.purchasesPerUser else { continue }
                 account.paid.append(purchase.id)
             }
             if let install, var user = user(install), join(&user, name) {
@@ -83,7 +99,6 @@ struct AccessLedger<V: DocumentFacts> {
         }
         if let install, var user = user(install) {
             if !user.paid.contains(purchase.id) {
-                guard user.paid.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
                 user.paid.append(purchase.id)
                 users[install] = user
             }

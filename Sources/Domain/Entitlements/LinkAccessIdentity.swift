@@ -75,6 +75,7 @@ extension AccessUser {
         for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
             guard owned.count < AccessUser.purchasesPerUser else { break }
             purchase.own([person], at: stamp.at)
+            if purchase.reporter.rawValue == 0 { purchase.reporter = person }
             owned.append(purchase.id)
             changes.append(purchase.put)
         }

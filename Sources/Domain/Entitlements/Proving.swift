@@ -66,8 +66,10 @@ struct Proving {
             do throws(Refusal) {
                 try ledger.join(principals.payer?.person, to: &purchase, by: receipt.accounts)
             } catch {
-                // A start must not fail because an install has more purchases than the server keeps for it.
+                // A start must not fail because an install has more purchases than the server keeps for it. What the store
+                // says of a known purchase counts all the same.
                 guard purpose == .sync else { throw error }
+                if stored != nil { ledger.put(purchase) }
                 continue
             }
             proven.purchases.append(purchase)
@@ -77,7 +79,7 @@ struct Proving {
             }
             events += self.events(
                 purchase, since: known, before, after, hasJoined: !wasJoined,
-                catalog.product(purchase.product), principals, stamp, view)
+                catalog.product(purchase.product), principals, stamp, ledger)
             proven.items.append(
                 Restored.Item(
                     transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
@@ -148,7 +150,7 @@ struct Proving {
     /// The events for the people whose access the receipt changes.
     private func events<V: DocumentFacts>(
         _ purchase: Purchase, since known: Purchase?, _ before: Transfer.Side, _ after: Transfer.Side, hasJoined: Bool,
-        _ product: Catalog.Product?, _ principals: AccessPrincipals, _ stamp: Stamp, _ view: V
+        _ product: Catalog.Product?, _ principals: AccessPrincipals, _ stamp: Stamp, _ ledger: AccessLedger<V>
     ) -> [Change] {
         let isActive = purchase.isActive(at: stamp.at, product)
         func tell(_ people: [PersonID], _ event: AccessEvent) -> [Change] {
@@ -167,6 +169,6 @@ struct Proving {
         // The receipt may have new data about a purchase that stays with its owners.
         guard !purchase.history.isSame(as: known.history) else { return [] }
         guard isActive || known.isActive(at: stamp.at, product) else { return [] }
-        return tell([purchase.user(shownTo: principals, view).person], news)
+        return tell(ledger.audience(of: purchase), news)
     }
 }

@@ -105,7 +105,7 @@ package struct Purchase: Equatable, Sendable {
     var owningMoments: [Instant] = []
     /// The identities that asked for the purchase in vain under the present owners. The journal notes each of them once.
     var keptFrom: [PersonID] = []
-    /// The last moment at which too many installs or identities had proven the purchase; nil if there was none.
+    /// The last moment at which too many installs or identities had proven the purchase; nil if that never happened.
     package internal(set) var sharedAt: Instant?
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
@@ -117,7 +117,7 @@ package struct Purchase: Equatable, Sendable {
     private static let keptFromAtMost = 32
 
     /// Whether only the store has told of the purchase, and no user has proven it.
-    package var isUnclaimed: Bool { reporter.rawValue == 0 }
+    package var isUnclaimed: Bool { reporter.rawValue == 0 && owners.isEmpty && installs.all.isEmpty }
 
     /// - Parameter reporter: the user of the call; person 0 for a call of the store.
     init(_ receipt: Receipt, reporter: PersonID) {

@@ -29,6 +29,8 @@ extension Purchase {
         package var isUpgraded = false
         /// Whether a member of the buyer's family has it.
         package var isFamilys = false
+        /// Whether the statement comes from a form that cannot say of upgrades, families and offers.
+        package var isBrief = false
         /// The id of an offer code; nil without a code.
         package var offer: String?
         /// The moment at which the store signed the data; nil if it is unknown.
@@ -53,6 +55,15 @@ extension Purchase {
             case (let moment?, let before?):
                 return moment != before ? moment > before : revokedAt != nil && known.revokedAt == nil
             }
+        }
+
+        /// The statement with the facts of an earlier one that its own form cannot have.
+        fileprivate func completed(by known: Transaction) -> Transaction {
+            guard isBrief, !known.isBrief else { return self }
+            var complete = self
+            (complete.isUpgraded, complete.isFamilys, complete.offer) = (known.isUpgraded, known.isFamilys, known.offer)
+            complete.isBrief = false
+            return complete
         }
 
         fileprivate func precedes(_ other: Transaction) -> Bool {
@@ -115,7 +126,7 @@ extension Purchase {
 
         private mutating func update(_ told: Transaction) {
             if let place = transactions.firstIndex(where: { $0.id.hasSameBytes(as: told.id) }) {
-                if told.replaces(transactions[place]) { transactions[place] = told }
+                if told.replaces(transactions[place]) { transactions[place] = told.completed(by: transactions[place]) }
             } else {
                 transactions.append(told)
             }
@@ -143,7 +154,7 @@ extension Purchase {
 
         /// The renewal of the current transaction. A statement from before its start is about an earlier one.
         private var currentRenewal: RenewalState? {
-            renewalState.flatMap { $0.saidAt >= current.startedAt ? $0 : nil }
+            renewalState.flatMap { $0.saidAt >= latest.startedAt ? $0 : nil }
         }
 
         var renewal: Renewal { currentRenewal?.renewal ?? .willRenew }
@@ -157,6 +168,8 @@ extension Purchase {
                 last = max(last ?? end, end)
             }
             guard let last else { return nil }
+            // After a refund, the store gives no more time to pay.
+            if latest.revokedAt != nil { return last }
             return currentRenewal?.graceEndsAt.map { max(last, $0) } ?? last
         }
 
@@ -215,7 +228,7 @@ extension Purchase.Transaction {
         packer.add(optional: revokedAt)
         packer.add(isSubscription.map { $0 ? 1 : 0 } ?? 2 as UInt8)
         packer.add(period.rawValue)
-        packer.add((isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) as UInt8)
+        packer.add((isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) | (isBrief ? 4 : 0) as UInt8)
         packer.add(optional: offer)
         packer.add(optional: signedAt)
     }
@@ -224,7 +237,7 @@ extension Purchase.Transaction {
         guard let id = unpacker.text(), let product = unpacker.text(), let startedAt = unpacker.instant(),
             let endsAt = unpacker.optionalInstant(), let revokedAt = unpacker.optionalInstant(),
             let isSubscription = unpacker.byte(), isSubscription < 3,
-            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 4,
+            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 8,
             let offer = unpacker.optionalText(), let signedAt = unpacker.optionalInstant()
         else { return nil }
         self.init(id: id, product: product, startedAt: startedAt)
@@ -234,6 +247,7 @@ extension Purchase.Transaction {
         self.period = period
         isUpgraded = flags & 1 != 0
         isFamilys = flags & 2 != 0
+        isBrief = flags & 4 != 0
         self.offer = offer
         self.signedAt = signedAt
     }

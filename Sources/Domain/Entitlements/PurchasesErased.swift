@@ -13,8 +13,12 @@ extension DocumentFacts {
                 var left = known
                 left.owners.removeAll { people.contains($0) }
                 left.installs.remove(people)
+                left.keptFrom.removeAll { people.contains($0) }
+                if people.contains(left.reporter) {
+                    left.reporter = left.owners.first ?? left.installs.people.first ?? PersonID(rawValue: 0)
+                }
                 for name in left.accounts { accounts[name, default: namedAccount(name)].installs.remove(people) }
-                if left.isNobodys(without: people, left.accounts.compactMap { accounts[$0] }) {
+                if left.isNobodys(left.accounts.compactMap { accounts[$0] }) {
                     changes.append(.documentPut(id.key, person, []))
                     for name in left.accounts { accounts[name]?.paid.removeAll { $0 == id } }
                 } else if left != known {
@@ -33,8 +37,8 @@ extension DocumentFacts {
 extension Purchase {
     /// Whether nobody has the purchase after the erasure. The installs that joined an account by name in earlier versions are
     /// not known. So a purchase of such an account lasts as long as its reporter.
-    fileprivate func isNobodys(without people: [PersonID], _ accounts: [NamedAccount]) -> Bool {
+    fileprivate func isNobodys(_ accounts: [NamedAccount]) -> Bool {
         guard owners.isEmpty, installs.all.isEmpty else { return false }
-        return accounts.isEmpty || (people.contains(reporter) && accounts.allSatisfy(\.installs.all.isEmpty))
+        return accounts.isEmpty || (reporter.rawValue == 0 && accounts.allSatisfy(\.installs.all.isEmpty))
     }
 }

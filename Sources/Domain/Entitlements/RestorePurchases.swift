@@ -131,7 +131,6 @@ package struct Restored: Equatable, Sendable {
         case moved(from: [PersonID])
         case shared
         case kept(by: [PersonID])
-        case invalid
 
         var kind: Kind {
             switch self {
@@ -139,14 +138,13 @@ package struct Restored: Equatable, Sendable {
             case .moved: .moved
             case .shared: .shared
             case .kept: .kept
-            case .invalid: .invalid
             }
         }
 
         var people: [PersonID] {
             switch self {
             case .moved(let people), .kept(let people): people
-            case .yours, .shared, .invalid: []
+            case .yours, .shared: []
             }
         }
     }

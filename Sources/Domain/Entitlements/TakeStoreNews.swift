@@ -29,25 +29,20 @@ package struct TakeStoreNews: Act {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
             purchase.history.update(receipt)
-            // An account at its limit keeps the purchase under its other names.
-            do throws(Refusal) {
-                try ledger.join(nil, to: &purchase, by: receipt.accounts)
-            } catch {
-                ledger.put(purchase)
-            }
+            // Without an install, no limit refuses the names.
+            try? ledger.join(nil, to: &purchase, by: receipt.accounts)
             guard let known, !purchase.history.isSame(as: known.history) else { continue }
             let product = catalog.product(purchase.product)
             let (was, isNow) = (known.isActive(at: stamp.at, product), purchase.isActive(at: stamp.at, product))
             guard was || isNow else { continue }
             let news = AccessEvent.purchased(purchase, isActive: isNow)
-            let people = purchase.owners.isEmpty ? purchase.installs.people : purchase.owners
-            events += people.map { .rowAdded($0, news.row(stamp)) }
+            events += ledger.audience(of: purchase).map { .rowAdded($0, news.row(stamp)) }
         }
         let changes = ledger.changes
         guard !changes.isEmpty else { return Decision(.noted) }
-        let person = receipts.lazy.compactMap { ledger.purchase($0.purchase) }.first {
-            !$0.isUnclaimed
-        }?.reporter
+        let person = receipts.lazy.compactMap { receipt in
+            ledger.purchase(receipt.purchase).flatMap { ledger.audience(of: $0).first }
+        }.first
         return Decision(
             .kept(.noted, .told(receipts)),
             outcome: Outcome(kind: .storeNews, person: person, changes: changes + events))

@@ -1,0 +1,217 @@
+import Domain
+import JSON
+
+/// The parts of Stripe's subscription that Onym uses.
+struct StripeSubscription {
+    /// One of the things that a subscription is for.
+    struct Item {
+        var id = ""
+        /// The names at Stripe: the product's id, then the id of its price.
+        var names: [String] = []
+        var start: Int64?
+        var end: Int64?
+
+        func isOf(_ product: String) -> Bool { names.contains { $0.hasSameBytes(as: product) } }
+    }
+
+    private(set) var id = ""
+    private(set) var isLive = false
+    private(set) var items: [Item] = []
+    private var status = ""
+    private var isEnding = false
+    private var customer: String?
+    private var start: Int64 = 0
+    private var end: Int64?
+    private var trialEnd: Int64?
+    private var cancelAt: Int64?
+    /// The moment at which the subscription ended.
+    private var endedAt: Int64?
+    /// The names that the app's own server has given to the buyer.
+    private var metadata: [String: String] = [:]
+
+    private static let itemsAtMost = 20
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        var plan = Item()
+        try root.forEachMember(at: "the subscription") { key, value throws(JSONFault) in
+            switch key {
+            case "id": id = try value.string(at: "id")
+            case "status": status = try value.string(at: "status")
+            case "livemode": isLive = try value.bool(at: "livemode")
+            case "cancel_at_period_end": isEnding = try value.bool(at: "cancel_at_period_end")
+            case "customer": customer = try value.stripeID()
+            case "ended_at": if !value.isNull { endedAt = try value.integer(at: "ended_at") }
+            case "trial_end": if !value.isNull { trialEnd = try value.integer(at: "trial_end") }
+            case "cancel_at": if !value.isNull { cancelAt = try value.integer(at: "cancel_at") }
+            case "metadata": try readMetadata(value)
+            case "current_period_start": start = try value.integer(at: "current_period_start")
+            case "current_period_end": end = try value.integer(at: "current_period_end")
+            case "items": try readItems(value)
+            case "plan": if !value.isNull { try StripeSubscription.readPrice(value, &plan) }
+            default: break
+            }
+        }
+        if items.isEmpty, !plan.names.isEmpty { items = [plan] }
+    }
+
+    private mutating func readItems(_ items: JSONValue) throws(JSONFault) {
+        try items.forEachMember(at: "items") { key, value throws(JSONFault) in
+            guard case "data" = key else { return }
+            try value.forEachElement(at: "items.data") { element throws(JSONFault) in
+                guard self.items.count < StripeSubscription.itemsAtMost else { return }
+                var item = Item()
+                try element.forEachMember(at: "an item") { key, value throws(JSONFault) in
+                    switch key {
+                    case "id": item.id = try value.string(at: "id")
+                    case "price", "plan": if !value.isNull { try StripeSubscription.readPrice(value, &item) }
+                    // Later versions of the API have the period here.
+                    case "current_period_start": item.start = try value.integer(at: "current_period_start")
+                    case "current_period_end": item.end = try value.integer(at: "current_period_end")
+                    default: break
+                    }
+                }
+                if !item.names.isEmpty { self.items.append(item) }
+            }
+        }
+    }
+
+    private static func readPrice(_ price: JSONValue, _ item: inout Item) throws(JSONFault) {
+        try price.forEachMember(at: "a price") { key, value throws(JSONFault) in
+            switch key {
+            case "id": item.names.append(try value.string(at: "id"))
+            // The product's id comes before the price's id.
+            case "product": if let id = try value.stripeID() { item.names.insert(id, at: 0) }
+            default: break
+            }
+        }
+    }
+
+    private mutating func readMetadata(_ metadata: JSONValue) throws(JSONFault) {
+        if metadata.kind != .object { return }
+        try metadata.forEachMember(at: "metadata") { key, value throws(JSONFault) in
+            guard value.kind == .string else { return }
+            let text = try value.string(at: "metadata")
+            if !text.isEmpty { self.metadata[key.copy()] = text }
+        }
+    }
+
+    /// The end of an item's access. Stripe charges again for some days after a failed payment.
+    private func end(of item: Item, at now: Instant, graceDays: Int64) -> Instant? {
+        let periodEnd = (item.end ?? end).flatMap { Instant(seconds: $0) }
+        switch status {
+        case "active": return [periodEnd, cancelAt.flatMap { Instant(seconds: $0) }].compactMap { $0 }.min()
+        case "trialing": return trialEnd.flatMap { Instant(seconds: $0) } ?? periodEnd
+        case "past_due":
+            // The new period has begun already, and nobody has paid for it.
+            let periodStart = (item.start ?? start) == 0 ? nil : Instant(seconds: item.start ?? start)
+            return periodStart.map { $0.advanced(byMilliseconds: graceDays * 86_400_000) } ?? periodEnd
+        default:
+            let over = endedAt.flatMap { Instant(seconds: $0) } ?? now
+            return periodEnd.map { min($0, over) } ?? over
+        }
+    }
+
+    /// The statements about the items, each a purchase of its own. The first one is known by the subscription's id.
+    ///
+    /// - Parameters:
+    ///   - isProof: whether the caller answers for whose the purchase is.
+    ///   - product: the name of a product that counts, of its names at Stripe.
+    func receipts(
+        in project: ProjectID, at now: Instant, isProof: Bool, graceDays: Int64, hash: KeyedHash,
+        product: (_ names: [String]) -> String?
+    ) -> [Receipt] {
+        let world: AccessWorld = isLive ? .production : .sandbox
+        return items.enumerated().compactMap { place, item in
+            guard let product = product(item.names) else { return nil }
+            let original = place == 0 ? id : "\(id):\(item.id)"
+            let start = item.start ?? self.start
+            var told = Purchase.Transaction(
+                id: "\(original):\(start)", product: product, startedAt: Instant(seconds: start) ?? now)
+            told.endsAt = end(of: item, at: now, graceDays: graceDays)
+            told.isSubscription = true
+            told.signedAt = now
+            told.period = status == "trialing" ? .trial : .normal
+            var receipt = Receipt(
+                purchase: PurchaseID(.stripe, original, in: world, of: project, hash: hash), source: .stripe,
+                originalTransaction: original, told: told)
+            receipt.renewal = Purchase.RenewalState(
+                isEnding || cancelAt != nil || endedAt != nil
+                    ? .canceled : ["past_due", "unpaid"].contains(status) ? .billingIssue : .willRenew,
+                saidAt: now)
+            receipt.trust =
+                isProof
+                ? .proof
+                : .name(
+                    user: metadata["onym_user_id"], identity: metadata["onym_identity_id"],
+                    takesFirst: world == .sandbox)
+            receipt.accounts = (customer.map { [$0] } ?? []).map {
+                StoreAccount.name(.stripe, $0, in: world, of: project, hash: hash)
+            }
+            return receipt
+        }
+    }
+}
+
+extension JSONValue {
+    /// The id of an object, which Stripe writes alone or as a member of the object.
+    fileprivate func stripeID() throws(JSONFault) -> String? {
+        if isNull { return nil }
+        if kind == .string { return try string(at: "an id") }
+        guard kind == .object else { return nil }
+        var id: String?
+        try forEachMember(at: "an object") { key, value throws(JSONFault) in
+            if case "id" = key { id = try value.string(at: "an id") }
+        }
+        return id
+    }
+}
+
+/// An event of Stripe. It is only a reason to ask for the subscription, because events come late and in any order.
+struct StripeEvent {
+    private(set) var isLive = false
+    /// The subscription that the event is about; nil for an event about something else.
+    private(set) var subscription: String?
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        var isEvent = false
+        try root.forEachMember(at: "the event") { key, value throws(JSONFault) in
+            switch key {
+            case "object": isEvent = try value.string(at: "object") == "event"
+            case "livemode": isLive = try value.bool(at: "livemode")
+            case "data":
+                try value.forEachMember(at: "data") { key, value throws(JSONFault) in
+                    if case "object" = key, value.kind == .object { subscription = try StripeEvent.subscription(value) }
+                }
+            default: break
+            }
+        }
+        guard isEvent else { throw JSONFault(.wrong("must be an event"), at: "the body") }
+    }
+
+    /// The subscription of an object: the object itself, or a member of an invoice or of a checkout session. Later versions of
+    /// the API have it deeper in an invoice.
+    private static func subscription(_ object: JSONValue) throws(JSONFault) -> String? {
+        var (id, kind, named): (String?, String?, String?)
+        try object.forEachMember(at: "the object") { key, value throws(JSONFault) in
+            switch key {
+            case "id": id = try value.stripeID()
+            case "object": kind = try value.stripeID()
+            case "subscription": named = try value.stripeID() ?? named
+            case "parent": if value.kind == .object { named = try deeper(value) ?? named }
+            default: break
+            }
+        }
+        return kind == "subscription" ? id : named
+    }
+
+    private static func deeper(_ parent: JSONValue) throws(JSONFault) -> String? {
+        var found: String?
+        try parent.forEachMember(at: "parent") { key, value throws(JSONFault) in
+            guard case "subscription_details" = key, value.kind == .object else { return }
+            try value.forEachMember(at: "subscription_details") { key, value throws(JSONFault) in
+                if case "subscription" = key { found = try value.stripeID() }
+            }
+        }
+        return found
+    }
+}
