@@ -8,7 +8,7 @@ import JSON
 enum MergeCalls {
     static let routes = [
         Endpoint(
-            .post, "/onym/v1/merges", scope: .admin,
+            .post, "/onym/v1/merges", scope: .consoleAct,
             operation: Operation(
                 id: "merge_make",
                 summary: "Merges two people: reads show them as one. No row is rewritten.",
@@ -52,7 +52,7 @@ enum MergeCalls {
                     }
                 })),
         Endpoint(
-            .post, "/onym/v1/merges/:id/undo", scope: .admin,
+            .post, "/onym/v1/merges/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "merge_undo",
                 summary: "Undoes a merge: each side has the rows that its own identities brought.",

@@ -183,6 +183,17 @@ enum StatsCommand: ProgramCommand {
     }
 }
 
+enum StatusCommand: ProgramCommand {
+    static let name = "status"
+    static let summary = "Shows the state of the server: version, store, clock, queue and console."
+    static let usage = "onym status [--data DIR] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "/onym/v1/server")
+    }
+}
+
 private enum AdminCommands {
     private static let limit = "200"
 

@@ -49,7 +49,10 @@ package final class RunningServer: Sendable {
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
         /// Whether the server has the console for browsers.
-        package var hasConsole = false
+        package var hasConsole = true
+        /// Whether the server accepts test data.
+        package var isForTrying = false
+        package var storePlace = StorePlace(kind: "memory", path: nil)
         package var clock: @Sendable () -> Instant = SystemClock.now
         /// Further routes of the native API, for tests.
         package var moreRoutes: [Endpoint] = []
@@ -87,7 +90,15 @@ package final class RunningServer: Sendable {
         let warnings = ClientWarnings()
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
-        let inspection = Inspection(secrets: secrets, receipts, warnings)
+        let door =
+            configuration.hasConsole
+            ? ConsoleDoor(
+                storeKey: secrets.derivedKey(for: "console cookie"), isTLS: configuration.tls != nil,
+                publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
+        let files = configuration.hasConsole ? ConsoleFiles() : nil
+        let inspection = Inspection(
+            secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
+            consoleSet: files?.set)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -98,8 +109,7 @@ package final class RunningServer: Sendable {
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
         let console =
-            configuration.hasConsole
-            ? ConsoleRoutes.routes(ConsoleFiles(), version: Program.version, changed: Native.changedConsole) : []
+            files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
         let surfaces = [
             Native.surface(inspection.sources, more: console + configuration.moreRoutes), idsync,
             ClaimDialect.surface(
@@ -183,6 +193,7 @@ package final class RunningServer: Sendable {
         posts.append { $0() }
         lanes.open(posts)
         address = server.address
+        door?.listens(host: server.address.host, port: server.address.port)
         gateway.removeUnusedContents()
         dispatcher = Dispatcher(
             Dispatcher.Parts(
@@ -301,8 +312,19 @@ final class Inspection: Sendable {
     private let mint: Mint
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
+    private let console: ConsoleDoor?
+    private let consoleSet: String?
+    private let place: StorePlace
+    private let startedAt: Instant
 
-    init(secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings) {
+    init(
+        secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
+        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil
+    ) {
+        self.console = console
+        self.consoleSet = consoleSet
+        self.place = place
+        self.startedAt = startedAt
         self.warnings = warnings
         mint = Mint(secrets)
         self.receipts = receipts
@@ -322,7 +344,8 @@ final class Inspection: Sendable {
             },
             rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
-            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings)
+            counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
+            status: { [self] in status() }, console: console)
     }
 
     /// Sets the gateway that knows the last uses of keys.
@@ -348,6 +371,15 @@ final class Inspection: Sendable {
         return parts.engine.isHealthy ? nil : "The store cannot be written; the log has the reason."
     }
 
+    private func status() -> ServerStatus? {
+        guard let parts = parts.withLock({ $0 }) else { return nil }
+        return ServerStatus(
+            version: Program.version, startedAt: startedAt, store: place.kind, bytes: place.bytes,
+            freeBytes: place.freeBytes, fault: unreadiness(),
+            clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, queuedCalls: parts.engine.queueDepth,
+            counts: parts.store.counts, console: consoleSet)
+    }
+
     func metrics() -> [UInt8] {
         guard let parts = parts.withLock({ $0 }), let metrics = parts.metrics else { return [] }
         var text = MetricsText()
@@ -359,6 +391,36 @@ final class Inspection: Sendable {
     }
 
     var openAPI: [UInt8] { parts.withLock { $0?.openAPI ?? [] } }
+}
+
+/// The engine and the files of a store.
+package struct StorePlace: Equatable, Sendable {
+    package let kind: String
+    /// The store's file; nil if the store is not a file on this machine.
+    package let path: String?
+
+    package init(kind: String, path: String?) {
+        self.kind = kind
+        self.path = path
+    }
+
+    /// The bytes of the store's files.
+    var bytes: Int64? {
+        path.map { path in
+            ["", "-wal", "-shm"].reduce(0) { sum, suffix in
+                var status = stat()
+                return unsafe stat(path + suffix, &status) == 0 ? sum + Int64(status.st_size) : sum
+            }
+        }
+    }
+
+    /// The bytes that the server can still write on the disk of the store's file.
+    var freeBytes: Int64? {
+        guard let path else { return nil }
+        var disk = statvfs()
+        guard unsafe statvfs(path, &disk) == 0 else { return nil }
+        return Int64(disk.f_bavail) * Int64(disk.f_frsize)
+    }
 }
 
 /// The memory of this process, as the kernel counts it.

@@ -8,7 +8,7 @@ struct ConsoleRoutesTests {
     private let server: TestServer
     private let set = ConsoleFiles().set
 
-    init() throws { server = try TestServer(.memory, configure: { $0.hasConsole = true }) }
+    init() throws { server = try TestServer(.memory) }
 
     private func get(_ path: String, _ fields: [(String, String)] = [], method: String = "GET") throws -> Wire.Answer {
         try server.client.call(method, path, fields: fields)

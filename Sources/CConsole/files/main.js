@@ -1,6 +1,6 @@
 // The frame of all pages: sign-in, the bar, the way from an address to its page, and the keys.
 
-import { Failure, hasChanged, knownSession, session, signIn, signOut } from "./api.js";
+import { Failure, hasChanged, knownSession, may, session, signIn, signOut } from "./api.js";
 import { follow, unfollow, watch } from "./feed.js";
 import { h, isUTC, plain, setUTC, show, shown, tell } from "./h.js";
 import { failure } from "./list.js";
@@ -10,6 +10,9 @@ const pages = [
   ["home", "Home", "h"], ["people", "People", "p"], ["changes", "Changes", "c"], ["health", "Health", "e"],
   ["rules", "Rules", "r"], ["webhooks", "Webhooks", "w"], ["keys", "Keys", "k"], ["data", "Data", "d"],
 ];
+// Pages that only an administrator may read.
+const adminPages = ["webhooks", "keys"];
+const ownPages = () => pages.filter(([page]) => may.administer || !adminPages.includes(page));
 // Pages without a place in the bar.
 const others = ["person", "find", "explain"];
 
@@ -114,7 +117,7 @@ function frame() {
         if (text) location.hash = `#/find/${encodeURIComponent(text.toWellFormed())}`;
       } }, box, h("button", { type: "submit" }, "Find")),
       state, h("button", { type: "button", onclick: menu }, shown(current.name), ` (${current.role})`)),
-    h("nav", { "aria-label": "Pages" }, h("ul", {}, pages.map(([page, text]) =>
+    h("nav", { "aria-label": "Pages" }, h("ul", {}, ownPages().map(([page, text]) =>
       h("li", {}, h("a", { href: `#/${page}`, "data-page": page }, text))))));
   top.hidden = false;
 }
@@ -152,7 +155,7 @@ function dress() {
 }
 
 function keysHelp() {
-  const rows = [["Ctrl K, /", "search"], ...pages.map(([, text, key]) => [`g ${key}`, text]), ["j, k", "next, last row of a list"],
+  const rows = [["Ctrl K, /", "search"], ...ownPages().map(([, text, key]) => [`g ${key}`, text]), ["j, k", "next, last row of a list"],
     ["Enter", "opens the row"], ["?", "this help"], ["Esc", "closes a dialog"]];
   open("Keys", h("table", {}, h("caption", { class: "hidden" }, "Keys of the console"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Does"))),
@@ -176,7 +179,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const page = performance.now() - isGoing < 1500 ? pages.find(([, , key]) => key === event.key) : null;
+  const page = performance.now() - isGoing < 1500 ? ownPages().find(([, , key]) => key === event.key) : null;
   isGoing = 0;
   if (page) { event.preventDefault(); location.hash = `#/${page[0]}`; return; }
   if (event.key === "g") isGoing = performance.now();

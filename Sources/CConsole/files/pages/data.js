@@ -26,11 +26,11 @@ export default async function data(place, { heading, leave }) {
   show(place, h("h2", {}, "Compaction"), h("p", { class: "soft" }, "It removes the bytes of erased data from all files. The server starts one after each erasure, and once a day."), state,
     may.act ? [h("h2", {}, "Devices"), h("p", { class: "soft" }, "A device that many people have used can be released: then it names nobody."),
       h("button", { type: "button", onclick: release }, "Release a device…")] : null,
-    h("h2", {}, "Projects"), paged("Projects", [["Project", (one) => shown(one.name)], ["Id", (one) => shown(one.id, "id")], ["Made", (one) => moment(one.made_at)]],
+    may.administer && [h("h2", {}, "Projects"), paged("Projects", [["Project", (one) => shown(one.name)], ["Id", (one) => shown(one.id, "id")], ["Made", (one) => moment(one.made_at)]],
       async (cursor, signal) => {
         const page = await get("/projects", { cursor }, { signal });
         return { rows: page.projects, next: page.next_cursor };
-      }, empty("There is no project.")));
+      }, empty("There is no project."))]);
   await look();
 }
 
