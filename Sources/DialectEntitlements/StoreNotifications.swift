@@ -24,6 +24,22 @@ enum StoreNotifications {
     static func routes(_ stores: StoreValidators) -> [Endpoint] {
         appleRoutes(stores) + [
             Endpoint(
+                .post, "/onym/v1/stores/google/:project/:secret", scope: .usersWrite, keyPlace: .path(isOpen: true),
+                limit: .none,
+                operation: Operation(
+                    id: "google_notification", summary: "Takes a notification of Google Play.",
+                    description: """
+                        secret is play_push_secret. The server asks Google for the purchase, so the order of notifications \
+                        does not matter.
+                        """,
+                    request: .object([.init("message", .object([]), required: true)]),
+                    responses: [.init(.ok, "The server has stored what Google says.", schema: .object([]))]
+                        + Entitlements.answers([.notFound])),
+                action: .steps(
+                    body: BufferedBody(),
+                    decode: { request, caller, tools throws(Rejection) in try google(request, caller, stores, tools) })
+            ),
+            Endpoint(
                 .post, "/onym/v1/stores/stripe/:project", scope: .usersWrite, keyPlace: .path(isOpen: true),
                 limit: .none,
                 operation: Operation(
@@ -38,7 +54,7 @@ enum StoreNotifications {
                 action: .steps(
                     body: BufferedBody(),
                     decode: { request, caller, tools throws(Rejection) in try stripe(request, caller, stores, tools) })
-            )
+            ),
         ]
     }
 
@@ -90,6 +106,50 @@ enum StoreNotifications {
             throw Rejection(Entitlements.error(.notFound, "resource", "not_found", "There is no such project"))
         }
         return Caller(of: project, scopes: [.usersWrite], at: now)
+    }
+
+    // MARK: - Google Play
+
+    private static func google(
+        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+    ) throws(Rejection) -> Step {
+        guard let store = stores.play else {
+            return .answer(Entitlements.response(to: StoreOutage(source: .playStore, reason: .notSetUp)))
+        }
+        guard store.isAddressed(by: request.parameters[1]) else {
+            throw Rejection(
+                Entitlements.error(
+                    .unauthorized, "request", "control_unauthorized", "The address does not have the secret"))
+        }
+        var data: [UInt8]?
+        let notification: PlayNotification
+        do throws(JSONFault) {
+            try tools.json.read(request.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
+                    guard case "message" = key else { return }
+                    try value.forEachMember(at: "message") { key, value throws(JSONFault) in
+                        if case "data" = key { data = Base64.decode(Array(try value.string(at: "data").utf8).span) }
+                    }
+                }
+            }
+            guard let data else { throw JSONFault(.wrong("must be Base64"), at: "message.data") }
+            notification = try tools.json.read(data) { root throws(JSONFault) in try PlayNotification(root) }
+        } catch {
+            throw Entitlements.invalid(error)
+        }
+        return taking(store.news(of: notification, for: caller.project, at: caller.now, tools))
+    }
+
+    /// Continues with the statements that a store has made.
+    private static func taking(_ check: StoreCheck) -> Step {
+        switch check {
+        case .done(.success(let receipts)):
+            .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+        case .done(.failure(.unavailable(let outage))): .answer(Entitlements.response(to: outage))
+        // The store does not know the purchase any more, so a repetition would not help.
+        case .done(.failure(.bad)): .answer(Entitlements.object { _ in })
+        case .ask(let call, let then): .ask(call) { result, tools in taking(then(result, tools)) }
+        }
     }
 
     // MARK: - Stripe

@@ -54,6 +54,15 @@ struct StorePlace: Sendable {
     /// Whether a server's key makes the claim. The server answers for whose the purchase is.
     let isServer: Bool
 
+    /// The place of what a store tells by itself.
+    init(newsFor project: ProjectID, in world: AccessWorld, at now: Instant) {
+        self.project = project
+        self.world = world
+        self.now = now
+        bundleID = nil
+        isServer = true
+    }
+
     init(_ caller: Caller, _ tools: LoopTools) {
         project = caller.project
         world = caller.world
@@ -112,6 +121,7 @@ package struct StoreValidators: StoreValidator {
     package var takesTestsInProduction = false
     package var appStore: AppStore?
     package var stripe: Stripe?
+    package var play: PlayStore?
 
     package init(tests: TestReceipts) { self.tests = tests }
 
@@ -123,7 +133,7 @@ package struct StoreValidators: StoreValidator {
         switch claim.source {
         case .appStore: return appStore?.check(claim, place, tools) ?? .unavailable(.appStore, .notSetUp)
         case .stripe: return stripe?.check(claim, place, tools) ?? .unavailable(.stripe, .notSetUp)
-        case .playStore: return .unavailable(.playStore, .notSetUp)
+        case .playStore: return play?.check(claim, place, tools) ?? .unavailable(.playStore, .notSetUp)
         case .paddle: return .bad(.unknown)
         }
     }

@@ -108,6 +108,7 @@ package final class RunningServer: Sendable {
         stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
+        stores.play = configuration.stores.play
         let console =
             files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
         let surfaces = [
@@ -292,6 +293,7 @@ package struct StoreSettings: Sendable {
     package var takesTestsInProduction = false
     package var appStore: AppStore?
     package var stripe: Stripe?
+    package var play: PlayStore?
 
     package init() {}
 }

@@ -137,6 +137,17 @@ enum ServerSettings {
             SettingDefinition(
                 "app_store_bundle_id", "The bundle id of the app whose App Store receipts the server accepts."),
             SettingDefinition(
+                "play_service_account",
+                "A file with Google's service account (JSON), with which the server asks Google Play."),
+            SettingDefinition("play_package_name", "The name of the app at Google Play."),
+            SettingDefinition(
+                "play_url", "The address of Google Play.", standard: PlayStore.standardURL,
+                demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
+            SettingDefinition(
+                "play_push_secret",
+                "The secret in the address of Google's notifications, of 32 characters or more; without it none are taken.",
+                isSecret: true, demand: { (32...255).contains($0.utf8.count) ? nil : "32 to 255 characters" }),
+            SettingDefinition(
                 "stripe_url", "The address of Stripe.", standard: Stripe.standardURL,
                 demand: { OutboundURL($0) == nil ? "an address that begins with https:// or http://" : nil }),
             SettingDefinition(
@@ -228,6 +239,16 @@ enum ServerSettings {
                 root: roots.0, receiptRoot: roots.1, bundleID: settings["app_store_bundle_id"],
                 deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off,
                 appID: settings["app_store_app_id"].flatMap(Int64.init))
+        }
+        if let path = settings["play_service_account"] {
+            let bytes = try Files.bytes(path, orElse: "The service account \(path) cannot be read")
+            guard let account = PlayStore.ServiceAccount(json: bytes) else {
+                throw .failed("\(path) is no service account of Google: client_email and private_key are needed.")
+            }
+            guard let package = settings["play_package_name"], let url = settings["play_url"].flatMap(OutboundURL.init)
+            else { throw .failed("play_package_name must be set beside play_service_account.") }
+            stores.play = PlayStore(
+                url, package: package, account: account, pushSecret: settings["play_push_secret"])
         }
         if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
             stores.stripe = Stripe(

@@ -112,6 +112,20 @@ struct AccessLedger<V: DocumentFacts> {
         purchases[purchase.id] = purchase
     }
 
+    /// Ends the purchase that another one replaces. A new purchase takes over its owners and its account.
+    mutating func replace(
+        _ id: PurchaseID?, by purchase: inout Purchase, isNew: Bool
+    ) throws(Refusal) {
+        guard let id, id != purchase.id, var old = self.purchase(id), old.replacedBy == nil else { return }
+        old.replacedBy = purchase.id
+        purchases[id] = old
+        guard isNew else { return }
+        if purchase.isUnclaimed { purchase.reporter = old.reporter }
+        try own(&purchase, Array(Set(purchase.owners + old.owners)))
+        for install in old.installs.people { try join(install, to: &purchase, by: []) }
+        try join(nil, to: &purchase, by: old.accounts)
+    }
+
     /// Adds the name of an account to a user; false if the user has too many. The user then sees this purchase by its
     /// original transaction only.
     private func join(_ user: inout AccessUser, _ name: Hash128) -> Bool {

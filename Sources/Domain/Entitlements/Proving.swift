@@ -61,8 +61,15 @@ struct Proving {
             purchase.reporter = known?.reporter ?? principals.user.person
             purchase.history.update(receipt)
             let before = Transfer.Side(purchase)
+            do throws(Refusal) {
+                try ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
+            } catch {
+                guard purpose == .sync else { throw error }
+            }
             let wasJoined = principals.payer == nil || principals.pays(purchase)
-            let outcome = try outcome(of: &purchase, isKnown: known != nil, catalog, principals, stamp, &ledger)
+            // A new purchase that replaces another one has its owners.
+            let hasOwners = known != nil || !purchase.owners.isEmpty
+            let outcome = try outcome(of: &purchase, isKnown: hasOwners, catalog, principals, stamp, &ledger)
             do throws(Refusal) {
                 try ledger.join(principals.payer?.person, to: &purchase, by: receipt.accounts)
             } catch {

@@ -16,6 +16,7 @@ extension Purchase {
         for moment in owningMoments { packer.add(moment) }
         packer.add(keptFrom)
         packer.add(optional: sharedAt)
+        if let replacedBy { packer.add(replacedBy.hash) }
         return packer.bytes
     }
 
@@ -42,6 +43,9 @@ extension Purchase {
         guard let keptFrom = unpacker.people(), let sharedAt = unpacker.optionalInstant() else { return nil }
         self.keptFrom = keptFrom
         self.sharedAt = sharedAt
+        if unpacker.isAtEnd { return }
+        guard let replacedBy = unpacker.hash() else { return nil }
+        self.replacedBy = PurchaseID(hash: replacedBy)
     }
 
     /// Reads a purchase from before store accounts were sets of installs: it had one transaction and one payer.
@@ -89,6 +93,8 @@ extension Receipt {
         packer.add(hashes: accounts)
         packer.add(UInt64(others.count))
         for transaction in others { transaction.pack(into: &packer) }
+        packer.add(replaces != nil)
+        if let replaces { packer.add(replaces.hash) }
     }
 
     init?(unpacking unpacker: inout Unpacker) {
@@ -112,6 +118,8 @@ extension Receipt {
             guard let transaction = Purchase.Transaction(unpacking: &unpacker) else { return nil }
             others.append(transaction)
         }
+        guard let replaced = unpacker.kept({ $0.hash() }) else { return nil }
+        replaces = replaced.value.map(PurchaseID.init)
     }
 
     private init?(_ purchase: PurchaseID, _ source: Purchase.Source, firstForm unpacker: inout Unpacker) {

@@ -48,6 +48,8 @@ package struct Receipt: Equatable, Sendable {
     package var renewal: Purchase.RenewalState?
     /// The names of the account that paid, besides the original transaction.
     package var accounts: [Hash128] = []
+    /// The purchase that this one replaces, where the store makes a new purchase for another product or a new start.
+    package var replaces: PurchaseID?
     /// The weight of the receipt as a proof of the caller.
     package var trust = Trust.proof
 
@@ -114,6 +116,8 @@ package struct Purchase: Equatable, Sendable {
     var keptFrom: [PersonID] = []
     /// The last moment at which too many installs or identities had proven the purchase; nil if that never happened.
     package internal(set) var sharedAt: Instant?
+    /// The purchase that has replaced this one. A replaced purchase gives nothing, whatever its store says of it.
+    package internal(set) var replacedBy: PurchaseID?
 
     /// The limit of owners. A transfer reports all owners to each owner, and this must fit into one call.
     package static let ownersAtMost = 100
@@ -209,7 +213,7 @@ package struct Purchase: Equatable, Sendable {
 
     /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
-        history.givesAccess && (expiry(definition).map { moment < $0 } ?? true)
+        replacedBy == nil && history.givesAccess && (expiry(definition).map { moment < $0 } ?? true)
     }
 
     var put: Change { .documentPut(id.key, keeper, packed) }

@@ -29,8 +29,13 @@ package struct TakeStoreNews: Act {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
             purchase.history.update(receipt)
-            // Without an install, no limit refuses the names.
-            try? ledger.join(nil, to: &purchase, by: receipt.accounts)
+            // An account at its limit keeps the purchase under its other names.
+            do throws(Refusal) {
+                try ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
+                try ledger.join(nil, to: &purchase, by: receipt.accounts)
+            } catch {
+                ledger.put(purchase)
+            }
             guard let known, !purchase.history.isSame(as: known.history) else { continue }
             let product = catalog.product(purchase.product)
             let (was, isNow) = (known.isActive(at: stamp.at, product), purchase.isActive(at: stamp.at, product))

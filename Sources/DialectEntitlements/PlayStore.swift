@@ -1,0 +1,213 @@
+import ByteText
+import CivilTime
+import Crypto
+import Domain
+import Gateway
+import HTTPMessage
+import JSON
+package import Outbound
+import Threads
+
+/// Google Play: the server asks it about the token of a purchase (spec/entitlements-live.md 5).
+package struct PlayStore: StoreValidator {
+    /// The account with which the server asks Google, from its file.
+    package struct ServiceAccount: Sendable {
+        let email: String
+        let key: PrivateKey
+        let keyID: String
+        let tokenURL: OutboundURL
+
+        /// Reads the file of a service account; nil for another text.
+        package init?(json bytes: [UInt8]) {
+            var texts: [String: String] = [:]
+            let isRead: Void? = try? JSONParser().read(bytes) { root throws(JSONFault) in
+                try root.forEachMember(at: "the service account") { key, value throws(JSONFault) in
+                    if value.kind == .string { texts[key.copy()] = try value.string(at: "a member") }
+                }
+            }
+            guard isRead != nil, let email = texts["client_email"], let pem = texts["private_key"],
+                let key = PrivateKey(pem: Array(pem.utf8)), "\(key.algorithm)" == "RS256",
+                let tokenURL = OutboundURL(texts["token_uri"] ?? "https://oauth2.googleapis.com/token")
+            else { return nil }
+            self.email = email
+            self.key = key
+            keyID = texts["private_key_id"] ?? ""
+            self.tokenURL = tokenURL
+        }
+    }
+
+    package static let standardURL = "https://androidpublisher.googleapis.com/"
+    private static let scope = "https://www.googleapis.com/auth/androidpublisher"
+
+    private let base: String
+    private let package: String
+    private let account: ServiceAccount
+    /// The secret in the address of notifications; nil if the server takes none.
+    private let pushSecret: String?
+    private let kept = Monitor<Access?>(nil)
+
+    /// A token with which the server may ask, until a moment.
+    private struct Access: Sendable {
+        let token: String
+        let renewsAt: Instant
+    }
+
+    /// - Parameters:
+    ///   - url: Google's address; tests use another address.
+    ///   - package: the name of the app at Google.
+    ///   - account: the account with which the server asks.
+    ///   - pushSecret: the secret in the address of notifications; nil to take none.
+    package init(_ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String? = nil) {
+        self.pushSecret = pushSecret
+        base = url.description.hasSuffix("/") ? url.description : url.description + "/"
+        self.package = package
+        self.account = account
+    }
+
+    private static let outage = StoreCheck.unavailable(.playStore, .unreachable)
+
+    func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
+        guard let token = claim.receipt, let name = PlayStore.segment(token) else { return .bad(.unreadable) }
+        return read(name, at: place.now, tools) { bought, tools in
+            guard bought.isTest == (place.world == .sandbox) else { return .bad(.foreign) }
+            let receipts = bought.receipts(token, place, tools.hash)
+            return receipts.isEmpty ? .bad(.foreign) : .done(.success(receipts))
+        }
+    }
+
+    /// Asks what a token stands for: a subscription, or a product that is bought once.
+    private func read(
+        _ token: String, at now: Instant, _ tools: LoopTools,
+        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck
+    ) -> StoreCheck {
+        withAccess(at: now, tools) { access, _ in
+            ask("subscriptionsv2/tokens/\(token)", PlaySubscription.self, access, next) {
+                // Google knows no subscription with this token.
+                ask("productsv2/tokens/\(token)", PlayProduct.self, access, next) { .bad(.unknown) }
+            }
+        }
+    }
+
+    /// A token as a part of an address; nil for a text that is no token.
+    private static func segment(_ token: String) -> String? {
+        guard (1...1024).contains(token.utf8.count),
+            token.utf8.allSatisfy({ byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }), token != ".", token != ".."
+        else { return nil }
+        return token
+    }
+
+    // MARK: - Notifications
+
+    /// Whether a text is the secret of the address.
+    func isAddressed(by text: String) -> Bool {
+        guard let pushSecret else { return false }
+        return equalsInConstantTime(text.utf8.span, pushSecret.utf8.span)
+    }
+
+    /// Asks for the purchase of a notification.
+    func news(
+        of notification: PlayNotification, for project: ProjectID, at now: Instant, _ tools: LoopTools
+    ) -> StoreCheck {
+        guard notification.package?.hasSameBytes(as: package) == true, let token = notification.token,
+            let name = PlayStore.segment(token)
+        else { return .done(.success([])) }
+        return read(name, at: now, tools) { bought, tools in
+            let place = StorePlace(newsFor: project, in: bought.isTest ? .sandbox : .production, at: now)
+            var receipts = bought.receipts(token, place, tools.hash)
+            if let order = notification.voidedOrder {
+                for index in receipts.indices { receipts[index].refund(order, at: now) }
+            }
+            return .done(.success(receipts))
+        }
+    }
+
+    // MARK: - Asking
+
+    private func ask<Bought: PlayBought>(
+        _ path: String, _ type: Bought.Type, _ access: String,
+        _ next: @escaping @Sendable (any PlayBought, LoopTools) -> StoreCheck,
+        otherwise: @escaping @Sendable () -> StoreCheck
+    ) -> StoreCheck {
+        guard let url = OutboundURL("\(base)androidpublisher/v3/applications/\(package)/purchases/\(path)") else {
+            return .bad(.unreadable)
+        }
+        return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
+            guard case .success(let answer) = result else { return PlayStore.outage }
+            switch answer.status {
+            case 200..<300:
+                let bought = try? tools.json.read(answer.body) { root throws(JSONFault) in try Bought(root) }
+                return bought.map { next($0, tools) } ?? PlayStore.outage
+            case 400, 404: return otherwise()
+            // A wrong key of this server is no mistake of the buyer.
+            case 401, 403: return .unavailable(.playStore, .notSetUp)
+            // Google forgets a purchase 60 days after its end.
+            case 410: return .bad(.expired)
+            default: return PlayStore.outage
+            }
+        }
+    }
+
+    /// Continues with a token for questions. A token that is kept is renewed when four fifths of its time are over.
+    private func withAccess(
+        at now: Instant, _ tools: LoopTools, _ next: @escaping @Sendable (String, LoopTools) -> StoreCheck
+    ) -> StoreCheck {
+        if let known = kept.withLock({ $0 }), now < known.renewsAt { return next(known.token, tools) }
+        let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion(at: now))"
+        return .ask(
+            OutboundCall(.post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL)
+        ) { result, tools in
+            guard case .success(let answer) = result else { return PlayStore.outage }
+            guard answer.status == 200 else {
+                return answer.status < 500 ? .unavailable(.playStore, .notSetUp) : PlayStore.outage
+            }
+            var (token, seconds): (String?, Int64) = (nil, 0)
+            try? tools.json.read(answer.body) { root throws(JSONFault) in
+                try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
+                    switch key {
+                    case "access_token": token = try value.string(at: "access_token")
+                    case "expires_in": seconds = try value.integer(at: "expires_in")
+                    default: break
+                    }
+                }
+            }
+            guard let token, token.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else { return PlayStore.outage }
+            kept.withLock { $0 = Access(token: token, renewsAt: now.advanced(byMilliseconds: seconds * 800)) }
+            return next(token, tools)
+        }
+    }
+
+    /// The signed request for a token.
+    private func assertion(at now: Instant) -> String {
+        var header = JSONWriter()
+        header.object { json in
+            json.key("alg")
+            json.string("RS256")
+            json.key("typ")
+            json.string("JWT")
+            json.key("kid")
+            json.string(account.keyID)
+        }
+        var claims = JSONWriter()
+        claims.object { json in
+            json.key("iss")
+            json.string(account.email)
+            json.key("scope")
+            json.string(PlayStore.scope)
+            json.key("aud")
+            json.string(account.tokenURL.description)
+            json.key("iat")
+            json.integer(now.seconds)
+            json.key("exp")
+            json.integer(now.seconds + 3600)
+        }
+        let signed = Base64.encodeForAddresses(header.bytes) + "." + Base64.encodeForAddresses(claims.bytes)
+        return signed + "." + Base64.encodeForAddresses(account.key.sign(Array(signed.utf8)))
+    }
+}
