@@ -76,7 +76,8 @@ package enum Native {
             routes: routes(sources) + StatusCalls.routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
-                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + ExplainCalls.routes + ChangeCalls.routes
+                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + AuditCalls.routes + ExplainCalls.routes
+                + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes

@@ -104,7 +104,8 @@ enum PeopleCalls {
                         guard snapshot.person(person, in: project) != nil else {
                             return Native.problem(.refused(.noSuchPerson), id)
                         }
-                        return answer(try Timeline(of: person, filter, snapshot))
+                        let timeline = try Timeline(of: person, filter, snapshot)
+                        return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
                     }
                 }
             }),
@@ -360,7 +361,7 @@ enum PeopleCalls {
         return filter
     }
 
-    private static func answer(_ timeline: Timeline) -> Response {
+    private static func answer(_ timeline: Timeline, _ arrivals: [RowNumber: RowArrival]) -> Response {
         Native.json(.ok) { json in
             json.key("rows")
             json.array { json in
@@ -374,6 +375,10 @@ enum PeopleCalls {
                         json.moment(row.row.at)
                         json.key("origin")
                         json.decimalString(row.person.rawValue)
+                        json.key("received_at")
+                        json.moment(arrivals[row.number]?.at)
+                        json.key("key")
+                        json.decimalString(arrivals[row.number]?.key?.rawValue)
                         json.key("body")
                         json.raw(row.row.body)
                     }

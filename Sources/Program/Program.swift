@@ -11,7 +11,8 @@ package enum Program {
         (
             "server",
             [
-                InitCommand.self, ServeCommand.self, ConsoleCommand.self, StatusCommand.self, HealthCommand.self,
+                InitCommand.self, ServeCommand.self, ConsoleCommand.self, StatusCommand.self, AuditCommand.self,
+                HealthCommand.self,
                 StatsCommand.self, SettingsCommand.self,
                 DoctorCommand.self, CompactCommand.self, MigrateCommand.self, TLSPinCommand.self,
             ]

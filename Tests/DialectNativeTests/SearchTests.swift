@@ -119,6 +119,32 @@ struct SearchTests {
         #expect(try client.get("/onym/v1/people/1/shared").status == 404)
     }
 
+    @Test("An audit has the calls of people with their names, and no calls of apps", arguments: StoreKind.allCases)
+    func audit(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        _ = try client.identify(#"{"customerid":"a"}"#)
+        _ = try client.identify(#"{"customerid":"b"}"#)
+        let start = try #require(client.get("/onym/v1/server").number("last_seq"))
+        let made = try client.post(
+            "/onym/v1/merges", #"{"from":"customerid:a","into":"customerid:b","reason":"one mail"}"#)
+        #expect(made.status == 200, "\(made)")
+        for names in [#""from":"customerid:nobody","into":"1""#, #""from":"customerid:b","into":"customerid:nobody""#] {
+            #expect(try client.post("/onym/v1/merges", "{\(names)}").status == 404)
+        }
+        #expect(try client.post("/onym/v1/keys", #"{"kind":"admin","name":"Night job"}"#).status == 201)
+        let all = try client.get("/onym/v1/audit?after=\(start)")
+        #expect(all.list("calls").map { $0["kind"] as? String } == ["merge", "make_key"], "\(all)")
+        #expect(all.list("calls").allSatisfy { $0["role"] as? String == "key" && $0["name"] is String })
+        #expect(all.list("calls").first?["reason"] as? String == "one mail" && all["next_after"] is NSNull)
+        let first = try client.get("/onym/v1/audit?after=\(start)&limit=1")
+        let next = try #require(first.number("next_after"))
+        #expect(
+            try client.get("/onym/v1/audit?after=\(next)").list("calls").map { $0["kind"] as? String } == ["make_key"])
+        #expect(try client.get("/onym/v1/audit?kind=merge").list("calls").count == 1)
+        #expect(try client.get("/onym/v1/audit?name=nobody").list("calls").isEmpty)
+        #expect(try client.get("/onym/v1/audit?after=x").status == 400)
+    }
+
     @Test("The state of the server is told", arguments: StoreKind.allCases)
     func status(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)

@@ -4,7 +4,7 @@ import { get, may, path, post } from "../api.js";
 import { counted, h, moment, show, shown, tell } from "../h.js";
 import { change } from "../dialog.js";
 import { empty, facts, failure, fill, paged } from "../list.js";
-import { label } from "./find.js";
+import { holders } from "./person.js";
 import { personLink } from "./changes.js";
 
 const pollMilliseconds = 1500;
@@ -38,7 +38,7 @@ function release() {
   change({
     title: "Release a device", verb: "Release",
     fields: [{ name: "type", label: "Type of the device's identity", help: "For example ios_idfv." }, { name: "value", label: "Value" }],
-    dry: async ({ type, value }, signal) => (await get("/people", { type: type.trim(), value }, { signal })).people.map((person) => ({ root: person.root, label: label(person) })),
+    dry: async ({ type, value }, signal) => (await holders(type.trim(), value, signal)).map((person) => ({ root: person.root, label: person.label ?? person.root })),
     columns: (people) => ({ now: people.length ? [h("p", {}, `${counted(people.length, "person", "people")} hold the device:`), people.slice(0, 50).map((person) => [personLink(person.root, person.label), h("br")])] : "Nobody holds the device.",
       then: "Nobody holds the device. Its next call makes a new person, or finds the person of another identity." }),
     run: ({ type, value }, reason, idempotencyKey) => post(path`/devices/${type.trim()}/${value}/release`, { reason }, { idempotencyKey }),

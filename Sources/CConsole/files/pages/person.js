@@ -50,6 +50,14 @@ function overview(place, profile, { again }) {
         ["Do", (merge) => may.act ? h("button", { type: "button", onclick: () => undoMerge(merge, again) }, "Undo…") : null],
       ], profile.merges, null, { hidden: true, step: 20 })] : null,
     h("h2", {}, `Identities (${profile.identities_count})`), identities(profile, again),
+    filled(2, async (signal) => {
+      const { shared: all } = await get(path`/people/${profile.root}/shared`, {}, { signal });
+      return all.length ? [h("h2", {}, `Shared with others (${all.length})`), long("Identities that other people hold too", [
+        ["Value", (one) => shown(one.value)], ["Type", (one) => shown(one.type)], ["People", (one) => String(one.count)],
+        ["State", (one) => one.set_aside ? "set aside: it finds nobody" : "it may find any of them"],
+        ["With", (one) => one.people.slice(0, 5).map((other) => [personLink(other.id, other.label ?? other.id), " "])],
+      ], all, null, { hidden: true, step: 20 })] : null;
+    }),
     h("h2", {}, `Installs (${profile.installs.length})`),
     long("Installs", [
       ["Install", (install) => shown(install.install_id, "id")], ["User id", (install) => shown(install.user_id)],
@@ -91,11 +99,17 @@ function identities(profile, again) {
 
 export const explainAddress = (a, b) => `#/explain?a=${encodeURIComponent(String(a).toWellFormed())}&b=${encodeURIComponent(String(b).toWellFormed())}`;
 
+/** The people that have an identity. The value is in the body, so no log of a proxy has it. */
+export async function holders(type, value, signal) {
+  const { results } = await post("/search", { q: `${type}:${value}`.toWellFormed() }, { signal });
+  return results.filter((result) => result.kind === "person" && result.match.type === type);
+}
+
 function shared({ type, value }) {
   open("Who has this identity", filled(3, async (signal) => {
-    const { people } = await get("/people", { type, value }, { signal });
+    const people = await holders(type, value, signal);
     return [h("p", {}, shown(`${type}:${value}`)), table(counted(people.length, "person", "people"), [
-      ["Person", (person) => personLink(person.root, label(person))], ["Id", (person) => shown(person.root, "id")], ["Last seen", (person) => moment(person.last_seen)],
+      ["Person", (person) => personLink(person.root, person.label ?? person.root)], ["Id", (person) => shown(person.root, "id")], ["Last seen", (person) => moment(person.last_seen)],
     ], people)];
   }));
 }

@@ -400,6 +400,49 @@ def a_viewer_only_looks(scene):
 
 
 @story
+def a_page_of_another_port_does_nothing(scene):
+    """Another port of the machine is the same site, so the browser sends the cookie of the session along."""
+    import http.server
+    import threading
+    tab = scene.tab().sign_in()
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>Other</title><h1>Other</h1>")
+
+        def log_message(self, *_):
+            pass
+
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    page = tab.context.new_page()
+    page.goto(f"http://127.0.0.1:{other.server_port}/")
+    seen = page.evaluate("""async (base) => {
+        const tries = [
+            fetch(base + '/onym/v1/stats', { credentials: 'include' }),
+            fetch(base + '/onym/v1/console/session', { method: 'DELETE', credentials: 'include', headers: { 'Onym-Console': '1' } }),
+            fetch(base + '/onym/v1/keys', { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{"kind":"admin"}' }),
+        ];
+        const frame = document.createElement('iframe');
+        frame.src = base + '/console';
+        document.body.append(frame);
+        await new Promise((done) => { frame.onload = done; });
+        let framed = null;
+        try { framed = frame.contentDocument?.title ?? 'hidden'; } catch { framed = 'hidden'; }
+        return [framed, ...(await Promise.allSettled(tries)).map((one) => one.status === 'fulfilled' ? one.value.type : 'refused')];
+    }""", scene.server.base)
+    other.shutdown()
+    assert seen == ["hidden", "refused", "refused", "opaque"], seen
+    keys = scene.server.admin("GET", "/onym/v1/keys?limit=200")[1]["keys"]
+    assert len([key for key in keys if key["kind"] == "admin"]) == 1, keys
+    tab.go("#/health")
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Health")
+
+
+@story
 def a_session_ends_in_a_form(scene):
     scene.ada()
     tab = scene.tab()
