@@ -12,10 +12,42 @@ enum ConsoleCalls {
     /// Whether a route makes a session, so that its caller has a code and no key.
     static func makesSession(_ route: Endpoint) -> Bool { route.path == path && route.method == .post }
 
-    static func routes(_ door: ConsoleDoor?, at entrance: Native.Door) -> [Endpoint] {
-        guard let door else { return [] }
+    static func routes(_ sources: Native.Sources, at entrance: Native.Door) -> [Endpoint] {
+        guard let door = sources.console else { return [] }
         // A session belongs to a browser, and a browser comes over the network.
-        return [link(door)] + (entrance == .network ? [open(door), session(door), close(door)] : [])
+        return [link(door), snippets(sources)] + (entrance == .network ? [open(door), session(door), close(door)] : [])
+    }
+
+    /// The keys in the first calls that the console shows to a person who tries the server.
+    private static func snippets(_ sources: Native.Sources) -> Endpoint {
+        Endpoint(
+            .get, "/onym/v1/console/snippets", scope: .admin,
+            operation: Operation(
+                id: "console_snippets", summary: "Answers the keys for first calls, in development mode.",
+                description: """
+                    The keys are those of first-keys.json, as far as they are valid. In production the answer has \
+                    no keys.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "The keys by their dialects.",
+                        schema: .object([.init("keys", .object([]), required: true)]))
+                ] + Native.problems([])),
+            action: .answer { _, caller, tools in
+                let keys = sources.firstKeys().filter { dialect, text in
+                    guard let key = tools.directory.key(ConsoleDoor.hash(text)) else { return false }
+                    return key.isValid(at: tools.now) && key.project == caller?.project && key.kind.dialect == dialect
+                }
+                return Native.json(.ok) { json in
+                    json.key("keys")
+                    json.object { json in
+                        for (dialect, text) in keys.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                            json.key(dialect.rawValue)
+                            json.string(text)
+                        }
+                    }
+                }
+            })
     }
 
     private static let standardValidSeconds: Int64 = 300

@@ -29,6 +29,8 @@ package enum Native {
         package let warnings: ClientWarnings
         /// The state of the server; nil while it starts.
         package let status: @Sendable () -> ServerStatus?
+        /// The keys of clients that the first start made, by their dialects; empty in production, and without their file.
+        package let firstKeys: @Sendable () -> [Dialect: String]
         /// The door of the console; nil if the server has no console.
         package let console: ConsoleDoor?
 
@@ -39,8 +41,10 @@ package enum Native {
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
-            warnings: ClientWarnings, status: @escaping @Sendable () -> ServerStatus?, console: ConsoleDoor?
+            warnings: ClientWarnings, status: @escaping @Sendable () -> ServerStatus?,
+            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?
         ) {
+            self.firstKeys = firstKeys
             self.status = status
             self.console = console
             self.warnings = warnings
@@ -83,7 +87,7 @@ package enum Native {
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + TransferCalls.routes + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
-                + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources.console, at: door) + DeliveryCalls.routes
+                + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources, at: door) + DeliveryCalls.routes
                 + SigningKeyCalls.routes(sources.mint) + more,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 switch door {

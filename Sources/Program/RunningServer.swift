@@ -53,6 +53,8 @@ package final class RunningServer: Sendable {
         /// Whether the server accepts test data.
         package var isForTrying = false
         package var storePlace = StorePlace(kind: "memory", path: nil)
+        /// The file with the keys of the first project; nil if the console may not show the keys.
+        package var firstKeysPath: String?
         package var clock: @Sendable () -> Instant = SystemClock.now
         /// Further routes of the native API, for tests.
         package var moreRoutes: [Endpoint] = []
@@ -98,7 +100,7 @@ package final class RunningServer: Sendable {
         let files = configuration.hasConsole ? ConsoleFiles() : nil
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-            consoleSet: files?.set)
+            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -316,13 +318,15 @@ final class Inspection: Sendable {
     private let warnings: ClientWarnings
     private let console: ConsoleDoor?
     private let consoleSet: String?
+    private let firstKeysPath: String?
     private let place: StorePlace
     private let startedAt: Instant
 
     init(
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
-        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil
+        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil, firstKeysPath: String? = nil
     ) {
+        self.firstKeysPath = firstKeysPath
         self.console = console
         self.consoleSet = consoleSet
         self.place = place
@@ -347,7 +351,8 @@ final class Inspection: Sendable {
             rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
-            status: { [self] in status() }, console: console)
+            status: { [self] in status() },
+            firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console)
     }
 
     /// Sets the gateway that knows the last uses of keys.

@@ -106,6 +106,7 @@ enum ServeCommand: ProgramCommand {
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
         configuration.hasConsole = settings["console"] == "on"
         configuration.isForTrying = isForTrying(settings)
+        configuration.firstKeysPath = isForTrying(settings) ? folder.firstKeysPath : nil
         configuration.callsPrivateAddresses = settings["webhook_private_addresses"] == "allow"
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }

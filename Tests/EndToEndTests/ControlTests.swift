@@ -62,6 +62,24 @@ struct ControlTests {
         #expect(!server.errors.contains("oc_"), "no link is in the log")
         #expect(server.stop() == 0)
 
+        // The first calls of the console have keys in development mode only, and only from the file of the first start.
+        let trying = try ServerProcess(data: store.data, flags: ["--mode", "development"])
+        func keys() throws -> String {
+            try trying.client.call(
+                "GET", "/onym/v1/console/snippets", fields: [("Authorization", "Bearer \(store.adminKey)")]
+            ).body
+        }
+        #expect(try keys() == #"{"keys":{}}"#)
+        let first = #"{"idsync":{"web_key":"\#(store.webKey)"},"claim":{"client_key":"owl_client_00"},"more":1}"#
+        try first.write(toFile: store.data + "/first-keys.json", atomically: true, encoding: .utf8)
+        #expect(try keys() == #"{"keys":{"idsync":"\#(store.webKey)"}}"#)
+        #expect(trying.stop() == 0)
+        let live = try ServerProcess(data: store.data)
+        let hidden = try live.client.call(
+            "GET", "/onym/v1/console/snippets", fields: [("Authorization", "Bearer \(store.adminKey)")])
+        #expect(hidden.body == #"{"keys":{}}"#)
+        #expect(live.stop() == 0)
+
         let off = try ServerProcess(data: store.data, flags: ["--console", "off"])
         let refused = try onym(store, "console")
         #expect(refused.code == 1 && refused.errors.contains("is off"), "\(refused)")

@@ -1,6 +1,6 @@
 // Home: the state of the server in short and the last changes, or the first steps while there are no people.
 
-import { get, readiness } from "../api.js";
+import { get, may, readiness } from "../api.js";
 import { receive } from "../feed.js";
 import { counted, h, show } from "../h.js";
 import { empty, filled } from "../list.js";
@@ -19,11 +19,14 @@ export default async function home(place, { heading, leave, again }) {
   heading("Home");
   const [stats, ready] = await Promise.all([get("/stats"), readiness()]);
   if (stats.people === 0) {
+    // In development mode, the keys of the first start; otherwise KEY stands for a key.
+    const { keys } = may.administer ? await get("/console/snippets") : { keys: {} };
+    const call = (name, snippet) => snippet().replace("KEY", keys[name.toLowerCase()] ?? "KEY");
     const state = h("p", { class: "soft" }, "No call has made a person yet.");
     show(place, h("p", {}, "The server runs, and nobody is known yet. Send a first call: a key is in the answer of ",
       h("code", {}, "onym init"), ", or make one on the page ", h("a", { href: "#/keys" }, "Keys"), "."),
     h("div", { class: "two" }, dialects.map(([name, what, snippet]) => h("section", { class: "box" }, h("h2", {}, name), h("p", { class: "soft" }, what),
-      h("pre", { tabindex: 0, "aria-label": `First call of ${name}` }, snippet())))), state);
+      h("pre", { tabindex: 0, "aria-label": `First call of ${name}` }, call(name, snippet))))), state);
     leave(receive((changes) => {
       if (!changes.some((change) => change.kind === "person.created")) return;
       show(state, "Received: the first person is here. ");

@@ -136,6 +136,8 @@ def the_first_call_is_received(scene):
     expect(tab.page.get_by_text("No call has made a person yet.")).to_be_visible()
     check_page(tab, "first steps")
     tab.picture(scene.pictures, "first-steps")
+    # In production, no key is in the page.
+    assert not any(key in tab.page.content() for key in (scene.server.keys["idsync"]["web_key"], scene.server.keys["linking"]["api_key"]))
     keys = scene.server.keys
     known = {"IDSync": keys["idsync"]["web_key"], "Claim": keys["claim"]["client_key"], "Entitlements": keys["entitlements"]["project_key"],
              "Linking": keys["linking"]["api_key"]}
