@@ -4,8 +4,9 @@
 # make soak    the long runs: SOAK=100 has a hundred times the simulations and kills of make check
 # make bench   measures, beside nginx
 # make package makes the Debian package, the archive and the SDK's archive in dist; make package-test tries them out
+# make console passes all stories of the console in a browser; pictures are in .build/console
 # make docs    makes pages of the SDK's catalogue
-.PHONY: run build test check set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
+.PHONY: run build test check console set-up lint imports test-release test-threads fuzz smoke package package-test soak bench format clean \
 	docs surface
 
 # A target imports what it declares, and nothing else.
@@ -76,6 +77,12 @@ package-test: package
 # What apps of the SDK would miss since the last release.
 surface:
 	Tools/surface
+
+# Every story of the console; the other tests have a few of them.
+console:
+	@Tools/setup tests
+	$(BUILD_TESTS)
+	ONYM_CONSOLE=all Tools/run-tests --filter ConsoleStoryTests
 
 docs:
 	Tools/docs

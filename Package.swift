@@ -135,7 +135,8 @@ let package = Package(
         ring(
             "Program",
             [
-                "ByteText", "CLinux", "ContentFiles", "Crypto", "Delivery", "DialectClaim", "DialectEntitlements",
+                "ByteText", "CLinux", "Console", "ContentFiles", "Crypto", "Delivery", "DialectClaim",
+                "DialectEntitlements",
                 "DialectIDSync",
                 "DialectLinking",
                 "DialectNative",
@@ -209,6 +210,9 @@ let package = Package(
         ring("TLS", ["COpenSSL"]),
         ring("Crypto", ["COpenSSL"]),
         ring("Compression", ["CZlib"]),
+        // The files of the console for browsers, in the program; and the routes that serve them.
+        .target(name: "CConsole", exclude: ["files"]),
+        ring("Console", ["ByteText", "CConsole", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("SQLite", ["CSQLite"]),
@@ -271,6 +275,7 @@ let package = Package(
         tests("ByteText", ["TestKit"]),
         tests("CivilTime", ["TestKit"]),
         tests("Compression", ["TestKit"]),
+        tests("Console", ["Compression", "TestKit"]),
         tests("ContentFiles", ["ByteText", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),
         tests(
@@ -306,6 +311,8 @@ let package = Package(
         tests("HTTPMessage", ["ByteText", "CHTTPParser", "TestKit"]),
     ],
     swiftLanguageModes: [.v6],
+    // The console's files come into the program by #embed, which C23 has.
+    cLanguageStandard: .c2x,
     cxxLanguageStandard: .cxx17
 )
 

@@ -70,6 +70,10 @@ package final class PurchaseChecker: Sendable {
     package struct Figures: Sendable {
         /// The questions by store and result.
         package fileprivate(set) var checks: [Purchase.Source: [Result: Int]] = [:]
+        /// The number of due purchases that the last search found; it finds at most 500 in a project.
+        package fileprivate(set) var due = 0
+        /// The moment since which the earliest of them is due.
+        package fileprivate(set) var oldestDueAt: Instant?
 
         package enum Result: String, CaseIterable, Sendable {
             case answered, failed, gone
@@ -134,6 +138,11 @@ package final class PurchaseChecker: Sendable {
         guard parts.store.leads else { return }
         let (now, busy) = (parts.clock(), state.withLock { $0.busy })
         lines.refill(at: MonotonicClock.nanoseconds())
+        var (count, oldest): (Int, Instant?) = (0, nil)
+        defer {
+            let found = (count, oldest)
+            state.withLock { ($0.figures.due, $0.figures.oldestDueAt) = found }
+        }
         for project in parts.store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
             let found = try parts.store.read { snapshot throws(StoreFault) in
                 try DueChecks(in: project, at: now, except: busy, limit: PurchaseChecker.purchasesAtOnce, snapshot).map
@@ -143,8 +152,10 @@ package final class PurchaseChecker: Sendable {
             }
             guard let (due, catalog) = found else { continue }
             var (notes, questions): ([(purchase: PurchaseID, progress: NoteChecks.Progress)], [Question]) = ([], [])
+            count += due.items.count
             for item in due.items {
                 if let purchase = item.purchase {
+                    oldest = [oldest, purchase.check?.dueAt].compactMap { $0 }.min()
                     guard lines.takes(purchase.source) else { continue }
                     questions.append(Question(purchase: purchase, project: project, catalog: catalog))
                 }

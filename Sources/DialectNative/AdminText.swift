@@ -36,8 +36,15 @@ enum AdminText {
     static func one<Choice: RawRepresentable & CaseIterable>(
         _ value: JSONValue, at path: String, of type: Choice.Type
     ) throws(JSONFault) -> Choice where Choice.RawValue == String {
-        guard let choice = Choice(rawValue: try value.string(at: path)) else {
-            let names = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+        try one(value, at: path, of: Array(type.allCases))
+    }
+
+    static func one<Choice: RawRepresentable>(
+        _ value: JSONValue, at path: String, of choices: [Choice]
+    ) throws(JSONFault) -> Choice where Choice.RawValue == String {
+        let text = try value.string(at: path)
+        guard let choice = choices.first(where: { $0.rawValue == text }) else {
+            let names = choices.map(\.rawValue).joined(separator: ", ")
             throw JSONFault(.wrong("must be one of \(names)"), at: path)
         }
         return choice

@@ -8,7 +8,7 @@ import JSON
 enum AliasCalls {
     static let routes = [
         Endpoint(
-            .get, "/onym/v1/aliases/:id", scope: .admin,
+            .get, "/onym/v1/aliases/:id", scope: .consoleRead,
             operation: Operation(
                 id: "alias_get", summary: "Shows an alias.",
                 responses: [.init(.ok, "The alias.", schema: schema)] + Native.problems([.notFound])),
@@ -23,7 +23,7 @@ enum AliasCalls {
                 }
             }),
         Endpoint(
-            .post, "/onym/v1/aliases/:id/undo", scope: .admin,
+            .post, "/onym/v1/aliases/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "alias_undo", summary: "Undoes an alias: the source's rows no longer belong to the destination.",
                 responses: [

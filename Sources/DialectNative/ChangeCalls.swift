@@ -22,7 +22,7 @@ package enum ChangeCalls {
 
     static let routes = [
         Endpoint(
-            .get, "/onym/v1/changes", scope: .admin,
+            .get, "/onym/v1/changes", scope: .consoleRead,
             operation: Operation(
                 id: "changes_follow",
                 summary: "Lists the changes after a call of the journal, in order, and can wait for a change.",

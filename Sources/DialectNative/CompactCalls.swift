@@ -40,7 +40,7 @@ package enum CompactCalls {
                     return answer(.accepted, sources.compaction())
                 }),
             Endpoint(
-                .get, "/onym/v1/compact", scope: .admin,
+                .get, "/onym/v1/compact", scope: .consoleRead,
                 operation: Operation(
                     id: "compaction_get", summary: "Answers the progress of a compaction.",
                     responses: [.init(.ok, "The progress.", schema: schema)] + Native.problems([])),

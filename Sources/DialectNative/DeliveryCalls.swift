@@ -53,7 +53,7 @@ enum DeliveryCalls {
         })
 
     private static let replay = Endpoint(
-        .post, "/onym/v1/deliveries/:id/replay", scope: .admin,
+        .post, "/onym/v1/deliveries/:id/replay", scope: .consoleAct,
         operation: Operation(
             id: "delivery_replay", summary: "Tries a parked delivery again, for another 24 hours.",
             responses: [

@@ -9,7 +9,7 @@ import JSON
 enum ExplainCalls {
     static let routes = [
         Endpoint(
-            .get, "/onym/v1/explain", scope: .admin,
+            .get, "/onym/v1/explain", scope: .consoleRead,
             operation: Operation(
                 id: "explain",
                 summary: "Explains why two identifiers are one person, or are not: ?a=customerid:42&b=ios_idfv:….",
@@ -46,7 +46,7 @@ enum ExplainCalls {
                 }
             }),
         Endpoint(
-            .get, "/onym/v1/people/:id/graph", scope: .admin,
+            .get, "/onym/v1/people/:id/graph", scope: .consoleRead,
             operation: Operation(
                 id: "person_graph", summary: "Shows a person's group as nodes and edges, for a drawing.",
                 responses: [

@@ -9,7 +9,7 @@ import JSON
 enum ExportCalls {
     static let routes = [
         Endpoint(
-            .post, "/onym/v1/people/:id/export", scope: .admin,
+            .post, "/onym/v1/people/:id/export", scope: .consoleAct,
             operation: Operation(
                 id: "person_export",
                 summary: "Exports all data of a person, with a line of JSON for each thing.",

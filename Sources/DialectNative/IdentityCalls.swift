@@ -9,7 +9,7 @@ import JSON
 enum IdentityCalls {
     static let routes = [
         Endpoint(
-            .post, "/onym/v1/people/:id/identities", scope: .admin,
+            .post, "/onym/v1/people/:id/identities", scope: .consoleAct,
             operation: Operation(
                 id: "identity_attach", summary: "Gives a person an identity.",
                 request: .object([
@@ -29,7 +29,7 @@ enum IdentityCalls {
                     }
                 })),
         Endpoint(
-            .delete, "/onym/v1/people/:id/identities/:type/:value", scope: .admin,
+            .delete, "/onym/v1/people/:id/identities/:type/:value", scope: .consoleAct,
             operation: Operation(
                 id: "identity_detach", summary: "Removes an identity from a person. No other person gets the identity.",
                 request: .object([.init("reason", .string("The reason, for the journal."))]),
@@ -47,7 +47,7 @@ enum IdentityCalls {
                     }
                 })),
         Endpoint(
-            .post, "/onym/v1/devices/:type/:value/release", scope: .admin,
+            .post, "/onym/v1/devices/:type/:value/release", scope: .consoleAct,
             operation: Operation(
                 id: "device_release",
                 summary: "Releases a device that many people have used: no person holds the device after the call.",

@@ -57,7 +57,7 @@ enum KeyCalls {
                     """,
                 request: .object(
                     [
-                        .init("kind", .string(oneOf: AccessKey.Kind.allCases.map(\.rawValue)), required: true),
+                        .init("kind", .string(oneOf: AccessKey.Kind.makeable.map(\.rawValue)), required: true),
                         .init("name", .string("The name; the kind by default.")),
                         .init("app", .string("The id of the key's app; not for admin and claim_agent.")),
                         .init("scopes", .array(.string())), .init("expires_at", .string()),
@@ -108,7 +108,7 @@ enum KeyCalls {
         var scopes: [Scope]?
         try AdminText.read(request, tools) { key, value throws(JSONFault) in
             switch key {
-            case "kind": kind = try AdminText.one(value, at: "kind", of: AccessKey.Kind.self)
+            case "kind": kind = try AdminText.one(value, at: "kind", of: AccessKey.Kind.makeable)
             case "name": name = try AdminText.name(value, at: "name")
             case "app":
                 guard let id = Int64(decimal: try value.string(at: "app")) else {

@@ -46,7 +46,7 @@ enum LinkingCalls {
                     }
                 })),
         Endpoint(
-            .get, "/onym/v1/installs/:id", scope: .admin,
+            .get, "/onym/v1/installs/:id", scope: .consoleRead,
             operation: Operation(
                 id: "install_get", summary: "Shows an install.",
                 responses: [.init(.ok, "The install.", schema: installSchema)] + Native.problems([.notFound])),

@@ -9,7 +9,8 @@ struct ListQuery {
     /// The number of the last entry before this part; nil at the start.
     let cursor: Int?
 
-    private static let limits = 1...200
+    private static let limits = 1...limitAtMost
+    static let limitAtMost = 200
     static let standardLimit = 50
 
     init(_ request: borrowing Request, standardLimit: Int = ListQuery.standardLimit) throws(Rejection) {

@@ -8,14 +8,14 @@ import JSON
 enum MergeCalls {
     static let routes = [
         Endpoint(
-            .post, "/onym/v1/merges", scope: .admin,
+            .post, "/onym/v1/merges", scope: .consoleAct,
             operation: Operation(
                 id: "merge_make",
                 summary: "Merges two people: reads show them as one. No row is rewritten.",
                 description: "With ?dry_run=true the call answers the result of the merge, and changes nothing.",
                 request: .object([
-                    .init("from", .string("A person's id."), required: true),
-                    .init("into", .string("The id of the other person."), required: true),
+                    .init("from", .string("A person, by an id of any form."), required: true),
+                    .init("into", .string("The other person, by an id of any form."), required: true),
                     .init("reason", .string("The reason, for the journal.")),
                 ]),
                 responses: [.init(.ok, "The merge, and the facts that it brings together.", schema: schema)]
@@ -25,8 +25,15 @@ enum MergeCalls {
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
                     let isRepeatable = request.isRepeatable
-                    let wanted = try wanted(request, tools)
+                    let (from, into, reason) = try wanted(request, caller, tools)
                     return .read { snapshot throws(StoreFault) in
+                        let wanted: MergePeople
+                        switch (from.find(in: snapshot), into.find(in: snapshot)) {
+                        case (.failure(let problem), _), (_, .failure(let problem)):
+                            return .answer(problem.response(id))
+                        case (.success(let from), .success(let into)):
+                            wanted = MergePeople(from: from, into: into, reason: reason)
+                        }
                         var merge = Merge(
                             id: MergeID(rawValue: .max), from: wanted.from, into: wanted.into, rule: .administrator)
                         if let refusal = try refusal(wanted, in: project, snapshot) {
@@ -52,7 +59,7 @@ enum MergeCalls {
                     }
                 })),
         Endpoint(
-            .post, "/onym/v1/merges/:id/undo", scope: .admin,
+            .post, "/onym/v1/merges/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "merge_undo",
                 summary: "Undoes a merge: each side has the rows that its own identities brought.",
@@ -126,15 +133,15 @@ enum MergeCalls {
     }
 
     private static func wanted(
-        _ request: borrowing Request, _ tools: LoopTools
-    ) throws(Rejection) -> MergePeople {
-        var (from, into, reason): (Int64?, Int64?, String?)
+        _ request: borrowing Request, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> (from: PersonName, into: PersonName, reason: String?) {
+        var (from, into, reason): (String?, String?, String?)
         do throws(JSONFault) {
             try tools.json.read(request.body) { root throws(JSONFault) in
                 try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
                     switch key {
-                    case "from": from = Int64(decimal: try value.string(at: "from"))
-                    case "into": into = Int64(decimal: try value.string(at: "into"))
+                    case "from": from = try value.string(at: "from")
+                    case "into": into = try value.string(at: "into")
                     case "reason": reason = try self.reason(value)
                     default: throw JSONFault(.wrong("is not a member of this call"), at: key.shown)
                     }
@@ -144,13 +151,14 @@ enum MergeCalls {
             throw Rejection(Native.problem(error, request.id))
         }
         guard let from, let into else {
-            throw Rejection(
-                Native.problem(
-                    .badRequest, code: Native.validationError,
-                    "from and into must be ids of people: strings of digits.",
-                    request.id))
+            throw AdminText.wrong("from and into are required.", request.id)
         }
-        return MergePeople(from: PersonID(rawValue: from), into: PersonID(rawValue: into), reason: reason)
+        let names = [from, into].map { PersonName($0, caller, tools) }
+        for case .nobody in names {
+            throw AdminText.wrong(
+                "from and into must be ids of people: digits, or an identity such as customerid:42.", request.id)
+        }
+        return (names[0], names[1], reason)
     }
 
     /// Reads `{"reason":"…"}`, if the call has a body.

@@ -29,6 +29,12 @@ package enum Native {
         package let counts: @Sendable () -> StoreCounts
         /// The counts of accepted calls without the effect that the client expects.
         package let warnings: ClientWarnings
+        /// The state of the server; nil while it starts.
+        package let status: @Sendable () -> ServerStatus?
+        /// The keys of clients that the first start made, by their dialects; empty in production, and without their file.
+        package let firstKeys: @Sendable () -> [Dialect: String]
+        /// The door of the console; nil if the server has no console.
+        package let console: ConsoleDoor?
 
         package typealias AskStore =
             @Sendable (
@@ -42,9 +48,13 @@ package enum Native {
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
-            warnings: ClientWarnings, askStore: @escaping AskStore
+            warnings: ClientWarnings, askStore: @escaping AskStore, status: @escaping @Sendable () -> ServerStatus?,
+            firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?
         ) {
             self.askStore = askStore
+            self.firstKeys = firstKeys
+            self.status = status
+            self.console = console
             self.warnings = warnings
             self.mint = mint
             self.keyUse = keyUse
@@ -69,25 +79,28 @@ package enum Native {
         case control
     }
 
-    /// - Parameter more: further routes, for tests.
+    /// - Parameter more: further routes of the server: the console, and routes of tests.
     package static func surface(_ sources: Sources, door: Door = .network, more: [Endpoint] = []) -> WireDialect {
         WireDialect(
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes + IdentityCalls.routes
+            routes: routes(sources) + StatusCalls.routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes
+                + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
-                + ExplainCalls.routes + ChangeCalls.routes
+                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + AuditCalls.routes + ExplainCalls.routes
+                + ChangeCalls.routes
                 + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + PurchaseCalls.routes(sources) + TransferCalls.routes
                 + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
-                + WebhookCalls.routes(sources) + DeliveryCalls.routes + SigningKeyCalls.routes(sources.mint) + more,
+                + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources, at: door) + DeliveryCalls.routes
+                + SigningKeyCalls.routes(sources.mint) + more,
             authenticate: { request, route, directory, now, tools throws(Rejection) in
                 switch door {
-                case .network: try admin(request, route, directory, now, tools)
+                case .network: try caller(request, route, directory, now, tools, sources.console)
                 case .control: try serverOperator(request, route, directory, now)
                 }
             },
@@ -130,15 +143,8 @@ package enum Native {
                 operation: Operation(
                     id: "metrics", summary: "Counts and measures, for Prometheus.",
                     responses: [
-                        .init(.ok, "Metrics.", contentType: "text/plain", schema: .string()),
-                        .init(
-                            .unauthorized, "The admin key is missing or invalid.", contentType: problemType,
-                            schema: problemSchema),
-                        .init(
-                            .forbidden, "The server has several projects.", contentType: problemType,
-                            schema: problemSchema),
-                        .init(.tooManyRequests, "Too many calls.", contentType: problemType, schema: problemSchema),
-                    ]),
+                        .init(.ok, "Metrics.", contentType: "text/plain", schema: .string())
+                    ] + problems([])),
                 action: .answer { request, caller, tools in
                     guard mayKnowServer(caller, tools.directory) else {
                         return problem(
@@ -190,6 +196,18 @@ package enum Native {
 
     // MARK: - Who calls
 
+    /// A person in the console, or an administrator with a key.
+    private static func caller(
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools,
+        _ console: ConsoleDoor?
+    ) throws(Rejection) -> Caller {
+        if let console {
+            if ConsoleCalls.makesSession(route) { return try console.opener(request, directory, now, tools) }
+            if console.knows(request) { return try console.caller(request, directory, now, tools) }
+        }
+        return try admin(request, route, directory, now, tools)
+    }
+
     /// `Authorization: Bearer onym_admin_…`, or `onym_operator_…` for some routes.
     private static func admin(
         _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
@@ -203,7 +221,7 @@ package enum Native {
                 throw Rejection(
                     problem(
                         .forbidden, code: "operator_key",
-                        "An operator's key opens /metrics, /onym/v1/stats and /onym/v1/projects. "
+                        "An operator's key opens /metrics, /onym/v1/server, /onym/v1/stats and /onym/v1/projects. "
                             + "This call needs an admin key of its project.", request.id))
             }
             // A call that concerns the whole server has a place in the journal of the first project.
@@ -268,9 +286,20 @@ package enum Native {
 
     /// The possible refusals of calls: the common refusals, and further statuses.
     package static func problems(_ statuses: [Status]) -> [Operation.Answer] {
-        (statuses + [.unauthorized, .forbidden, .tooManyRequests, .serviceUnavailable]).map {
+        // A call with the cookie of a session has refusals of its own: 400 and 421.
+        let common: [Status] = [
+            .badRequest, .unauthorized, .forbidden, .misdirectedRequest, .tooManyRequests, .serviceUnavailable,
+        ]
+        return (statuses.filter { !common.contains($0) } + common).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)
         }
+    }
+
+    /// The answer to a call for a file of the console that this server does not have.
+    package static func changedConsole(_ id: RequestID) -> Response {
+        problem(
+            .notFound, code: "console_changed",
+            "This server has another version of the console, or no such file. Load the page again.", id)
     }
 
     /// The answer to an invalid body.

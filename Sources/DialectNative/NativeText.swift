@@ -1,5 +1,5 @@
 import CivilTime
-import Domain
+package import Domain
 import JSON
 
 /// Parts of answers that several calls of this dialect write.
@@ -50,7 +50,7 @@ extension JSONWriter {
 
 extension Purchase.Source {
     /// The source's name in this dialect.
-    var name: String {
+    package var name: String {
         switch self {
         case .appStore: "appstore"
         case .playStore: "playstore"

@@ -10,7 +10,7 @@ import JSON
 enum PeopleCalls {
     static let routes = [
         Endpoint(
-            .get, "/onym/v1/people", scope: .admin,
+            .get, "/onym/v1/people", scope: .consoleRead,
             operation: Operation(
                 id: "people_find",
                 summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
@@ -47,7 +47,7 @@ enum PeopleCalls {
                 }
             }),
         Endpoint(
-            .get, "/onym/v1/people/:id", scope: .admin,
+            .get, "/onym/v1/people/:id", scope: .consoleRead,
             operation: Operation(
                 id: "person_get", summary: "Shows a person, by an id or by an identity (customerid:42).",
                 description: """
@@ -76,7 +76,7 @@ enum PeopleCalls {
                 }
             }),
         Endpoint(
-            .get, "/onym/v1/people/:id/timeline", scope: .admin,
+            .get, "/onym/v1/people/:id/timeline", scope: .consoleRead,
             operation: Operation(
                 id: "person_timeline",
                 summary: "Shows the rows of a person, the last row first.",
@@ -104,7 +104,8 @@ enum PeopleCalls {
                         guard snapshot.person(person, in: project) != nil else {
                             return Native.problem(.refused(.noSuchPerson), id)
                         }
-                        return answer(try Timeline(of: person, filter, snapshot))
+                        let timeline = try Timeline(of: person, filter, snapshot)
+                        return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
                     }
                 }
             }),
@@ -113,7 +114,7 @@ enum PeopleCalls {
 
     /// The journal of a person and of all members of its group.
     private static let journal = Endpoint(
-        .get, "/onym/v1/people/:id/journal", scope: .admin,
+        .get, "/onym/v1/people/:id/journal", scope: .consoleRead,
         operation: Operation(
             id: "person_journal", summary: "Shows the calls that changed a person, the last call first.",
             description: "Takes limit (1 to 200) and the cursor of the page before.",
@@ -236,7 +237,7 @@ enum PeopleCalls {
         json.moment(merge.id.madeAt)
     }
 
-    private static func write(_ identity: HeldIdentity, of holder: PersonID, _ json: inout JSONWriter) {
+    static func write(_ identity: HeldIdentity, of holder: PersonID, _ json: inout JSONWriter) {
         json.key("holder")
         json.decimalString(holder.rawValue)
         json.key("type")
@@ -360,7 +361,7 @@ enum PeopleCalls {
         return filter
     }
 
-    private static func answer(_ timeline: Timeline) -> Response {
+    private static func answer(_ timeline: Timeline, _ arrivals: [RowNumber: RowArrival]) -> Response {
         Native.json(.ok) { json in
             json.key("rows")
             json.array { json in
@@ -374,6 +375,10 @@ enum PeopleCalls {
                         json.moment(row.row.at)
                         json.key("origin")
                         json.decimalString(row.person.rawValue)
+                        json.key("received_at")
+                        json.moment(arrivals[row.number]?.at)
+                        json.key("key")
+                        json.decimalString(arrivals[row.number]?.key?.rawValue)
                         json.key("body")
                         json.raw(row.row.body)
                     }

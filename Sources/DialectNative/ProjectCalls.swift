@@ -8,13 +8,13 @@ import JSON
 enum ProjectCalls {
     /// Whether the operator of the server may leave out the project in a call with this path.
     static func concernAllProjects(_ path: String) -> Bool {
-        path.hasPrefix("/onym/v1/projects") || path == "/onym/v1/stats" || path == "/onym/v1/compact"
+        path.hasPrefix("/onym/v1/projects") || ["/onym/v1/stats", "/onym/v1/compact", "/onym/v1/server"].contains(path)
             || !path.hasPrefix("/onym/")
     }
 
     /// Whether the operator's key opens a route: the figures of the server, and its projects.
     static func opensToOperators(_ path: String) -> Bool {
-        path == "/metrics" || path == "/onym/v1/stats" || path.hasPrefix("/onym/v1/projects")
+        ["/metrics", "/onym/v1/stats", "/onym/v1/server"].contains(path) || path.hasPrefix("/onym/v1/projects")
     }
 
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
@@ -117,7 +117,7 @@ enum ProjectCalls {
 
     private static func stats(_ sources: Native.Sources) -> Endpoint {
         Endpoint(
-            .get, "/onym/v1/stats", scope: .admin,
+            .get, "/onym/v1/stats", scope: .consoleRead,
             operation: Operation(
                 id: "stats", summary: "Counts the facts of the server or of the project.",
                 description: """
@@ -138,7 +138,10 @@ enum ProjectCalls {
                 let (counts, directory) = (sources.counts(), tools.directory)
                 let isWhole = Native.mayKnowServer(caller, directory)
                 func isTold(_ project: ProjectID) -> Bool { isWhole || project == caller?.project }
-                let keys = directory.keys.values.filter { $0.revokedAt == nil && isTold($0.project) }
+                // Sessions of the console are no keys for programs.
+                let keys = directory.keys.values.filter {
+                    $0.revokedAt == nil && $0.kind != .console && isTold($0.project)
+                }
                 return Native.json(.ok) { json in
                     var numbers: [(StaticString, Int)] = [
                         ("projects", directory.projects.keys.count(where: isTold)),

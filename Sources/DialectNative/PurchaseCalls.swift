@@ -12,7 +12,7 @@ enum PurchaseCalls {
     static func routes(_ sources: Native.Sources) -> [Endpoint] {
         [
             Endpoint(
-                .get, path, scope: .admin,
+                .get, path, scope: .consoleRead,
                 operation: Operation(
                     id: "purchase_show", summary: "Shows a purchase, and the reason for its access.",
                     description: "The id is the store and the original transaction: playstore:TOKEN.",
@@ -27,7 +27,7 @@ enum PurchaseCalls {
                         }
                     })),
             Endpoint(
-                .post, path, scope: .admin,
+                .post, path, scope: .consoleAct,
                 operation: Operation(
                     id: "purchase_check",
                     summary: "Asks the store of a purchase for its state, and shows the purchase.",

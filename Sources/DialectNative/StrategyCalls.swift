@@ -13,7 +13,7 @@ enum StrategyCalls {
 
     private static func show(_ sources: Native.Sources) -> Endpoint {
         Endpoint(
-            .get, "/onym/v1/strategy", scope: .admin,
+            .get, "/onym/v1/strategy", scope: .consoleRead,
             operation: Operation(
                 id: "strategy_get", summary: "Shows the strategy.",
                 responses: [document] + Native.problems([])),
@@ -40,7 +40,7 @@ enum StrategyCalls {
                 responses: [document] + Native.problems([.badRequest, .unprocessableContent])),
             action: command { root throws(JSONFault) in .edit(try StrategyDocument.read(root)) }),
         Endpoint(
-            .get, "/onym/v1/strategy/versions", scope: .admin,
+            .get, "/onym/v1/strategy/versions", scope: .consoleRead,
             operation: Operation(
                 id: "strategy_versions", summary: "Lists the versions of the strategy, the newest first.",
                 query: ListQuery.parameters,

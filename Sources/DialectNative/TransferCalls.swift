@@ -10,7 +10,7 @@ import JSON
 enum TransferCalls {
     static let routes = [
         Endpoint(
-            .post, "/onym/v1/transfers/:id/undo", scope: .admin,
+            .post, "/onym/v1/transfers/:id/undo", scope: .consoleAct,
             operation: Operation(
                 id: "transfer_undo", summary: "Undoes the transfer of a restore.",
                 query: [.init("dry_run", .boolean("Whether the call only answers the result, and changes nothing."))],

@@ -26,6 +26,8 @@ package struct Administer: Act {
     package enum Noun: String, Sendable {
         case project, app, key, webhook, delivery
         case signingKey = "signing key"
+        case consoleLink = "link"
+        case session
     }
 
     package static let projectsAtMost = 1000
@@ -72,7 +74,7 @@ extension Administer {
         case .makeKey(let key): return try make(key, directory, stamp)
         case .makeAppWithKey(let app, let key):
             let made = try make(app, directory, stamp)
-            guard directory.keys.values.filter({ $0.project == app.project }).count < Administer.keysPerProject else {
+            guard directory.keysThatCount(of: app.project).count < Administer.keysPerProject else {
                 throw .tooMany(.key)
             }
             let own = key.placed(
@@ -132,7 +134,7 @@ extension Administer {
     private func make(_ key: AccessKey, _ directory: Directory, _ stamp: Stamp) throws(Refusal) -> Decision<
         Administered
     > {
-        let others = directory.keys.values.filter { $0.project == key.project }
+        let others = directory.keysThatCount(of: key.project)
         guard others.count < Administer.keysPerProject else { throw .tooMany(.key) }
         if let id = key.app {
             guard let app = directory.apps[id], app.project == key.project, app.revokedAt == nil else {
@@ -198,7 +200,12 @@ extension Administer {
 
 extension Directory {
     fileprivate var lastApp: Int64 { apps.keys.map(\.rawValue).max() ?? 0 }
-    fileprivate var lastKey: Int64 { keys.keys.map(\.rawValue).max() ?? 0 }
+    var lastKey: Int64 { keys.keys.map(\.rawValue).max() ?? 0 }
+
+    /// The keys of a project that its limit counts. Sessions of the console have a limit of their own.
+    fileprivate func keysThatCount(of project: ProjectID) -> [AccessKey] {
+        keys.values.filter { $0.project == project && $0.kind != .console }
+    }
 }
 
 extension App {
@@ -328,19 +335,28 @@ extension AccessKey.Kind {
         case .entitlementsProject: [.accessRead, .usersWrite]
         case .entitlementsSecret: [.accessRead, .accessWrite, .usersWrite]
         case .linking: [.userLink, .userRead, .userDelete]
+        case .console: ConsoleRole.admin.scopes
         }
     }
+
+    /// The kinds of keys that a caller can make. Only a link makes a session of the console.
+    package static let makeable = allCases.filter { $0 != .console }
 
     /// Whether a key of this kind belongs to an app, and not to the whole project.
     package var needsApp: Bool {
         switch self {
-        case .admin, .operator, .claimAgent: false
+        case .admin, .operator, .claimAgent, .console: false
         default: true
         }
     }
 }
 
 extension ScopeSet {
+    /// Whether a caller with the set may make a call that needs a scope. An administrator may do all that the console does.
+    package func allows(_ scope: Scope) -> Bool {
+        contains(scope) || [.consoleRead, .consoleAct].contains(scope) && contains(.admin)
+    }
+
     /// Whether all scopes of this set are in another set.
     package func isSubset(of other: ScopeSet) -> Bool {
         Scope.allCases.allSatisfy { !contains($0) || other.contains($0) }

@@ -35,6 +35,8 @@ package struct ChangeEvent: Equatable, Sendable {
         case webhookRemoved = "webhook.removed"
         case signingKeyCreated = "signing_key.created"
         case signingKeyRetired = "signing_key.retired"
+        case consoleOpened = "console.opened"
+        case consoleClosed = "console.closed"
         /// A call without a token named a known user, and the project only logs such calls.
         case identityUnproven = "identity.unproven"
         case refused

@@ -10,11 +10,15 @@ package final class Directory: Sendable {
     private let strategies: [ProjectID: StrategyHistory]
     /// The keys that sign tokens for known users. Retired keys are included.
     package let signingKeys: [ProjectID: [SigningKey]]
+    /// The links and sessions of the consoles.
+    private let consoles: [ProjectID: ConsoleBook]
 
     package init(
         projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
-        strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:]
+        strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:],
+        consoles: [ProjectID: ConsoleBook] = [:]
     ) {
+        self.consoles = consoles
         self.signingKeys = signingKeys
         self.strategies = strategies
         self.projects = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, $0) })
@@ -31,7 +35,7 @@ package final class Directory: Sendable {
     /// The directory after a call. Changes of other facts do not affect it.
     package func applying(_ entry: JournalEntry) -> Directory {
         var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
-        var signingKeys = signingKeys
+        var (signingKeys, consoles) = (signingKeys, consoles)
         for change in entry.changes {
             switch change {
             case .projectMade(let project): projects[project.id] = project
@@ -44,16 +48,22 @@ package final class Directory: Sendable {
             case .strategySet(_, let strategy):
                 strategies[entry.project, default: .initial].add(strategy, at: entry.at, by: entry.key)
             case .documentPut(let key, _, let body):
-                guard key.kind == .signingKeys else { continue }
-                signingKeys[entry.project] = SigningKey.unpack(body)
+                switch key.kind {
+                case .signingKeys: signingKeys[entry.project] = SigningKey.unpack(body)
+                case .consoleBook: consoles[entry.project] = ConsoleBook(packed: body)
+                default: continue
+                }
             case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .merged, .mergeUndone, .personErased:
                 continue
             }
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles)
     }
+
+    /// The links and sessions of a project's console.
+    package func console(of project: ProjectID) -> ConsoleBook { consoles[project] ?? ConsoleBook() }
 
     /// The key with a hash. The key may be revoked or expired.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
@@ -61,11 +71,26 @@ package final class Directory: Sendable {
     /// The current strategy of a project.
     package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
 
-    /// The same directory with the signing keys that a store has read.
-    package func with(signingKeys: [ProjectID: [SigningKey]]) -> Directory {
-        Directory(
+    /// The kinds of documents that a directory contains, one document for each project.
+    package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook]
+
+    /// The same directory with documents that a store has read; nil if this version cannot read a document.
+    package func with(_ documents: [(kind: DocumentKind, project: ProjectID, body: [UInt8])]) -> Directory? {
+        var (signingKeys, consoles) = (signingKeys, consoles)
+        for (kind, project, body) in documents {
+            switch kind {
+            case .signingKeys:
+                guard let keys = SigningKey.unpack(body) else { return nil }
+                signingKeys[project] = keys
+            case .consoleBook:
+                guard let book = ConsoleBook(packed: body) else { return nil }
+                consoles[project] = book
+            default: preconditionFailure("The directory has no documents of the kind \(kind).")
+            }
+        }
+        return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles)
     }
 
     /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.
@@ -75,7 +100,7 @@ package final class Directory: Sendable {
         case .idsyncWeb, .claimClient, .entitlementsProject: return platform != .backend
         // A key is secret only on a back end. A key inside an app is public.
         case .idsync: return platform == .apple || platform == .android || platform == .web
-        case .admin, .operator, .claimAgent, .claimImport, .entitlementsSecret, .linking: return false
+        case .admin, .operator, .claimAgent, .claimImport, .entitlementsSecret, .linking, .console: return false
         }
     }
 
@@ -172,10 +197,12 @@ package final class AccessKey: Sendable {
         case entitlementsProject = "entitlements_project"
         case entitlementsSecret = "entitlements_secret"
         case linking
+        /// A session of a person in the console.
+        case console
 
         package var dialect: Dialect {
             switch self {
-            case .admin, .operator: .native
+            case .admin, .operator, .console: .native
             case .idsync, .idsyncWeb: .idsync
             case .claimClient, .claimAgent, .claimImport: .claim
             case .entitlementsProject, .entitlementsSecret: .entitlements
@@ -274,6 +301,10 @@ package enum Scope: String, CaseIterable, Sendable {
     /// The calls that an install may do with its own token.
     case install
     case admin
+    /// The calls that read, for a person in the console.
+    case consoleRead = "console:read"
+    /// The calls that change people and can be undone, for a person in the console.
+    case consoleAct = "console:act"
 }
 
 /// A set of scopes.

@@ -112,6 +112,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case deliveries = 62
     /// The members that a project adds to the configuration of its IDSync clients.
     case clientConfig = 63
+    /// The links and the sessions of a project's console.
+    case consoleBook = 70
     /// The keys with which a project's customer signs tokens.
     case signingKeys = 90
 }

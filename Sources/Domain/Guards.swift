@@ -33,7 +33,7 @@ package struct Guards: Equatable, Sendable {
     package init() {}
 
     /// The number of people that may hold a value of a type.
-    func holders(of type: IdentityType) -> Int { type.isDevice ? sharedDevicePeople : Strategy.holdersPerValue }
+    package func holders(of type: IdentityType) -> Int { type.isDevice ? sharedDevicePeople : Strategy.holdersPerValue }
 
     /// The treatment of a missing proof in a dialect.
     package func signing(in dialect: Dialect) -> Signing { signing[dialect] ?? .off }

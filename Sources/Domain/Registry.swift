@@ -11,6 +11,8 @@ package enum Registry {
         MakeSigningKey.self, RetireSigningKey.self, MakeWebhook.self, RemoveWebhook.self, ReplayDelivery.self,
         // Notes of the server.
         NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,
+        // The console.
+        MakeConsoleLink.self, OpenConsole.self, CloseConsole.self, NoteConsoleUse.self,
         // Claim.
         Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
         SetQuestionnaire.self, AnswerQuestionnaire.self, ReserveAttachment.self, StoreAttachment.self,

@@ -240,6 +240,9 @@ package struct PeerAddress: Hashable, Sendable {
     private var high: UInt64 = 0
     private var low: UInt64 = 0
 
+    /// The address as a number, the same for each connection from it.
+    package var number: UInt128 { UInt128(high) << 64 | UInt128(low) }
+
     init() {}
 
     init(of handle: UnsafeMutablePointer<uv_tcp_t>) {

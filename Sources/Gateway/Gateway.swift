@@ -250,7 +250,7 @@ package final class Gateway: Sendable {
                 _ = engine.submit([Job(call: call, act: note)], lane: lane)
             }
         }
-        if let scope = route.scope, !caller.scopes.contains(scope) {
+        if let scope = route.scope, !caller.scopes.allows(scope) {
             throw Rejection(surface.refuse(.forbidden(scope), request.id))
         }
         if request.hasField("origin"), let app = caller.key?.app.flatMap({ tools.directory.apps[$0] }),
@@ -274,6 +274,13 @@ package final class Gateway: Sendable {
                 if bucket.use(at: now) {
                     let call = Call(project: key.project, key: nil)
                     context.jobs.append(Job(call: call, act: NoteKeyUse(key.id, at: now)))
+                }
+                // A page asks for changes by itself, so this is no use by a person.
+                if key.kind == .console, !route.isWatch,
+                    context.tools.directory.console(of: key.project).needsNote(of: key, at: now)
+                {
+                    let call = Call(project: key.project, key: nil)
+                    context.jobs.append(Job(call: call, act: NoteConsoleUse(key.id, at: now)))
                 }
                 switch route.limit {
                 case .standard: return try limiter.count(bucket, at: now)

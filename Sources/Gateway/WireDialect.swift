@@ -164,6 +164,9 @@ extension Endpoint.Action {
 }
 
 extension Endpoint {
+    /// Whether the call waits for changes.
+    var isWatch: Bool { if case .watch = action { true } else { false } }
+
     /// Whether a request may have a body.
     var hasBody: Bool {
         switch action {

@@ -24,6 +24,7 @@ package struct Status: RawRepresentable, Hashable, Sendable {
     package static let uriTooLong = Status(rawValue: 414)
     package static let unsupportedMediaType = Status(rawValue: 415)
     package static let expectationFailed = Status(rawValue: 417)
+    package static let misdirectedRequest = Status(rawValue: 421)
     package static let unprocessableContent = Status(rawValue: 422)
     package static let tooManyRequests = Status(rawValue: 429)
     package static let requestHeaderFieldsTooLarge = Status(rawValue: 431)
@@ -56,6 +57,7 @@ package struct Status: RawRepresentable, Hashable, Sendable {
         case 414: "URI Too Long"
         case 415: "Unsupported Media Type"
         case 417: "Expectation Failed"
+        case 421: "Misdirected Request"
         case 422: "Unprocessable Content"
         case 429: "Too Many Requests"
         case 431: "Request Header Fields Too Large"

@@ -241,7 +241,7 @@ final class Connection: StreamOwner {
     private func request(for incoming: Incoming) -> Request {
         Request(
             id: incoming.context.id, head: parser.head, headBytes: headBytes, parameters: incoming.parameters,
-            body: body)
+            body: body, peer: stream.peer.number)
     }
 
     private func exchange() -> Exchange {

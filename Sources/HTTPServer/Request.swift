@@ -11,8 +11,14 @@ package struct Request: Sendable {
     package let parameters: [String]
     /// The body, without compression; empty for a route that streams the body.
     package let body: [UInt8]
+    /// A number for the address of the peer, which is a proxy's address behind a proxy.
+    package let peer: UInt128
 
-    package init(id: RequestID, head: RequestHead, headBytes: [UInt8], parameters: [String] = [], body: [UInt8] = []) {
+    package init(
+        id: RequestID, head: RequestHead, headBytes: [UInt8], parameters: [String] = [], body: [UInt8] = [],
+        peer: UInt128 = 0
+    ) {
+        self.peer = peer
         self.id = id
         self.head = head
         self.headBytes = headBytes

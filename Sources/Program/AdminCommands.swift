@@ -183,6 +183,34 @@ enum StatsCommand: ProgramCommand {
     }
 }
 
+enum StatusCommand: ProgramCommand {
+    static let name = "status"
+    static let summary = "Shows the state of the server: version, store, clock, queue and console."
+    static let usage = "onym status [--data DIR] [--json]"
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "/onym/v1/server")
+    }
+}
+
+enum AuditCommand: ProgramCommand {
+    static let name = "audit"
+    static let summary = "Lists the calls of administrators, people in the console and the command line."
+    static let usage = """
+        onym audit [--name NAME] [--kind KIND] [--after SEQ] [--limit N] [--data DIR] [--project ID] [--json]
+
+        KIND is a kind of call in the journal, such as merge, undo_merge or erase.
+        """
+    static let valuedFlags = ["name", "kind", "after", "limit", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query(["name", "kind", "after", "limit"].map { ($0, arguments[$0]) })
+        return try context.show("GET", "/onym/v1/audit\(query)")
+    }
+}
+
 private enum AdminCommands {
     private static let limit = "200"
 

@@ -74,15 +74,21 @@ enum AnswerTable {
 /// The body and the path of a command's call.
 enum CallText {
     /// A body of the members that have values.
-    static func body(_ members: [(name: String, value: String?)], lists: [(name: String, value: String?)] = [])
-        -> [UInt8]
-    {
+    static func body(
+        _ members: [(name: String, value: String?)], numbers: [(name: String, value: Int64?)] = [],
+        lists: [(name: String, value: String?)] = []
+    ) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
             for (name, value) in members {
                 guard let value else { continue }
                 json.key(name)
                 json.string(value)
+            }
+            for (name, value) in numbers {
+                guard let value else { continue }
+                json.key(name)
+                json.integer(value)
             }
             for (name, value) in lists {
                 guard let value else { continue }

@@ -80,10 +80,12 @@ struct ControlClient {
         let readers = Readers(threads: 1)
         defer { readers.stop() }
         let inspection = Inspection(
-            secrets: IDSyncSecrets(master: master), TestReceipts(master: master), ClientWarnings())
+            secrets: IDSyncSecrets(master: master), TestReceipts(master: master), ClientWarnings(), opened.place,
+            since: SystemClock.now())
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
-        inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [])
+        inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [],
+            clock: SystemClock.now)
         let server: ControlServer
         do throws(SystemFault) {
             server = try ControlServer(
@@ -170,13 +172,19 @@ extension CommandContext {
 extension ControlClient.Session {
     /// Makes a call, and returns its answer; a problem is thrown.
     func done(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> ControlClient.Answer {
-        let answer = try call(method, path, body: body)
-        guard (200..<300).contains(answer.status) else { throw .failed(answer.problem) }
-        return answer
+        try call(method, path, body: body).done
     }
 }
 
 extension ControlClient.Answer {
+    /// The same answer; throws the problem of a call that failed.
+    var done: ControlClient.Answer {
+        get throws(CommandFault) {
+            guard (200..<300).contains(status) else { throw .failed(problem) }
+            return self
+        }
+    }
+
     /// The problem's text; the status for an answer without a problem's form.
     fileprivate var problem: String {
         let unknown = "The server answered \(status)."

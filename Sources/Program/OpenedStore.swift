@@ -10,6 +10,7 @@ import StoreSQLite
 struct OpenedStore {
     let store: any Store
     let master: [UInt8]
+    let place: StorePlace
     private let closing: () -> Void
 
     /// Opens the store in the data folder.
@@ -26,6 +27,7 @@ struct OpenedStore {
             throw error
         }
         self.store = store
+        place = StorePlace(kind: "sqlite", path: folder.store.path)
         closing = { store.close() }
     }
 
@@ -62,6 +64,7 @@ struct OpenedStore {
             throw error
         }
         self.store = store
+        place = StorePlace(kind: "postgres", path: nil)
         closing = { store.close() }
     }
 

@@ -18,6 +18,77 @@ enum PersonCommand: ProgramCommand {
     }
 }
 
+/// `onym find`: finds what an id or a value names.
+enum FindCommand: ProgramCommand {
+    static let name = "find"
+    static let summary = "Finds what a text names: people, merges, purchases and keys."
+    static let usage = """
+        onym find TEXT [--data DIR] [--project ID] [--json]
+
+        TEXT is an id of any form, an identity such as customerid:42, or a whole value of any type.
+        """
+    static let operands = ["TEXT"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("POST", "/onym/v1/search", body: CallText.body([("q", context.arguments.words[0])]))
+    }
+}
+
+/// `onym identities`: lists the identities of a person.
+enum IdentitiesCommand: ProgramCommand {
+    static let name = "identities"
+    static let summary = "Lists the identities of a person, and with how many others the person shares each."
+    static let usage = """
+        onym identities ID [--type TYPE] [--contains TEXT] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID]
+                        [--json]
+        """
+    static let operands = ["ID"]
+    static let valuedFlags = ["type", "contains", "limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query([
+            ("type", arguments["type"]), ("q", arguments["contains"]), ("limit", arguments["limit"]),
+            ("cursor", arguments["cursor"]),
+        ])
+        return try context.show("GET", "\(PeopleCommands.path(arguments.words[0]))/identities\(query)")
+    }
+}
+
+/// `onym shared`: lists the identities that a person shares with other people.
+enum SharedCommand: ProgramCommand {
+    static let name = "shared"
+    static let summary = "Lists the identities of a person that other people hold too, with these people."
+    static let usage = "onym shared ID [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", PeopleCommands.path(context.arguments.words[0]) + "/shared")
+    }
+}
+
+/// `onym merges`: lists the merges of a person.
+enum MergesCommand: ProgramCommand {
+    static let name = "merges"
+    static let summary = "Lists the merges of a person, also undone merges, with their callers and reasons."
+    static let usage = """
+        onym merges ID [--state in_force|undone] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]
+        """
+    static let operands = ["ID"]
+    static let valuedFlags = ["state", "limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query([
+            ("person", arguments.words[0]), ("state", arguments["state"]), ("limit", arguments["limit"]),
+            ("cursor", arguments["cursor"]),
+        ])
+        return try context.show("GET", "/onym/v1/merges\(query)")
+    }
+}
+
 /// `onym export`: exports all facts about a person, to give them to the person.
 enum ExportCommand: ProgramCommand {
     static let name = "export"

@@ -11,14 +11,17 @@ package enum Program {
         (
             "server",
             [
-                InitCommand.self, ServeCommand.self, HealthCommand.self, StatsCommand.self, SettingsCommand.self,
+                InitCommand.self, ServeCommand.self, ConsoleCommand.self, StatusCommand.self, AuditCommand.self,
+                HealthCommand.self,
+                StatsCommand.self, SettingsCommand.self,
                 DoctorCommand.self, CompactCommand.self, MigrateCommand.self, TLSPinCommand.self,
             ]
         ),
         (
             "people",
             [
-                PersonCommand.self, ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
+                FindCommand.self, PersonCommand.self, IdentitiesCommand.self, SharedCommand.self, MergesCommand.self,
+                ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
                 UndoCommand.self, EraseCommand.self,
             ]
         ),

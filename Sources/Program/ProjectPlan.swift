@@ -130,3 +130,29 @@ extension ProjectPlan.Credentials {
         """
     }
 }
+
+extension ProjectPlan {
+    /// The keys of clients in a file of first keys, by their dialects; empty without such a file.
+    static func clientKeys(in path: String) -> [Dialect: String] {
+        let places: [(group: String, member: String, dialect: Dialect)] = [
+            ("idsync", "web_key", .idsync), ("claim", "client_key", .claim),
+            ("entitlements", "project_key", .entitlements), ("linking", "api_key", .linking),
+        ]
+        var keys: [Dialect: String] = [:]
+        do {
+            let text = try Files.bytes(path, orElse: path)
+            try JSONParser().read(text) { root throws(JSONFault) in
+                try root.forEachMember(at: "the keys") { group, members throws(JSONFault) in
+                    guard let place = places.first(where: { group.copy() == $0.group }) else { return }
+                    try members.forEachMember(at: place.group) { key, value throws(JSONFault) in
+                        if key.copy() == place.member { keys[place.dialect] = try value.string(at: place.member) }
+                    }
+                }
+            }
+        } catch {
+            // An operator may remove or change the file, so a file that is not readable is no fault.
+            return [:]
+        }
+        return keys
+    }
+}

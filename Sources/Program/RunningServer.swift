@@ -1,3 +1,4 @@
+import Console
 import ContentFiles
 import Crypto
 import Delivery
@@ -47,6 +48,13 @@ package final class RunningServer: Sendable {
         package var signingKeyDays = LinkingTokens.rotationDays
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
+        /// Whether the server has the console for browsers.
+        package var hasConsole = true
+        /// Whether the server accepts test data.
+        package var isForTrying = false
+        package var storePlace = StorePlace(kind: "memory", path: nil)
+        /// The file with the keys of the first project; nil if the console may not show the keys.
+        package var firstKeysPath: String?
         package var clock: @Sendable () -> Instant = SystemClock.now
         /// Further routes of the native API, for tests.
         package var moreRoutes: [Endpoint] = []
@@ -85,19 +93,29 @@ package final class RunningServer: Sendable {
         let warnings = ClientWarnings()
         let idsync = IDSync.surface(
             secrets: secrets, dateWindowMinutes: configuration.signedDateWindowMinutes, warnings: warnings)
+        let door =
+            configuration.hasConsole
+            ? ConsoleDoor(
+                storeKey: secrets.derivedKey(for: "console cookie"), isTLS: configuration.tls != nil,
+                publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
+        let files = configuration.hasConsole ? ConsoleFiles() : nil
         var stores = StoreValidators(tests: receipts)
         stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
         stores.appStore = configuration.stores.appStore
         stores.stripe = configuration.stores.stripe
         stores.play = configuration.stores.play
-        let inspection = Inspection(secrets: secrets, receipts, warnings, stores: stores)
+        let inspection = Inspection(
+            secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
+            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
         links.publicURL = configuration.publicURL
         links.scheme = configuration.tls == nil ? "http" : "https"
+        let console =
+            files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
         let surfaces = [
-            Native.surface(inspection.sources, more: configuration.moreRoutes), idsync,
+            Native.surface(inspection.sources, more: console + configuration.moreRoutes), idsync,
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days,
@@ -124,7 +142,7 @@ package final class RunningServer: Sendable {
         rehearsals = DryRuns(store: store, clock: configuration.clock)
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
-            openAPI: OpenAPI.document(surfaces, version: Program.version))
+            openAPI: OpenAPI.document(surfaces, version: Program.version), clock: configuration.clock)
 
         readers = Readers(threads: configuration.loops)
         outbound = OutboundClient()
@@ -179,6 +197,7 @@ package final class RunningServer: Sendable {
         posts.append { $0() }
         lanes.open(posts)
         address = server.address
+        door?.listens(host: server.address.host, port: server.address.port)
         gateway.removeUnusedContents()
         dispatcher = Dispatcher(
             Dispatcher.Parts(
@@ -192,6 +211,7 @@ package final class RunningServer: Sendable {
             PurchaseChecker.Parts(
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
                 clock: configuration.clock, limits: configuration.stores.checks))
+        inspection.countQuestions(of: purchaseChecker)
     }
 
     /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
@@ -299,20 +319,35 @@ final class Inspection: Sendable {
         /// The metrics; nil if nothing counts.
         let metrics: RequestMetrics?
         let openAPI: [UInt8]
+        let clock: @Sendable () -> Instant
     }
 
     private let parts = Monitor<Parts?>(nil)
     private let gateway = Monitor<Gateway?>(nil)
+    private let checker = Monitor<PurchaseChecker?>(nil)
     private let mint: Mint
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
     /// The stores that the server asks; nil in a command without a server.
     private let stores: StoreValidators?
+    private let console: ConsoleDoor?
+    private let consoleSet: String?
+    private let firstKeysPath: String?
+    private let place: StorePlace
+    private let startedAt: Instant
 
     init(
-        secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, stores: StoreValidators? = nil
+        secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
+        since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
+        firstKeysPath: String? = nil,
+        stores: StoreValidators? = nil
     ) {
         self.stores = stores
+        self.firstKeysPath = firstKeysPath
+        self.console = console
+        self.consoleSet = consoleSet
+        self.place = place
+        self.startedAt = startedAt
         self.warnings = warnings
         mint = Mint(secrets)
         self.receipts = receipts
@@ -336,17 +371,24 @@ final class Inspection: Sendable {
             askStore: { [stores] purchase, catalog, project, now, directory, next in
                 guard let stores else { return next("The server does not run, and only the server asks stores") }
                 return stores.ask(about: purchase, catalog, in: project, at: now, directory, then: next)
-            })
+            },
+            status: { [self] in status() },
+            firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console)
     }
 
     /// Sets the gateway that knows the last uses of keys.
     func countUse(in gateway: Gateway) { self.gateway.withLock { $0 = gateway } }
 
+    /// Sets the checker whose questions to stores the metrics count.
+    func countQuestions(of checker: PurchaseChecker) { self.checker.withLock { $0 = checker } }
+
     func begin(
-        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: [UInt8]
+        store: any Store, engine: Engine, rehearsals: DryRuns, metrics: RequestMetrics?, openAPI: [UInt8],
+        clock: @escaping @Sendable () -> Instant
     ) {
         parts.withLock {
-            $0 = Parts(store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: openAPI)
+            $0 = Parts(
+                store: store, engine: engine, rehearsals: rehearsals, metrics: metrics, openAPI: openAPI, clock: clock)
         }
     }
 
@@ -354,12 +396,22 @@ final class Inspection: Sendable {
     func end() {
         parts.withLock { $0 = nil }
         gateway.withLock { $0 = nil }
+        checker.withLock { $0 = nil }
     }
 
     func unreadiness() -> String? {
         guard let parts = parts.withLock({ $0 }) else { return "The server is starting." }
         if let trouble = parts.store.trouble { return trouble.description }
         return parts.engine.isHealthy ? nil : "The store cannot be written; the log has the reason."
+    }
+
+    private func status() -> ServerStatus? {
+        guard let parts = parts.withLock({ $0 }) else { return nil }
+        return ServerStatus(
+            version: Program.version, startedAt: startedAt, store: place.kind, bytes: place.bytes,
+            freeBytes: place.freeBytes, fault: unreadiness(),
+            clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, queuedCalls: parts.engine.queueDepth,
+            counts: parts.store.counts, console: consoleSet)
     }
 
     func metrics() -> [UInt8] {
@@ -369,10 +421,55 @@ final class Inspection: Sendable {
             store: parts.store.counts, queueDepth: parts.engine.queueDepth,
             clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, memoryBytes: ProcessMemory.residentBytes(),
             to: &text)
+        if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
         return text.bytes
     }
 
+    private func write(_ figures: PurchaseChecker.Figures, at now: Instant, to text: inout MetricsText) {
+        text.begin("onym_purchase_checks_total", .counter, help: "Questions to stores about purchases, by result.")
+        for (source, results) in figures.checks.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            for result in PurchaseChecker.Figures.Result.allCases {
+                text.sample(
+                    "onym_purchase_checks_total", labels: [("store", source.name), ("result", result.rawValue)],
+                    results[result] ?? 0)
+            }
+        }
+        text.gauge("onym_purchases_due", help: "Purchases whose check with their store is due.", figures.due)
+        let waited = figures.oldestDueAt.map { max(0, now.milliseconds - $0.milliseconds) / 1000 } ?? 0
+        text.gauge("onym_purchase_oldest_due_seconds", help: "The longest time by which a check is late.", waited)
+    }
+
     var openAPI: [UInt8] { parts.withLock { $0?.openAPI ?? [] } }
+}
+
+/// The engine and the files of a store.
+package struct StorePlace: Equatable, Sendable {
+    package let kind: String
+    /// The store's file; nil if the store is not a file on this machine.
+    package let path: String?
+
+    package init(kind: String, path: String?) {
+        self.kind = kind
+        self.path = path
+    }
+
+    /// The bytes of the store's files.
+    var bytes: Int64? {
+        path.map { path in
+            ["", "-wal", "-shm"].reduce(0) { sum, suffix in
+                var status = stat()
+                return unsafe stat(path + suffix, &status) == 0 ? sum + Int64(status.st_size) : sum
+            }
+        }
+    }
+
+    /// The bytes that the server can still write on the disk of the store's file.
+    var freeBytes: Int64? {
+        guard let path else { return nil }
+        var disk = statvfs()
+        guard unsafe statvfs(path, &disk) == 0 else { return nil }
+        return Int64(disk.f_bavail) * Int64(disk.f_frsize)
+    }
 }
 
 /// The memory of this process, as the kernel counts it.

@@ -48,6 +48,7 @@ enum ServeCommand: ProgramCommand {
             credentials = made
         }
         let (store, master) = (opened.store, opened.master)
+        configuration.storePlace = opened.place
         let secrets = IDSyncSecrets(master: master)
         let server: RunningServer
         do throws(SystemFault) {
@@ -66,6 +67,8 @@ enum ServeCommand: ProgramCommand {
         if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
         logger.log(.info, "Serving.", fields)
         if let credentials, isForTrying(settings) { showCall(credentials, base, context.terminal) }
+
+        if configuration.hasConsole, isForTrying(settings), context.terminal.isRead { showConsole(store, context) }
 
         let manager = ServiceManager(context.environment)
         manager?.serves(server)
@@ -101,6 +104,9 @@ enum ServeCommand: ProgramCommand {
         configuration.stores = try ServerSettings.stores(settings)
         configuration.signingKeyDays =
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
+        configuration.hasConsole = settings["console"] == "on"
+        configuration.isForTrying = isForTrying(settings)
+        configuration.firstKeysPath = isForTrying(settings) ? folder.firstKeysPath : nil
         configuration.callsPrivateAddresses = settings["webhook_private_addresses"] == "allow"
         configuration.signedDateWindowMinutes = settings["hmac_date_window_minutes"].flatMap(Int.init) ?? 0
         configuration.tls = try tls.map { files throws(CommandFault) in TLSIdentity(try files.load()) }
@@ -135,6 +141,16 @@ enum ServeCommand: ProgramCommand {
                 -d '{"environment":"development","known_identities":{"customerid":"ada"}}'
 
             """)
+    }
+
+    /// Shows a link to the console of the first project.
+    private static func showConsole(_ store: any Store, _ context: CommandContext) {
+        let first = store.directory.projects.keys.map(\.rawValue).min().map { String($0) }
+        do throws(CommandFault) {
+            context.terminal.note("The console:\n\n  \(try ConsoleCommand.link(context, in: first))\n")
+        } catch {
+            context.terminal.note("The console has no link: \(error.message)")
+        }
     }
 
     /// Waits for SIGTERM or SIGINT. SIGHUP reloads the certificate.

@@ -107,6 +107,9 @@ enum ServerSettings {
                     OutboundURL($0) == nil || $0.hasSuffix("/") ? "https://… or http://…, without a / at its end" : nil
                 }),
             SettingDefinition(
+                "console", "The console for browsers at /console: on or off.", standard: "on",
+                demand: { oneOf(["on", "off"], $0) }),
+            SettingDefinition(
                 "webhook_private_addresses",
                 "Webhooks to this machine and to private networks: refuse or allow.", standard: "refuse",
                 demand: { oneOf(["refuse", "allow"], $0) }),

@@ -4,14 +4,20 @@ import Glibc
 package struct Terminal: Sendable {
     private let output: @Sendable (String) -> Void
     private let error: @Sendable (String) -> Void
+    /// Whether a person reads standard error, and no log keeps it.
+    let isRead: Bool
 
-    package init(output: @escaping @Sendable (String) -> Void, error: @escaping @Sendable (String) -> Void) {
+    package init(
+        isRead: Bool = false, output: @escaping @Sendable (String) -> Void, error: @escaping @Sendable (String) -> Void
+    ) {
+        self.isRead = isRead
         self.output = output
         self.error = error
     }
 
     /// The output of this process.
     package static let standard = Terminal(
+        isRead: isatty(STDERR_FILENO) == 1,
         output: { Terminal.write($0, to: STDOUT_FILENO) }, error: { Terminal.write($0, to: STDERR_FILENO) })
 
     /// Prints a line of the result.

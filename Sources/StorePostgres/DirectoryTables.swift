@@ -111,13 +111,14 @@ enum DirectoryTables {
         LEFT JOIN journal ON sequence = made_by ORDER BY made_by
         """)
 
-    /// The documents with the projects' signing keys, because each call may need them.
-    private static let signingKeyDocuments = Statement(
+    /// The documents of the projects that belong to the directory, because each call may need them.
+    private static let directoryDocuments = Statement(
         """
-        SELECT asked.project, found.body FROM unnest($1::bigint[], $2::uuid[]) AS asked (project, hash)
+        SELECT asked.project, found.kind, found.body FROM unnest($1::bigint[], $2::uuid[]) AS asked (project, hash)
         CROSS JOIN LATERAL (
-            SELECT body FROM documents WHERE hash = asked.hash AND kind = \(DocumentKind.signingKeys.rawValue)
-            ORDER BY id DESC LIMIT 1
+            SELECT DISTINCT ON (kind) kind, body FROM documents
+            WHERE hash = asked.hash AND kind IN (\(Directory.documentKinds.map { String($0.rawValue) }.joined(separator: ", ")))
+            ORDER BY kind, id DESC
         ) AS found
         """)
 
@@ -128,29 +129,32 @@ enum DirectoryTables {
             return try connection.answers()
         }
         let found = (0..<answers[0].count).map { project(answers[0], $0) }
-        return Directory(
+        let directory = Directory(
             projects: found, apps: try apps(answers[1]), keys: try keys(answers[2]),
-            strategies: try strategies(answers[3]), signingKeys: try signingKeys(of: found, connection))
+            strategies: try strategies(answers[3]))
+        guard let whole = directory.with(try documents(of: found, connection)) else {
+            throw unknown("the directory has a document")
+        }
+        return whole
     }
 
-    private static func signingKeys(
+    private static func documents(
         of projects: [Project], _ connection: Connection
-    ) throws(StoreFault) -> [ProjectID: [SigningKey]] {
-        if projects.isEmpty { return [:] }
+    ) throws(StoreFault) -> [(kind: DocumentKind, project: ProjectID, body: [UInt8])] {
+        if projects.isEmpty { return [] }
         var parameters = Parameters()
         parameters.add(integers: projects.map { Int64($0.id.rawValue) })
-        parameters.add(uuids: projects.map { SigningKey.key(of: $0.id).hash.uuid })
+        // The key of a document has the same hash for each kind.
+        parameters.add(uuids: projects.map { ConsoleBook.key(of: $0.id).hash.uuid })
         let rows = try StorePostgres.attempt { () throws(PostgresFault) in
-            try connection.run(signingKeyDocuments, parameters)
+            try connection.run(directoryDocuments, parameters)
         }
-        var keys: [ProjectID: [SigningKey]] = [:]
-        for row in 0..<rows.count {
-            guard let read = SigningKey.unpack(rows.blob(row, 1) ?? []) else {
-                throw unknown("project \(rows.integer(row, 0)) has signing keys")
+        return try (0..<rows.count).map { row throws(StoreFault) in
+            guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))) else {
+                throw unknown("the directory has a document")
             }
-            keys[ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 0)))] = read
+            return (kind, ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 0))), rows.blob(row, 2) ?? [])
         }
-        return keys
     }
 
     private static func project(_ rows: Rows, _ row: Int) -> Project {

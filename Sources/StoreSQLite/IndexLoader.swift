@@ -38,7 +38,7 @@ struct IndexLoader {
             try loadRows(into: index)
             index.finishLoading()
             try loadDocuments(into: index)
-            try loadSigningKeys(into: index)
+            try loadDirectoryDocuments(into: index)
             try loadCalls(into: index)
             try loadReplays(into: index)
             progress(rowsRead, rowsRead)
@@ -164,21 +164,23 @@ struct IndexLoader {
     }
 
     /// Reads the documents with the projects' signing keys, because each call may need them.
-    private func loadSigningKeys(into index: PeopleIndex) throws(SQLiteFault) {
-        var keys: [ProjectID: [SigningKey]] = [:]
+    private func loadDirectoryDocuments(into index: PeopleIndex) throws(SQLiteFault) {
+        var documents: [(kind: DocumentKind, project: ProjectID, body: [UInt8])] = []
         let row = try connection.prepare("SELECT body FROM documents WHERE id = ?")
         for project in index.directory.projects.keys {
-            guard let number = index.documentNumber(SigningKey.key(of: project)) else { continue }
-            row.bind(1, number)
-            if try row.step() {
-                guard let body = row.blob(0), let read = SigningKey.unpack(body) else {
-                    throw corrupt("document \(number) has signing keys that this version cannot read")
+            for kind in Directory.documentKinds {
+                guard let number = index.documentNumber(DocumentKey(kind, of: Int64(project.rawValue))) else {
+                    continue
                 }
-                keys[project] = read
+                row.bind(1, number)
+                if try row.step(), let body = row.blob(0) { documents.append((kind, project, body)) }
+                row.reset()
             }
-            row.reset()
         }
-        index.load(keys)
+        guard let directory = index.directory.with(documents) else {
+            throw corrupt("the directory has a document that this version cannot read")
+        }
+        index.load(directory)
     }
 
     private mutating func loadLinks(into index: PeopleIndex) throws(SQLiteFault) {

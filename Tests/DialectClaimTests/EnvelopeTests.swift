@@ -24,7 +24,7 @@ struct EnvelopeTests {
     @Test("what belongs to no dialect, or to two, is told in our own words")
     func ours() throws {
         let client = try OwlClient(.memory)
-        for path in ["/", "/v1", "/v1/identity/nothing", "/v1/nothing", "/v2/ingest", "/nothing/at/all"] {
+        for path in ["/v1", "/v1/identity/nothing", "/v1/nothing", "/v2/ingest", "/nothing/at/all"] {
             let answer = try client.call("GET", path)
             #expect(answer.status == 404 && answer.body.contains(#""code":"not_found""#), "\(answer)")
         }

@@ -54,6 +54,12 @@ struct PurchaseCheckTests {
         #expect(questions(scene, "tok-1") == 2)
         day(scene.client, 60, minutes: 10)
         #expect(Patience.until { questions(scene, "tok-1") == 3 })
+        let key = scene.client.server.credentials.adminKey
+        #expect(
+            try Patience.until {
+                try scene.client.call("GET", "/metrics", key: key).body
+                    .contains(#"onym_purchase_checks_total{store="playstore",result="answered"} 3"#)
+            })
     }
 
     @Test("nothing is asked about a purchase that has ended, is replaced, or is gone")

@@ -39,6 +39,53 @@ struct ControlTests {
         #expect(again.stop() == 0)
     }
 
+    @Test("prints a link that opens the console once, and only while a server has one")
+    func console() throws {
+        let store = try Store()
+        let alone = try onym(store, "console")
+        #expect(alone.code == 1 && alone.errors.contains("No server runs"), "\(alone)")
+        let server = try ServerProcess(data: store.data)
+        let link = try onym(store, "console", "--role", "support", "--name", "Grace", "--session", "2h")
+        let code = try #require(link.output.firstMatch(of: /\/console#code=(oc_1_[0-9a-f]{32})\n$/)).1
+        #expect(link.code == 0 && link.output.hasPrefix(server.base), "\(link)")
+        let opened = try server.client.call(
+            "POST", "/onym/v1/console/session", fields: [("Onym-Console", "1")], json: #"{"code":"\#(code)"}"#)
+        #expect(opened.status == 201 && opened.body.contains(#""name":"Grace","role":"support""#), "\(opened)")
+        let other = try onym(store, "console", "--url", "https://onym.example.com/")
+        #expect(other.output.hasPrefix("https://onym.example.com/console#code=oc_1_"), "\(other)")
+        for words in [["--role", "owner"], ["--session", "31d"], ["--valid", "2d"]] {
+            #expect(try Shell.result([ServerProcess.program, "console", "--data", store.data] + words).code == 1)
+        }
+        #expect(try onym(store, "console", "--valid", "soon").code == 2)
+        #expect(try onym(store, "status").output.contains("sqlite"))
+        #expect(try onym(store, "audit").code == 0)
+        #expect(!server.errors.contains("oc_"), "no link is in the log")
+        #expect(server.stop() == 0)
+
+        // The first calls of the console have keys in development mode only, and only from the file of the first start.
+        let trying = try ServerProcess(data: store.data, flags: ["--mode", "development"])
+        func keys() throws -> String {
+            try trying.client.call(
+                "GET", "/onym/v1/console/snippets", fields: [("Authorization", "Bearer \(store.adminKey)")]
+            ).body
+        }
+        #expect(try keys() == #"{"keys":{}}"#)
+        let first = #"{"idsync":{"web_key":"\#(store.webKey)"},"claim":{"client_key":"owl_client_00"},"more":1}"#
+        try first.write(toFile: store.data + "/first-keys.json", atomically: true, encoding: .utf8)
+        #expect(try keys() == #"{"keys":{"idsync":"\#(store.webKey)"}}"#)
+        #expect(trying.stop() == 0)
+        let live = try ServerProcess(data: store.data)
+        let hidden = try live.client.call(
+            "GET", "/onym/v1/console/snippets", fields: [("Authorization", "Bearer \(store.adminKey)")])
+        #expect(hidden.body == #"{"keys":{}}"#)
+        #expect(live.stop() == 0)
+
+        let off = try ServerProcess(data: store.data, flags: ["--console", "off"])
+        let refused = try onym(store, "console")
+        #expect(refused.code == 1 && refused.errors.contains("is off"), "\(refused)")
+        #expect(off.stop() == 0)
+    }
+
     @Test("listens where only its owner can ask, and leaves nothing behind")
     func socket() throws {
         let store = try Store()

@@ -211,6 +211,23 @@ private final class ActWorld {
         _ = try play(ReplayDelivery(webhook: webhook.id, change))
         _ = try play(RemoveWebhook(webhook.id))
         _ = try play(NoteKeyUse(KeyID(rawValue: 7), at: fixture.clock.now))
+        try playConsole(play)
+    }
+
+    private func playConsole(_ play: (any Act) throws -> Reply) throws {
+        func hash(_ number: UInt64) -> KeyHash {
+            KeyHash(Hash128(high: 70, low: number), Hash128(high: 70, low: number))
+        }
+        _ = try play(
+            MakeConsoleLink(
+                ConsoleBook.Link(
+                    hash: hash(1), role: .support, name: "Grace", sessionMilliseconds: 24 * 3_600_000,
+                    expiresAt: fixture.clock.now.advanced(byMilliseconds: 60_000))))
+        let opened = try #require(
+            try play(OpenConsole(code: hash(1), session: hash(2))).as(ConsoleOpened.self))
+        fixture.clock.advance(milliseconds: 3_600_000)
+        _ = try play(NoteConsoleUse(opened.session, at: fixture.clock.now))
+        _ = try play(CloseConsole(opened.session))
     }
 
     private func playClaim(_ play: (any Act) throws -> Reply) throws {

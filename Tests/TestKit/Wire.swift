@@ -156,7 +156,8 @@ package final class HTTPClient {
     package func call(
         _ method: String, _ path: String, fields: [(String, String)] = [], body: [UInt8]? = nil
     ) throws -> Wire.Answer {
-        var head = "\(method) \(path) HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        var head = "\(method) \(path) HTTP/1.1\r\n"
+        if !fields.contains(where: { $0.0 == "Host" }) { head += "Host: 127.0.0.1\r\n" }
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
         if let body { head += "Content-Length: \(body.count)\r\n" }
         let open = try wire ?? Wire(port: port)

@@ -81,10 +81,6 @@ package enum ReceiptFault: Error, Equatable, Sendable {
 }
 
 extension Snapshot {
-    package func purchase(_ id: PurchaseID) throws(StoreFault) -> Purchase? {
-        try document(id.key).flatMap { Purchase(id, packed: $0) }
-    }
-
     package func catalog(of project: ProjectID) throws(StoreFault) -> Catalog {
         try document(Catalog.key(project)).flatMap(Catalog.init(packed:)) ?? Catalog()
     }

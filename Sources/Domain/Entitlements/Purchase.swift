@@ -15,6 +15,13 @@ package struct PurchaseID: Hashable, Sendable {
     var key: DocumentKey { DocumentKey(.purchase, hash: hash) }
 }
 
+extension Snapshot {
+    /// A purchase; nil if the store has none with this id.
+    package func purchase(_ id: PurchaseID) throws(StoreFault) -> Purchase? {
+        try document(id.key).flatMap { Purchase(id, packed: $0) }
+    }
+}
+
 /// A name by which a store knows the account that paid (spec/entitlements-live.md 3).
 ///
 /// Installs join an account by proof: a receipt names the account, and the install that sends the receipt has joined. The

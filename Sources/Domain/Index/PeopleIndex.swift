@@ -174,9 +174,9 @@ package final class PeopleIndex: @unchecked Sendable {
         set(RowHead(kind: kind, last: row, count: (head?.count ?? 0) + 1), of: person.rawValue)
     }
 
-    /// Sets the signing keys of projects, which the store keeps in documents.
-    package func load(_ signingKeys: [ProjectID: [SigningKey]]) {
-        directory = directory.with(signingKeys: signingKeys)
+    /// Sets the directory, when the store has read the documents that belong to it.
+    package func load(_ directory: Directory) {
+        self.directory = directory
         pendingDirectory = directory
     }
 

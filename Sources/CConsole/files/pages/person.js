@@ -1,0 +1,335 @@
+// A person: who this is, what belongs to the person, and what happened.
+
+import { get, lines, may, path, post, remove } from "../api.js";
+import { counted, h, id, json, moment, plain, show, shown, tell } from "../h.js";
+import { change, open } from "../dialog.js";
+import { empty, facts, failure, filled, long, paged, table } from "../list.js";
+import { receive } from "../feed.js";
+import { label } from "./find.js";
+import { personLink } from "./changes.js";
+
+const tabs = [["overview", "Overview"], ["timeline", "Time line"], ["graph", "Graph"], ["purchases", "Purchases"], ["properties", "Properties"], ["journal", "Journal"]];
+
+export default async function person(place, { parts, query, heading, leave, again }) {
+  const [name] = parts;
+  if (!name) { heading("People"); show(place, empty("The address names no person.")); return; }
+  heading("Person ", shown(name, "id"));
+  const profile = await get(path`/people/${name}`);
+  heading(shown(label(profile)));
+  const tab = tabs.some(([key]) => key === query.get("tab")) ? query.get("tab") : "overview";
+  const base = `#/person/${encodeURIComponent(name)}`;
+  const stale = h("div");
+  const body = h("div");
+  show(place,
+    h("p", {}, id(profile.root), profile.root === profile.id ? null : [" · asked as ", shown(profile.id, "id")],
+      ` · ${counted(profile.members_count, "member")} · since `, moment(profile.first_seen), " · last seen ", moment(profile.last_seen)),
+    actions(profile, again), stale,
+    h("nav", { class: "tabs", "aria-label": "Parts of this page" }, tabs.map(([key, text]) =>
+      h("a", { href: key === "overview" ? base : `${base}?tab=${key}`, "aria-current": key === tab ? "page" : null }, text))),
+    body);
+  leave(receive(async (changes) => {
+    const people = new Set(profile.members);
+    if (!changes.some((change) => people.has(change.person) || people.has(change.root))) return;
+    // The feed may tell what the page shows already.
+    const fresh = await get(path`/people/${name}`).catch(() => null);
+    if (JSON.stringify(fresh) === JSON.stringify(profile)) return;
+    show(stale, h("p", { class: "failure" }, "This person changed just now. ", h("button", { type: "button", onclick: again }, "Show the person anew")));
+  }));
+  const parts_ = { overview, timeline, graph, purchases, properties, journal };
+  await parts_[tab](body, profile, { leave, again });
+}
+
+// MARK: - Overview
+
+function overview(place, profile, { again }) {
+  show(place,
+    profile.members_count > 1 ? [h("h2", {}, "Members"), h("p", {}, `${counted(profile.members_count, "person", "people")} are one, by merges:`),
+      long("Merges", [
+        ["Merge", (merge) => shown(merge.id, "id")], ["From", (merge) => shown(merge.from, "id")], ["Into", (merge) => shown(merge.into, "id")],
+        ["Rule", (merge) => shown(merge.rule)], ["Since", (merge) => moment(merge.at)],
+        ["Do", (merge) => may.act ? h("button", { type: "button", onclick: () => undoMerge(merge, again) }, "Undo…") : null],
+      ], profile.merges, null, { hidden: true, step: 20 })] : null,
+    h("h2", {}, `Identities (${profile.identities_count})`), identities(profile, again),
+    filled(2, async (signal) => {
+      const { shared: all } = await get(path`/people/${profile.root}/shared`, {}, { signal });
+      return all.length ? [h("h2", {}, `Shared with others (${all.length})`), long("Identities that other people hold too", [
+        ["Value", (one) => shown(one.value)], ["Type", (one) => shown(one.type)], ["People", (one) => String(one.count)],
+        ["State", (one) => one.set_aside ? "set aside: it finds nobody" : "it may find any of them"],
+        ["With", (one) => one.people.slice(0, 5).map((other) => [personLink(other.id, other.label ?? other.id), " "])],
+      ], all, null, { hidden: true, step: 20 })] : null;
+    }),
+    h("h2", {}, `Installs (${profile.installs.length})`),
+    long("Installs", [
+      ["Install", (install) => shown(install.install_id, "id")], ["User id", (install) => shown(install.user_id)],
+      ["State", (install) => [shown(install.state), install.disabled ? " · disabled" : null]], ["Device", (install) => shown(install.device_class)],
+      ["Made", (install) => moment(install.made_at)], ["Last seen", (install) => moment(install.last_seen)],
+    ], profile.installs, empty("No install belongs to this person. Apps of the Linking dialect make installs."), { hidden: true, step: 20 }),
+    profile.aliases.length ? [h("h2", {}, "Aliases"), long("Aliases", [
+      ["Alias", (alias) => shown(alias.id, "id")], ["From", (alias) => personLink(alias.source)], ["To", (alias) => personLink(alias.destination)],
+      ["Rows since", (alias) => moment(alias.start)], ["Rows until", (alias) => moment(alias.end)],
+      ["State", (alias) => alias.undone_at ? ["undone ", moment(alias.undone_at)] : "in force"],
+    ], profile.aliases, null, { hidden: true, step: 20 })] : null,
+    h("h2", {}, "Ids"), facts(Object.entries(profile.ids).filter(([, all]) => all.length).map(([kind, all]) =>
+      [kind, all.slice(0, 20).map((one) => [id(one), h("br")]), all.length > 20 ? `and ${all.length - 20} more` : null])));
+}
+
+function identities(profile, again) {
+  const place = h("div");
+  const types = [...new Set(profile.identities.map((identity) => identity.type))].sort();
+  const type = h("select", { id: "identity-type", onchange: draw }, h("option", { value: "" }, "all"), types.map((one) => h("option", { value: one }, one)));
+  const part = h("input", { id: "identity-part", type: "search", spellcheck: "false", oninput: draw });
+  function draw() {
+    const wanted = profile.identities.filter((identity) => (!type.value || identity.type === type.value)
+      && identity.value.toLowerCase().includes(part.value.toLowerCase()));
+    show(place, long("Identities", [
+      ["Value", (identity) => [shown(identity.value), " "]], ["Type", (identity) => shown(identity.type)],
+      ["Member", (identity) => profile.members_count > 1 ? shown(identity.holder, "id") : "this person"], ["Since", (identity) => moment(identity.since)],
+      ["Key", (identity) => shown(identity.key)], ["Request", (identity) => h("code", {}, shown(identity.request_id))],
+      ["Do", (identity) => [
+        h("a", { href: explainAddress(`${identity.type}:${identity.value}`, profile.root) }, "why"), " ",
+        h("button", { class: "plain", type: "button", "aria-label": `Who else has ${identity.type} ${plain(identity.value)}`, onclick: () => shared(identity) }, "who else"), " ",
+        may.act ? h("button", { class: "plain", type: "button", "aria-label": `Remove ${identity.type} ${plain(identity.value)}`, onclick: () => detach(profile, identity, again) }, "remove…") : null,
+      ]],
+    ], wanted, empty("No identity is like this."), { hidden: true, step: 50 }));
+  }
+  draw();
+  const rest = profile.next_cursor ? h("p", { class: "soft" }, `The page shows the first ${counted(profile.members.length, "member")} of ${profile.members_count}.`) : null;
+  return [h("div", { class: "filters" }, h("label", { for: "identity-type" }, "Type", h("br"), type), h("label", { for: "identity-part" }, "Value has", h("br"), part)), place, rest];
+}
+
+export const explainAddress = (a, b) => `#/explain?a=${encodeURIComponent(String(a).toWellFormed())}&b=${encodeURIComponent(String(b).toWellFormed())}`;
+
+/** The people that have an identity. The value is in the body, so no log of a proxy has it. */
+export async function holders(type, value, signal) {
+  const { results } = await post("/search", { q: `${type}:${value}`.toWellFormed() }, { signal });
+  return results.filter((result) => result.kind === "person" && result.match.type === type);
+}
+
+function shared({ type, value }) {
+  open("Who has this identity", filled(3, async (signal) => {
+    const people = await holders(type, value, signal);
+    return [h("p", {}, shown(`${type}:${value}`)), table(counted(people.length, "person", "people"), [
+      ["Person", (person) => personLink(person.root, person.label ?? person.root)], ["Id", (person) => shown(person.root, "id")], ["Last seen", (person) => moment(person.last_seen)],
+    ], people)];
+  }));
+}
+
+// MARK: - Time line
+
+const rowColumns = (profile) => [
+  ["When", (row) => moment(row.at)], ["Kind", (row) => h("button", { class: "plain", type: "button", onclick: () => open(`Row ${row.id}`, [
+    facts([["Kind", shown(row.kind)], ["When", moment(row.at)], ["Written to", shown(row.origin, "id")]]), json(row.body ?? row)]) }, plain(row.kind))],
+  ["Member", (row) => profile.members_count > 1 ? shown(row.origin, "id") : "this person"],
+  ["What", (row) => shown(summary(row.body))],
+];
+
+function summary(body) {
+  if (body === null || typeof body !== "object") return body;
+  const data = body.data ?? body;
+  return String(data.event_name ?? data.message ?? data.name ?? data.event_type ?? body.event_type ?? body.product ?? "…");
+}
+
+async function timeline(place, profile) {
+  const { tracks } = await import("../tracks.js");
+  const filters = { kinds: "", since: "", until: "" };
+  const list = h("div");
+  const field = (name, text, help) => h("label", {}, text, h("br"), h("input", { placeholder: help, spellcheck: "false", onchange: (event) => {
+    const value = event.target.value.trim();
+    const time = name === "kinds" || value === "" ? null : new Date(value);
+    if (time && Number.isNaN(time.getTime())) { tell("Write a time like 2026-11-21T09:00:00Z."); return; }
+    filters[name] = time ? time.toISOString() : value;
+    load();
+  } }));
+  const load = () => {
+    const picture = h("div", { class: "picture" });
+    const all = [];
+    const rows = paged("Rows, the newest first", rowColumns(profile), async (cursor, signal) => {
+      const page = await get(path`/people/${profile.root}/timeline`, { ...filters, limit: 100, cursor }, { signal });
+      all.push(...page.rows);
+      draw(picture, tracks(profile.members, all, profile.merges, 960));
+      return { rows: page.rows, next: page.next_cursor };
+    }, empty("No row matches. Events, purchases and answers of this person appear here."));
+    show(list, picture, rows);
+  };
+  show(place, h("div", { class: "filters" }, field("kinds", "Kinds", "event"), field("since", "Since", "2026-11-01"), field("until", "Until", "2026-12-01")), list);
+  load();
+}
+
+function draw(place, drawing) {
+  const svg = h("svg", { viewBox: `0 0 ${drawing.width} ${drawing.height + 20}`, role: "img",
+    "aria-label": `Tracks of ${counted(drawing.lines.length, "member")}; the table below has the same rows` });
+  svg.append(...drawing.lines.flatMap((line) => [
+    h("line", { class: "track", x1: 0, x2: drawing.width, y1: line.y, y2: line.y }),
+    h("text", { x: 4, y: line.y - 4 }, line.member ?? counted(line.count, "other member"))]));
+  svg.append(...drawing.joins.map((join) => h("line", { class: join.isUndone ? "track undone" : "track", x1: join.x, x2: join.x, y1: join.from, y2: join.into })));
+  svg.append(...drawing.marks.flatMap((mark) => [
+    h("circle", { class: "point", cx: mark.x, cy: mark.y, r: mark.count > 1 ? 7 : 4 }, h("title", {}, `${counted(mark.count, "row")}, ${mark.from}`)),
+    mark.count > 1 ? h("text", { x: mark.x + 8, y: mark.y + 14 }, String(mark.count)) : ""]));
+  if (drawing.marks.length) svg.append(h("text", { x: 4, y: drawing.height + 14 }, new Date(drawing.from).toISOString().slice(0, 16)),
+    h("text", { x: drawing.width - 4, y: drawing.height + 14, "text-anchor": "end" }, new Date(drawing.until).toISOString().slice(0, 16)));
+  show(place, svg);
+}
+
+// MARK: - Graph
+
+async function graph(place, profile, { leave, again }) {
+  const { drawGraph } = await import("../graph.js");
+  const stop = new AbortController();
+  leave(() => stop.abort());
+  show(place, filled(12, async (signal) => {
+    const answer = await get(path`/people/${profile.root}/graph`, {}, { signal });
+    return drawGraph(answer, { signal: stop.signal, again, undo: may.act ? (edge) => {
+      const merge = profile.merges.find((merge) => merge.from === edge.from && merge.into === edge.to && merge.at === edge.at);
+      return merge ? () => undoMerge(merge, again) : null;
+    } : () => null });
+  }));
+}
+
+// MARK: - Purchases, properties, journal
+
+function purchases(place, profile) {
+  show(place, long("Purchases", [
+    ["Transaction", (purchase) => shown(purchase.transaction, "id")], ["Product", (purchase) => shown(purchase.product)], ["Store", (purchase) => shown(purchase.source)],
+    ["World", (purchase) => shown(purchase.environment)], ["Bought", (purchase) => moment(purchase.purchased_at)],
+    ["Revoked", (purchase) => moment(purchase.revoked_at)], ["Owners", (purchase) => (purchase.owners ?? []).slice(0, 5).map((owner) => [personLink(owner), " "])],
+  ], profile.purchases, empty("No purchase belongs to this person. Apps report purchases in the Entitlements dialect.")));
+}
+
+function properties(place, profile) {
+  show(place, Object.entries(profile.properties).map(([dialect, all]) => [h("h2", {}, { idsync: "IDSync", claim: "Claim", entitlements: "Entitlements" }[dialect] ?? shown(dialect)),
+    long(`Properties of ${dialect}`, [
+      ["Name", ([name]) => shown(name)], ["Value", ([, entry]) => shown(entry.value)], ["Written", ([, entry]) => moment(entry.at)],
+      ["By member", ([, entry]) => shown(entry.origin, "id")],
+    ], Object.entries(all), empty("No property is set."), { hidden: true })]));
+}
+
+function journal(place, profile) {
+  show(place, paged("Calls that changed this person, the last first", [
+    ["Call", (call) => h("button", { class: "plain", type: "button", onclick: () => open(`Call ${call.seq}`, json(call)) }, String(call.seq))],
+    ["When", (call) => moment(call.at)], ["What", (call) => shown(call.kind)], ["Refused", (call) => call.refused ? h("code", {}, shown(call.refused)) : "no"],
+    ["Reason", (call) => shown(call.reason)], ["Key", (call) => shown(call.key)], ["Request", (call) => h("code", {}, shown(call.request_id))],
+  ], async (cursor, signal) => {
+    const page = await get(path`/people/${profile.root}/journal`, { limit: 100, cursor }, { signal });
+    return { rows: page.calls, next: page.next_cursor };
+  }, empty("No call changed this person.")));
+}
+
+// MARK: - Actions
+
+function actions(profile, again) {
+  if (!may.act) return null;
+  const button = (text, act) => h("button", { type: "button", onclick: act }, text);
+  return h("div", { class: "row actions" }, button("Merge…", () => merge(profile, again)), button("Why one with…", () => ask(profile)),
+    button("Export", () => exportAll(profile)), may.administer ? button("Erase…", () => erase(profile)) : null);
+}
+
+function ask(profile) {
+  const field = h("input", { id: "other", spellcheck: "false", autocomplete: "off" });
+  const close = open("Why are they one, or not", h("div", { class: "field" }, h("label", { for: "other" }, "The other person or identity"), field),
+    [h("button", { type: "button", class: "act", onclick: () => { close(); location.hash = explainAddress(profile.root, field.value.trim()); } }, "Explain")]);
+}
+
+/** The id of a person that a text names: an id, or an identity that one person holds. */
+const named = async (text, signal) => (await get(path`/people/${text}`, { limit: 1 }, { signal })).id;
+
+const side = (people) => people.map((one) => [shown(one, "id"), h("br")]);
+
+/** The columns of a merge or of its undo. */
+export function mergeColumns(result, isUndo) {
+  const two = h("div", {}, h("h4", {}, "One person"), side(result.sides.from), h("h4", {}, "Another person"), side(result.sides.into));
+  const one = h("div", {}, h("h4", {}, "One person"), side([...result.sides.into, ...result.sides.from]), h("p", {}, "Root ", shown(result.root, "id")));
+  const rows = Object.entries(result.moved.rows ?? {}).map(([kind, count]) => [kind, String(count)]);
+  return {
+    now: isUndo ? one : two, then: isUndo ? two : one,
+    more: [h("h3", {}, isUndo ? "What goes back" : "What comes along"),
+      facts([["Identities", String(result.moved.identities)], ["Purchases", String(result.moved.purchases)], ["Installs", String(result.moved.installs)], ...rows]),
+      result.still_one?.length ? h("p", { class: "look" }, "They stay one person for another reason: ", result.still_one.map((rule) => [shown(rule), " "])) : null,
+      result.conflicts.length ? long(isUndo ? "Properties that differ" : "Properties of which one value hides the other", [
+        ["Property", (conflict) => shown(conflict.property)], ["Dialect", (conflict) => shown(conflict.dialect)],
+        ["Shown", (conflict) => shown(conflict.kept)], ["Hidden", (conflict) => shown(conflict.hidden)],
+      ], result.conflicts, null) : h("p", {}, "No property is in conflict."),
+      result.depended.length ? long("Calls whose results depended on the merge; their answers stay", [
+        ["Call", (call) => String(call.seq)], ["When", (call) => moment(call.at)], ["What", (call) => shown(call.kind)], ["Person", (call) => shown(call.person, "id")],
+      ], result.depended, null) : null],
+  };
+}
+
+function merge(profile, again) {
+  change({
+    title: "Merge with another person", verb: "Merge",
+    note: "Reads then show the two people as one. No fact is rewritten, and an undo gives each side back what it had.",
+    fields: [{ name: "other", label: "The other person", help: "An id, or an identity like email:ada@example.com that one person holds." }],
+    dry: async ({ other }, signal) => post("/merges", { from: profile.root, into: await named(other.trim(), signal) }, { query: { dry_run: true }, signal }),
+    columns: (result) => mergeColumns(result, false),
+    run: async ({ other }, reason, idempotencyKey) => post("/merges", { from: profile.root, into: await named(other.trim()), reason }, { idempotencyKey }),
+    done: () => { tell("The two are one person now. “Undo…” stands beside the merge."); again(); },
+  });
+}
+
+export function undoMerge(merge, again) {
+  change({
+    title: `Undo the merge ${merge.id}`, verb: "Undo the merge",
+    dry: (_, signal) => post(path`/merges/${merge.id}/undo`, {}, { query: { dry_run: true }, signal }), columns: (result) => mergeColumns(result, true),
+    run: (_, reason, idempotencyKey) => post(path`/merges/${merge.id}/undo`, { reason }, { idempotencyKey }),
+    done: (result) => { tell(result.still_one?.length ? "The merge is undone. Another reason keeps the two one person." : "The two are two people again."); again(); },
+  });
+}
+
+function detach(profile, { type, value, holder }, again) {
+  const holders = async (signal) => (await get("/people", { type, value }, { signal })).people.map((person) => person.root);
+  change({
+    title: "Remove an identity", verb: "Remove", note: h("span", {}, "A call with ", shown(`${type}:${value}`), " then no longer finds this person. No other person gets the identity."),
+    dry: (_, signal) => holders(signal),
+    columns: (people) => ({ now: people.length ? side(people) : "Nobody has the identity.", then: (() => {
+      // Other members of the group may hold the same identity, and then the person stays found.
+      const others = profile.identities.filter((one) => one.type === type && one.value === value && one.holder !== holder).length;
+      const rest = people.filter((one) => one !== profile.root || others > 0);
+      return rest.length ? side(rest) : "Nobody has the identity.";
+    })() }),
+    run: (_, reason, idempotencyKey) => remove(path`/people/${holder}/identities/${type}/${value}`, { body: { reason }, idempotencyKey }),
+    done: () => { tell("The identity is removed."); again(); },
+  });
+}
+
+function erase(profile) {
+  change({
+    title: "Erase this person", verb: "Erase for ever", proof: profile.root, takesReason: false,
+    note: "There is no undo. The person, all members of the group and all their data are removed from all files.",
+    dry: (_, signal) => remove(path`/people/${profile.root}`, { query: { dry_run: true }, signal }),
+    columns: (result) => ({
+      now: facts([["People", side(result.people)], ["Identities", String(result.identities ?? 0)], ...Object.entries(result.rows).map(([kind, count]) => [kind, String(count)])]),
+      then: h("p", {}, "Nothing of it is there."),
+      more: result.kept.length ? table("What stays, because another person holds it too", [
+        ["Type", (kept) => shown(kept.type)], ["Held by", (kept) => kept.held_by.map((one) => [personLink(one), " "])]], result.kept) : null,
+    }),
+    run: (_, _reason, idempotencyKey) => remove(path`/people/${profile.root}`, { idempotencyKey }),
+    done: (result) => open("Erased", [h("p", {}, `${counted(result.people.length, "person", "people")} are erased. Tombstones drop what arrives late:`),
+      long("Tombstones", [["Tombstone", (one) => shown(one.id, "id")], ["Type", (one) => shown(one.type)]], result.tombstones, empty("None."))], [], () => { location.hash = "#/people"; }),
+  });
+}
+
+function exportAll(profile) {
+  const stop = new AbortController();
+  const state = h("p", { role: "status" }, `The export has ${counted(profile.identities_count, "identity", "identities")} and all rows. Its size is known at its end.`);
+  const start = h("button", { type: "button", class: "act", onclick: async () => {
+    start.disabled = true;
+    const pieces = [];
+    let bytes = 0;
+    try {
+      const count = await lines(path`/people/${profile.root}/export`, (text) => {
+        pieces.push(text);
+        bytes += text.length;
+        show(state, `${(bytes / 1e6).toFixed(1)} MB so far.`);
+      }, stop.signal);
+      const address = URL.createObjectURL(new Blob(pieces, { type: "application/jsonl" }));
+      const link = document.createElement("a");
+      link.href = address;
+      link.download = `onym-${profile.root}.jsonl`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+      show(state, `Done: ${counted(count, "line")}.`);
+    } catch (fault) { if (!stop.signal.aborted) show(state, failure(fault)); }
+    start.disabled = false;
+  } }, "Export");
+  open("Export all data of this person", state, [start], () => stop.abort());
+}

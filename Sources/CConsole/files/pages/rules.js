@@ -1,0 +1,165 @@
+// Rules: the strategy as a form beside its JSON, a dry run over the journal, and the versions.
+
+import { get, may, path, post, put, remove } from "../api.js";
+import { counted, h, json, moment, show, shown, tell } from "../h.js";
+import { change, open } from "../dialog.js";
+import { empty, facts, failure, long, paged, table } from "../list.js";
+import { personLink } from "./changes.js";
+
+const choices = {
+  preset: ["default", "profile_conversion", "profile_link", "profile_isolation", "best_match", "custom"],
+  on_new_known: ["keep", "create"], on_logout: ["create", "return"], on_limit: ["demote", "leave"],
+};
+const help = {
+  preset: "A preset sets all other rules. Choose custom to keep the other rules as they are here.",
+  hierarchy: "Types of identities, the strongest first. A call is answered for the strongest identity that somebody holds.",
+  login: "Types that a known user has.", unique: "Types of which one value belongs to one person.", immutable: "Types whose value a person keeps for ever.",
+  on_new_known: "What happens to an anonymous person when an unknown user logs in.", on_logout: "Whether a logout makes a new person, or finds the person of the device.",
+  lowercase_email: "Whether e-mail addresses are changed to small letters.", blocked_values: "Values that name nobody, such as zeros.",
+  shared_device_people: "The number of people that may hold a device.", same_user_id: "Whether equal user ids in several dialects belong to one human.",
+  on_limit: "What happens to a call that would exceed a limit.",
+};
+const pollMilliseconds = 700;
+
+/** The differences of two documents, as [name, now, then]. */
+export function differences(now, then) {
+  const names = [...new Set([...Object.keys(now), ...Object.keys(then)])];
+  return names.filter((name) => !["version", "unmatched_types"].includes(name) && JSON.stringify(now[name]) !== JSON.stringify(then[name]))
+    .map((name) => [name, now[name], then[name]]);
+}
+
+/** The changed members alone: a preset in the body would set all members. */
+const changed = (now, then) => Object.fromEntries(differences(now, then).filter(([, , value]) => value !== undefined).map(([name, , value]) => [name, value]));
+
+export default async function rules(place, { heading, leave, again }) {
+  heading("Rules");
+  const inForce = await get("/strategy");
+  const { version, unmatched_types: unmatched, ...document } = inForce;
+  let draft = structuredClone(document);
+  let tried = null;
+  const text = h("textarea", { id: "rules-json", rows: 24, spellcheck: "false", readonly: !may.administer, oninput: () => {
+    try {
+      draft = JSON.parse(text.value);
+      show(fault);
+      form();
+    } catch { show(fault, h("p", { class: "bad" }, "This is no JSON.")); }
+    look();
+  } });
+  const fault = h("div", { "aria-live": "polite" });
+  const fields = h("div");
+  const differing = h("div");
+  const result = h("div");
+  const trouble = h("div");
+  const set = (name, value) => { draft[name] = value; text.value = JSON.stringify(draft, null, 2); form(name); look(); };
+
+  function form(name) {
+    show(fields, Object.entries(draft).map(([key, value]) => field(key, value)));
+    if (name) fields.querySelector(`#rule-${CSS.escape(name)}`)?.focus();
+  }
+  function field(name, value) {
+    const about = `rule-${name}`;
+    const disabled = !may.administer;
+    const frame = (control) => h("div", { class: "field" }, h("label", { for: about }, name), help[name] ? h("p", { class: "soft" }, help[name]) : null, control);
+    if (choices[name]) {
+      return frame(h("select", { id: about, disabled, onchange: (event) => set(name, event.target.value) },
+        choices[name].map((choice) => h("option", { value: choice, selected: choice === value }, choice))));
+    }
+    if (typeof value === "boolean") return frame(h("input", { id: about, type: "checkbox", checked: value, disabled, onchange: (event) => set(name, event.target.checked) }));
+    if (typeof value === "number") return frame(h("input", { id: about, type: "number", value: String(value), disabled, onchange: (event) => set(name, Number(event.target.value)) }));
+    if (name === "hierarchy" && Array.isArray(value)) return order(name, value, disabled);
+    if (Array.isArray(value) && value.every((one) => typeof one === "string")) {
+      return frame(h("input", { id: about, value: value.join(", "), disabled, spellcheck: "false", onchange: (event) =>
+        set(name, event.target.value.split(",").map((one) => one.trim()).filter(Boolean)) }));
+    }
+    return h("div", { class: "field" }, h("strong", {}, name), h("p", { class: "soft" }, "Change this part in the JSON."), json(value));
+  }
+  function order(name, value, disabled) {
+    const move = (from, to, way) => {
+      const next = [...value];
+      next.splice(to, 0, ...next.splice(from, 1));
+      set(name, next);
+      fields.querySelector(`[data-move="${CSS.escape(value[from])} ${way}"]`)?.focus();
+    };
+    return h("fieldset", { id: `rule-${name}`, class: "box" }, h("legend", {}, name), h("p", { class: "soft" }, help[name]),
+      h("ol", {}, value.map((type, at) => h("li", {}, shown(type), " ", disabled ? null : [
+        h("button", { class: "plain", type: "button", disabled: at === 0, "data-move": `${type} up`, "aria-label": `${type} up`, onclick: () => move(at, at - 1, "up") }, "Up"),
+        h("button", { class: "plain", type: "button", disabled: at === value.length - 1, "data-move": `${type} down`, "aria-label": `${type} down`, onclick: () => move(at, at + 1, "down") }, "Down")]))));
+  }
+
+  const without = h("input", { type: "checkbox", onchange: () => look() });
+  const force = h("button", { type: "button", class: "act", disabled: true, onclick: () => change({
+    title: "Put these rules in force", verb: "Put in force", takesReason: false, note: "The rules hold from the next call on. Answers that were given stay.",
+    dry: async () => differences((await get("/strategy")), draft), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
+    run: (_, _reason, idempotencyKey) => put("/strategy", changed(document, draft), { idempotencyKey }), done: () => { tell("The rules are in force."); again(); },
+  }) }, "Put in force…");
+  const tryButton = h("button", { type: "button", disabled: true, onclick: () => rehearse() }, "Try on what happened");
+  function look() {
+    const found = differences(document, draft);
+    show(differing, found.length ? comparison(found) : h("p", { class: "soft" }, "The form has the rules in force."));
+    const hasTried = tried === JSON.stringify(draft);
+    tryButton.disabled = !found.length;
+    force.disabled = !found.length || !(hasTried || without.checked);
+  }
+  const comparison = (found) => found.length ? table("What changes", [["Rule", ([name]) => h("code", {}, name)], ["Now", ([, now]) => shown(now)], ["Then", ([, , then]) => shown(then)]], found) : h("p", {}, "Nothing changes.");
+
+  const gone = new AbortController();
+  leave(() => gone.abort());
+  async function rehearse() {
+    const body = JSON.stringify(draft);
+    show(trouble);
+    tryButton.disabled = true;
+    try {
+      let run = await post("/strategy/dry-run", { strategy: changed(document, JSON.parse(body)) }, { signal: gone.signal });
+      const bar = h("progress", { max: 1, value: 0, "aria-label": "Dry run" });
+      const count = h("p", { role: "status" });
+      show(result, bar, count, h("button", { type: "button", onclick: () => remove(path`/strategy/dry-run/${run.id}`).catch((fault) => show(trouble, failure(fault))) }, "Stop"));
+      while (run.state === "running") {
+        bar.max = Math.max(run.journal.of, 1);
+        bar.value = run.journal.read;
+        show(count, `${run.journal.read.toLocaleString("en")} of ${counted(run.journal.of, "call")}`);
+        await new Promise((resolve) => setTimeout(resolve, pollMilliseconds));
+        if (gone.signal.aborted) return;
+        run = await get(path`/strategy/dry-run/${run.id}`, {}, { signal: gone.signal });
+      }
+      if (run.state === "done") { tried = body; show(result, outcome(run.difference)); }
+      else show(result, h("p", {}, run.state === "stopped" ? "The dry run is stopped. It shows nothing." : ["The dry run failed: ", shown(run.reason)]));
+    } catch (problem) { if (!gone.signal.aborted) show(trouble, failure(problem)); }
+    look();
+  }
+
+  const versions = paged("Versions, the newest first", [
+    ["Version", (one) => String(one.version)], ["Since", (one) => moment(one.at)], ["Key", (one) => shown(one.key)],
+    ["Rules", (one) => h("button", { class: "plain", type: "button", onclick: () => open(`Version ${one.version}`, [comparison(differences(one.document, document)), json(one.document)]) }, "compare")],
+    ["Do", (one) => may.administer && one.version !== version ? h("button", { class: "plain", type: "button", "aria-label": `Roll back to version ${one.version}`, onclick: () => change({
+      title: `Roll back to version ${one.version}`, verb: "Roll back", takesReason: false, note: "This makes a new version that equals the earlier version.",
+      dry: async () => differences(await get("/strategy"), one.document), columns: (found) => ({ now: null, then: null, more: comparison(found) }),
+      run: (_, _reason, idempotencyKey) => post("/strategy/rollback", { version: one.version }, { idempotencyKey }), done: () => { tell("The earlier rules are in force."); again(); },
+    }) }, "roll back…") : null],
+  ], async (cursor, signal) => {
+    const page = await get("/strategy/versions", { cursor }, { signal });
+    return { rows: page.versions, next: page.next_cursor };
+  }, empty("No version yet."));
+
+  show(place, h("p", {}, `Version ${version} is in force.`, unmatched && Object.keys(unmatched).length
+    ? [" ", h("span", { class: "look" }, "Calls since the start named types that the hierarchy does not have: ", shown(Object.entries(unmatched).map(([type, calls]) => `${type} (${calls})`).join(", ")), ".")] : null),
+  h("div", { class: "two" }, h("section", { "aria-label": "Form" }, fields), h("section", {}, h("label", { for: "rules-json" }, "The same as JSON"), text, fault,
+    differing, may.administer ? [h("div", { class: "row" }, tryButton, force, h("label", { class: "inline" }, without, "without trying")), result, trouble] : null)),
+  h("h2", {}, "Versions"), versions);
+  text.value = JSON.stringify(draft, null, 2);
+  form();
+  look();
+}
+
+function outcome(difference) {
+  const { calls, people, access, samples } = difference;
+  return [h("h3", {}, "What would have been different"), facts([
+    ["Calls made again", calls.made_again.toLocaleString("en")], ["Answered with another person", calls.elsewhere.toLocaleString("en")], ["Refused", calls.refused.toLocaleString("en")],
+    ["People now", people.now.toLocaleString("en")], ["People then", people.then.toLocaleString("en")], ["Split", people.split.toLocaleString("en")], ["Joined", people.joined.toLocaleString("en")],
+    ["Access of people that changes", (people.access_moved ?? 0).toLocaleString("en")],
+  ]), samples.split?.length ? long("People that would be several", [["Person", (sample) => personLink(sample.person)], ["Made by calls", (sample) => shown(sample.made_by.join(", "))]], samples.split, null) : null,
+  samples.joined?.length ? long("People that would be one", [["People", (all) => all.map((one) => [personLink(one), " "])]], samples.joined, null) : null,
+  samples.elsewhere?.length ? long("Calls with another answer", [["Call", (sample) => shown(String(sample.call))], ["What", (sample) => shown(sample.kind)], ["Person", (sample) => personLink(sample.person)],
+    ["Instead", (sample) => shown(sample.instead, "id")]], samples.elsewhere, null) : null,
+  access ? h("details", {}, h("summary", {}, "All numbers"), json(difference)) : null];
+}
+

@@ -1,0 +1,163 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that show merges with their callers, in force and undone: who made two people one, when and why.
+enum MergeReads {
+    static let routes = [
+        Endpoint(
+            .get, "/onym/v1/merges", scope: .consoleRead,
+            operation: Operation(
+                id: "merges", summary: "Lists the merges of a person, also undone merges, the last merge first.",
+                description: "A page has the merges of some calls of the person, so it may be short.",
+                query: [
+                    .init("person", .string("The person, by an id of any form."), required: true),
+                    .init("state", .string("All states by default.", oneOf: State.allCases.map(\.rawValue))),
+                ] + ListQuery.parameters,
+                responses: [.init(.ok, "Merges.", schema: AdminText.list("merges", of: schema))]
+                    + Native.problems([.notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                guard let text = request.query?["person"], !text.isEmpty else {
+                    throw AdminText.wrong("person is required: the id of a person.", request.id)
+                }
+                let state = request.query?["state"].map { State(rawValue: $0) }
+                if case .some(.none) = state {
+                    throw AdminText.wrong("state must be in_force or undone.", request.id)
+                }
+                let (name, list) = (PersonName(text, caller, tools), try ListQuery(request))
+                let (project, id) = (caller.project, request.id)
+                return { snapshot throws(StoreFault) in
+                    switch name.find(in: snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person):
+                        guard snapshot.person(person, in: project) != nil else {
+                            return Native.problem(.refused(.noSuchPerson), id)
+                        }
+                        return try page(of: person, state ?? nil, list, in: project, snapshot)
+                    }
+                }
+            }),
+        Endpoint(
+            .get, "/onym/v1/merges/:id", scope: .consoleRead,
+            operation: Operation(
+                id: "merge", summary: "Shows a merge, with the call that made it and the call that undid it.",
+                responses: [.init(.ok, "The merge.", schema: schema)] + Native.problems([.notFound])),
+            action: .query { request, caller, _ throws(Rejection) in
+                let text = request.parameters[0]
+                guard text.hasPrefix("m_"), let number = Int64(decimal: text.dropFirst(2)) else {
+                    throw Rejection(Native.problem(.refused(.noSuchMerge), request.id))
+                }
+                let (project, id) = (caller.project, request.id)
+                return { snapshot throws(StoreFault) in
+                    guard let made = try MadeMerge(MergeID(rawValue: number), in: project, snapshot) else {
+                        return Native.problem(.refused(.noSuchMerge), id)
+                    }
+                    let undo = try made.undo(snapshot)
+                    return Native.json(.ok) { write(made, undo, snapshot, &$0) }
+                }
+            }),
+    ]
+
+    private enum State: String, CaseIterable {
+        case inForce = "in_force"
+        case undone
+    }
+
+    private static func page(
+        of person: PersonID, _ state: State?, _ list: ListQuery, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        let before = list.cursor.map { JournalSequence(rawValue: Int64($0)) }
+        let calls = try snapshot.calls(of: person, before: before, limit: list.limit)
+        var found: [(MadeMerge, RecordedCall?)] = []
+        for call in calls {
+            for case .merged(let merge) in call.facts {
+                let made = MadeMerge(merge: merge, call: call)
+                let undo = try made.undo(snapshot)
+                if state == nil || (state == .undone) == (undo != nil) { found.append((made, undo)) }
+            }
+        }
+        return Native.json(.ok) { json in
+            json.key("merges")
+            json.array { json in for (made, undo) in found { json.object { write(made, undo, snapshot, &$0) } } }
+            json.key("next_cursor")
+            json.decimalString(calls.count == list.limit ? calls.last?.sequence.rawValue : nil)
+        }
+    }
+
+    private static func write(
+        _ made: MadeMerge, _ undo: RecordedCall?, _ snapshot: any Snapshot, _ json: inout JSONWriter
+    ) {
+        json.key("id")
+        json.string("m_\(made.merge.id.rawValue)")
+        json.key("from")
+        json.decimalString(made.merge.from.rawValue)
+        json.key("into")
+        json.decimalString(made.merge.into.rawValue)
+        json.key("root")
+        json.decimalString(snapshot.group(of: made.merge.into).root.rawValue)
+        json.key("rule")
+        json.string("\(made.merge.rule.name)")
+        json.key("at")
+        json.moment(made.call.at)
+        json.key("key")
+        json.decimalString(made.call.key?.rawValue)
+        json.key("reason")
+        json.string(made.call.note)
+        json.key("request_id")
+        json.string(made.call.requestID)
+        json.key("undone_at")
+        json.moment(undo?.at)
+        json.key("undone_by")
+        json.decimalString(undo?.key?.rawValue)
+    }
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("from", .string(), required: true),
+        .init("into", .string(), required: true), .init("root", .string(), required: true),
+        .init("rule", .string(), required: true), .init("at", .string(), required: true),
+        .init("key", AdminText.optionalText, required: true), .init("reason", AdminText.optionalText, required: true),
+        .init("request_id", .string(), required: true), .init("undone_at", AdminText.optionalText, required: true),
+        .init("undone_by", AdminText.optionalText, required: true),
+    ])
+}
+
+/// A merge with the call that made it.
+struct MadeMerge {
+    let merge: Merge
+    let call: RecordedCall
+
+    /// The number of calls of a person among which the undo of a merge is searched at one time.
+    private static let callsAtOnce = 200
+
+    init(merge: Merge, call: RecordedCall) {
+        self.merge = merge
+        self.call = call
+    }
+
+    /// Finds a merge; nil if the project has none with this id.
+    init?(_ id: MergeID, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+        guard let call = try snapshot.call(ofMerge: id), call.project == project else { return nil }
+        for case .merged(let merge) in call.facts where merge.id == id {
+            self.init(merge: merge, call: call)
+            return
+        }
+        return nil
+    }
+
+    /// The call that undid the merge; nil if the merge is in force. Reads the later calls of one of the two people.
+    func undo(_ snapshot: any Snapshot) throws(StoreFault) -> RecordedCall? {
+        if snapshot.group(of: merge.from).merges.contains(merge) { return nil }
+        var before: JournalSequence?
+        while true {
+            let calls = try snapshot.calls(of: merge.from, before: before, limit: MadeMerge.callsAtOnce)
+            for later in calls {
+                if later.sequence <= call.sequence { return nil }
+                for case .mergeUndone(let undone) in later.facts where undone.id == merge.id { return later }
+            }
+            guard calls.count == MadeMerge.callsAtOnce, let last = calls.last else { return nil }
+            before = last.sequence
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import TestKit
+import Testing
+
+@Suite("Finding what a text names")
+struct SearchTests {
+    private func find(_ client: NativeClient, _ text: String) throws -> [[String: Any]] {
+        let body = try #require(String(data: JSONSerialization.data(withJSONObject: ["q": text]), encoding: .utf8))
+        let answer = try client.post("/onym/v1/search", body)
+        #expect(answer.status == 200, "\(text): \(answer)")
+        return answer.list("results")
+    }
+
+    @Test("A person is found by each id and each whole value", arguments: StoreKind.allCases)
+    func people(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let person = try client.identify(#"{"customerid":"ada","email":"ada@example.com","ios_idfv":"PHONE"}"#)
+        let anonymous = "owl_anon_11111111-1111-4111-8111-111111111111"
+        let claimed = try client.server.client.call(
+            "POST", "/v1/ingest", fields: [("Authorization", "Bearer \(client.server.credentials.claimClientKey)")],
+            json: #"{"bundle_id":"com.example.demo","events":[{"session_id":"99999999-9999-4999-8999-999999999999","#
+                + #""user_id":"\#(anonymous)","level":"info","message":"m"}]}"#)
+        #expect(claimed.status == 200, "\(claimed)")
+        for text in [person, "ada", " ada ", "customerid:ada", "ADA@example.com", "ada@example.com", "PHONE"] {
+            let found = try find(client, text)
+            #expect(found.count == 1, "\(text): \(found)")
+            let first = try #require(found.first)
+            #expect(first["kind"] as? String == "person" && first["person"] as? String == person, "\(text)")
+            #expect(first["label"] as? String == "ada@example.com" && first["identities"] as? Int == 3, "\(first)")
+        }
+        #expect(try find(client, anonymous).first?["kind"] as? String == "person")
+        for text in ["nobody", "m_1", "phone", "0", "-1", "customerid:", "é", "9223372036854775807"] {
+            #expect(try find(client, text).isEmpty, "\(text)")
+        }
+        for body in ["{}", #"{"q":""}"#, #"{"q":"  "}"#, #"{"q":1}"#, #"{"q":"a","x":1}"#] {
+            #expect(try client.post("/onym/v1/search", body).status == 400, "\(body)")
+        }
+        let long = String(repeating: "a", count: 1025)
+        #expect(try client.get("/onym/v1/search?q=\(long)").status == 400)
+        #expect(try client.get("/onym/v1/search?q=ada").list("results").count == 1)
+    }
+
+    @Test("Merges, purchases and keys are found by their names", arguments: StoreKind.allCases)
+    func things(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let (one, other) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
+        let merge = try client.merge(one, into: other)
+        let found = try #require(try find(client, merge).first)
+        #expect(found["kind"] as? String == "merge" && found["from"] as? String == one && found["undone_at"] is NSNull)
+        #expect(try client.post("/onym/v1/keys", #"{"kind":"admin","name":"Night job"}"#).status == 201)
+        #expect(try find(client, "Night job").first?["kind"] as? String == "key")
+        #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
+        #expect(try find(client, merge).first?["undone_at"] is String)
+    }
+
+    @Test("The merges of a person have their callers, reasons and ends", arguments: StoreKind.allCases)
+    func merges(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let people = try (0..<3).map { try client.identify(#"{"customerid":"c\#($0)"}"#) }
+        let made = try client.post(
+            "/onym/v1/merges", #"{"from":"\#(people[0])","into":"\#(people[1])","reason":"one mail"}"#)
+        let first = try #require(made.text("id"))
+        let second = try client.merge(people[2], into: people[1])
+        #expect(try client.post("/onym/v1/merges/\(first)/undo").status == 200)
+
+        let all = try client.get("/onym/v1/merges?person=\(people[1])").list("merges")
+        #expect(all.map { $0["id"] as? String } == [second, first])
+        #expect(all[1]["reason"] as? String == "one mail" && all[1]["undone_at"] is String && all[1]["key"] is String)
+        #expect(all[0]["undone_at"] is NSNull && all[0]["rule"] as? String == "administrator")
+        func ids(_ query: String) throws -> [String?] {
+            try client.get("/onym/v1/merges?\(query)").list("merges").map { $0["id"] as? String }
+        }
+        #expect(try ids("person=\(people[1])&state=undone") == [first])
+        #expect(try ids("person=\(people[1])&state=in_force") == [second])
+        #expect(try ids("person=customerid:c0") == [first])
+        let page = try client.get("/onym/v1/merges?person=\(people[1])&limit=1")
+        #expect(page.text("next_cursor") != nil)
+        let one = try client.get("/onym/v1/merges/\(first)")
+        #expect(
+            one.text("reason") == "one mail" && one["undone_at"] is String && one.text("undone_by") != nil, "\(one)")
+        #expect(try client.get("/onym/v1/merges/m_1").status == 404)
+        #expect(try client.get("/onym/v1/merges/1").status == 404)
+        #expect(try client.get("/onym/v1/merges").status == 400)
+        #expect(try client.get("/onym/v1/merges?person=\(people[1])&state=x").status == 400)
+        #expect(try client.get("/onym/v1/merges?person=1").status == 404)
+    }
+
+    @Test("Identities come in pages, with the people that share them", arguments: StoreKind.allCases)
+    func identities(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let ada = try client.identify(#"{"customerid":"ada","ios_idfv":"TABLET"}"#)
+        let bob = try client.identify(#"{"customerid":"bob","ios_idfv":"TABLET"}"#)
+        let third = try client.identify(#"{"customerid":"third"}"#)
+        _ = try client.merge(third, into: ada)
+        let whole = try client.get("/onym/v1/people/\(ada)/identities")
+        #expect(whole.number("of") == 3 && whole["next_cursor"] is NSNull, "\(whole)")
+        let tablet = try #require(whole.list("identities").first { $0["type"] as? String == "ios_idfv" })
+        #expect(tablet["shared_with"] as? Int == 1 && tablet["holder"] as? String == ada)
+        #expect(whole.list("identities").count { $0["shared_with"] as? Int == 0 } == 2)
+        var (values, cursor): ([String], String?) = ([], nil)
+        repeat {
+            let page = try client.get(
+                "/onym/v1/people/\(ada)/identities?limit=2" + (cursor.map { "&cursor=\($0)" } ?? ""))
+            values += page.list("identities").compactMap { $0["value"] as? String }
+            cursor = page.text("next_cursor")
+        } while cursor != nil
+        #expect(values.sorted() == ["TABLET", "ada", "third"])
+        #expect(try client.get("/onym/v1/people/\(ada)/identities?type=customerid&q=THI").number("of") == 1)
+        #expect(try client.get("/onym/v1/people/\(ada)/identities?cursor=99").list("identities").isEmpty)
+        #expect(try client.get("/onym/v1/people/\(ada)/identities?type=x").status == 400)
+        #expect(try client.get("/onym/v1/people/1/identities").status == 404)
+
+        let shared = try client.get("/onym/v1/people/\(third)/shared").list("shared")
+        #expect(shared.count == 1, "\(shared)")
+        let first = try #require(shared.first)
+        #expect(first["count"] as? Int == 2 && first["set_aside"] as? Bool == false)
+        let people = first["people"] as? [[String: Any]]
+        #expect(people?.map { $0["id"] as? String } == [bob] && people?.first?["label"] as? String == "bob")
+        #expect(try client.get("/onym/v1/people/1/shared").status == 404)
+    }
+
+    @Test("An audit has the calls of people with their names, and no calls of apps", arguments: StoreKind.allCases)
+    func audit(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        _ = try client.identify(#"{"customerid":"a"}"#)
+        _ = try client.identify(#"{"customerid":"b"}"#)
+        let start = try #require(client.get("/onym/v1/server").number("last_seq"))
+        let made = try client.post(
+            "/onym/v1/merges", #"{"from":"customerid:a","into":"customerid:b","reason":"one mail"}"#)
+        #expect(made.status == 200, "\(made)")
+        for names in [#""from":"customerid:nobody","into":"1""#, #""from":"customerid:b","into":"customerid:nobody""#] {
+            #expect(try client.post("/onym/v1/merges", "{\(names)}").status == 404)
+        }
+        #expect(try client.post("/onym/v1/keys", #"{"kind":"admin","name":"Night job"}"#).status == 201)
+        let all = try client.get("/onym/v1/audit?after=\(start)")
+        #expect(all.list("calls").map { $0["kind"] as? String } == ["merge", "make_key"], "\(all)")
+        #expect(all.list("calls").allSatisfy { $0["role"] as? String == "key" && $0["name"] is String })
+        #expect(all.list("calls").first?["reason"] as? String == "one mail" && all["next_after"] is NSNull)
+        let first = try client.get("/onym/v1/audit?after=\(start)&limit=1")
+        let next = try #require(first.number("next_after"))
+        #expect(
+            try client.get("/onym/v1/audit?after=\(next)").list("calls").map { $0["kind"] as? String } == ["make_key"])
+        #expect(try client.get("/onym/v1/audit?kind=merge").list("calls").count == 1)
+        #expect(try client.get("/onym/v1/audit?name=nobody").list("calls").isEmpty)
+        #expect(try client.get("/onym/v1/audit?after=x").status == 400)
+    }
+
+    @Test("The state of the server is told", arguments: StoreKind.allCases)
+    func status(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let before = try client.get("/onym/v1/server")
+        #expect(before.text("version") != nil && before.text("started_at") != nil, "\(before)")
+        #expect((before["store"] as? [String: Any])?["writable"] as? Bool == true)
+        #expect((before["queue"] as? [String: Any])?["calls"] as? Int == 0)
+        #expect((before["clock"] as? [String: Any])?["behind_ms"] as? Int == 0)
+        #expect((before["console"] as? [String: Any])?["hash"] is String)
+        try client.identify(#"{"customerid":"a"}"#)
+        let last = try #require(client.get("/onym/v1/server").number("last_seq"))
+        #expect(try last > #require(before.number("last_seq")))
+        #expect(try client.post("/onym/v1/projects", #"{"name":"Other"}"#).status == 201)
+        let one = try client.get("/onym/v1/server")
+        #expect(
+            one["last_seq"] == nil && one["queue"] == nil && (one["store"] as? [String: Any])?["bytes"] == nil, "\(one)"
+        )
+    }
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const files = process.env.CONSOLE_FILES;
+const { bars, days, perDay } = await import(`${files}/plot.js`);
+const { tracks, tracksAtMost } = await import(`${files}/tracks.js`);
+
+test("Days end with today in UTC, the oldest first", () => {
+  assert.deepEqual(days(3, Date.parse("2026-03-01T23:59:00Z")), ["2026-02-27", "2026-02-28", "2026-03-01"]);
+});
+
+test("A moment counts on its day, and a moment of another time nowhere", () => {
+  const counts = perDay(["2026-01-01", "2026-01-02"], ["2026-01-02T00:00:00.000Z", "2026-01-02T23:59:59.999Z", "2025-12-31T00:00:00.000Z"]);
+  assert.deepEqual(counts, [["2026-01-01", 0], ["2026-01-02", 2]]);
+});
+
+test("The tallest bar fills the height, a small number is seen, and none has no bar", () => {
+  const [most, few, none] = bars([["a", 1000], ["b", 1], ["c", 0]], 30, 50);
+  assert.equal(most.height, 50);
+  assert.equal(few.height, 2);
+  assert.equal(none.height, 0);
+  assert.ok(bars([], 30, 50).length === 0);
+});
+
+const row = (at, origin) => ({ at: new Date(at).toISOString(), origin });
+
+test("Marks closer than six pixels become a count", () => {
+  const drawing = tracks(["1"], [row(0, "1"), row(1, "1"), row(1000, "1")], [], 500);
+  assert.deepEqual(drawing.marks.map((mark) => mark.count), [2, 1]);
+});
+
+test("A mark stands on the track of its member", () => {
+  const drawing = tracks(["1", "2"], [row(0, "2"), row(1000, "1")], [], 500);
+  const line = (member) => drawing.lines.find((line) => line.member === member).y;
+  assert.deepEqual(drawing.marks.map((mark) => mark.y), [line("2"), line("1")]);
+});
+
+test("Members after the last track share one", () => {
+  const members = Array.from({ length: 50 }, (_, place) => String(place));
+  const drawing = tracks(members, members.map((member, place) => row(place * 1000, member)), [], 500);
+  assert.equal(drawing.lines.length, tracksAtMost);
+  assert.equal(drawing.lines.at(-1).count, 50 - tracksAtMost + 1);
+});
+
+test("A merge joins two tracks from its moment on, and an undone merge is marked", () => {
+  const merges = [{ from: "2", into: "1", at: new Date(500).toISOString() }, { from: "2", into: "1", at: new Date(900).toISOString(), undone_at: "x" }];
+  const { joins } = tracks(["1", "2"], [row(0, "1"), row(1000, "2")], merges, 500);
+  assert.deepEqual(joins.map((join) => [join.from > join.into, join.isUndone]), [[true, false], [true, true]]);
+  assert.ok(joins[0].x > 200 && joins[0].x < 300);
+});
+
+test("No rows and damaged times make an empty drawing", () => {
+  assert.equal(tracks([], [], [], 500).marks.length, 0);
+  assert.equal(tracks(["1"], [{ at: "nonsense", origin: "1" }], [], 500).marks.length, 0);
+});

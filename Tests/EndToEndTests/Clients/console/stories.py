@@ -1,0 +1,692 @@
+"""What people do with the console, in a browser, with the built program behind it.
+
+    stories.py PROGRAM FILES PICTURES [STORY …]
+
+Each story has a server and a store of its own. A line tells the result of each; the exit code is 1 if one fails.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import traceback
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from scene import CHROMIUM, Server, Tab
+
+STORIES = {}
+PAGES = ["#/home", "#/people", "#/changes", "#/health", "#/rules", "#/webhooks", "#/keys", "#/data"]
+WIDTHS = (320, 360, 768, 1280)
+# The rules of axe for WCAG 2.2, levels A and AA.
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+
+
+def story(run):
+    STORIES[run.__name__] = run
+    return run
+
+
+class Scene:
+    def __init__(self, browser, server, files, pictures):
+        self.browser, self.server, self.files, self.pictures = browser, server, pathlib.Path(files), pathlib.Path(pictures)
+        self.tabs = []
+
+    def tab(self, **options):
+        tab = Tab(self.browser, self.server, **options)
+        self.tabs.append(tab)
+        return tab
+
+    def ada(self):
+        """Ada has a phone; her e-mail address belongs to another person until somebody merges the two."""
+        self.customer = self.server.identify(customerid="ada", ios_idfv="PHONE-1")
+        self.mail = self.server.identify(email="ada@example.com")
+        self.server.event(self.customer, "opened", plan="pro")
+        self.server.event(self.mail, "clicked", plan="free")
+        return self
+
+    def merge(self):
+        status, answer = self.server.admin("POST", "/onym/v1/merges", {"from": self.mail, "into": self.customer, "reason": "same address"})
+        assert status == 200, answer
+        return answer["id"]
+
+
+def check_page(tab, where):
+    """What holds on every page and in every dialog."""
+    found = Axe().run(tab.page, options=RULES).response["violations"]
+    assert not found, f"{where}: axe: " + json.dumps([(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found])
+    assert tab.page.locator("h1").count() == 1, f"{where}: one h1"
+    small = tab.page.evaluate("""() => [...document.querySelectorAll('a, button, input, select')].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return box.width && !one.closest('.skip') && !one.matches('.skip, [type=radio], [type=checkbox]') && (box.height < 23.5 || box.width < 23.5)
+            && getComputedStyle(one).display !== 'inline'; }).map((one) => one.outerHTML.slice(0, 100))""")
+    assert not small, f"{where}: small targets: {small}"
+
+
+def check_widths(tab, where):
+    for width in WIDTHS:
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        wide = tab.page.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= width, f"{where}: {wide} pixels at a width of {width}"
+    tab.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def confirm(tab, verb, reason="asked by mail"):
+    dialog = tab.page.get_by_role("dialog")
+    if dialog.get_by_label("Reason").count():
+        expect(dialog.get_by_role("button", name=verb, exact=True)).to_be_disabled()
+        dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=verb, exact=True).click()
+
+
+@story
+def a_link_opens_the_first_page(scene):
+    tab = scene.tab().sign_in()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+    expect(tab.page.get_by_text("● live")).to_be_visible()
+    assert "code" not in tab.page.url, "the address has no code"
+    assert not any("oc_" in url for url in tab.asked[1:]), "no code in an address"
+    assert "oc_" not in scene.server.log_text(), "no code in the log"
+    stored = tab.page.evaluate("() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    assert "oc_" not in stored and "onym_" not in stored, stored
+    tab.page.reload()
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Home")
+
+
+@story
+def typing_goes_on_while_a_page_arrives(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.page.route("**/onym/v1/stats", lambda route: (time.sleep(0.5), route.continue_()))
+    tab.sign_in()
+    tab.page.keyboard.press("Control+k")
+    for letter in "ada@exam":
+        tab.page.keyboard.type(letter)
+        tab.page.wait_for_timeout(120)
+    expect(tab.page.get_by_role("searchbox")).to_have_value("ada@exam")
+    expect(tab.page.get_by_role("searchbox")).to_be_focused()
+
+
+@story
+def a_link_works_once(scene):
+    link = scene.server.link()
+    first = scene.tab()
+    first.page.goto(link)
+    first.page.get_by_role("navigation", name="Pages").wait_for()
+    second = scene.tab()
+    second.allowed = ["status of 401"]
+    second.page.goto(link)
+    expect(second.page.get_by_role("alert")).to_contain_text("code_used")
+    check_page(second, "sign-in")
+    second.page.get_by_label("Link or code").fill("oc_wrong")
+    second.page.get_by_role("button", name="Sign in").click()
+    expect(second.page.get_by_role("alert")).to_contain_text("code_unknown")
+    second.page.get_by_label("Link or code").fill(scene.server.link())
+    second.page.keyboard.press("Enter")
+    second.page.get_by_role("navigation", name="Pages").wait_for()
+
+
+@story
+def the_first_call_is_received(scene):
+    tab = scene.tab().sign_in()
+    tab.settle()
+    expect(tab.page.get_by_text("No call has made a person yet.")).to_be_visible()
+    check_page(tab, "first steps")
+    tab.picture(scene.pictures, "first-steps")
+    # In production, no key is in the page.
+    assert not any(key in tab.page.content() for key in (scene.server.keys["idsync"]["web_key"], scene.server.keys["linking"]["api_key"]))
+    keys = scene.server.keys
+    known = {"IDSync": keys["idsync"]["web_key"], "Claim": keys["claim"]["client_key"], "Entitlements": keys["entitlements"]["project_key"],
+             "Linking": keys["linking"]["api_key"]}
+    for name, key in known.items():
+        snippet = tab.page.get_by_label(f"First call of {name}").inner_text().replace("KEY", key)
+        answer = subprocess.run(["bash", "-c", snippet.replace("curl -s", "curl -s -w '%{http_code}' -o /dev/null", 1)], capture_output=True, text=True, timeout=20)
+        assert answer.stdout in ("200", "201"), f"{name}: {answer.stdout} {answer.stderr}"
+    tab.page.get_by_text("Received: the first person is here.").wait_for()
+    tab.page.get_by_role("button", name="Show it").click()
+    expect(tab.page.get_by_role("heading", name="Last changes")).to_be_visible()
+
+
+@story
+def a_person_is_found(scene):
+    scene.ada()
+    owl = "owl_anon_11111111-1111-4111-8111-111111111111"
+    status, answer = scene.server.call("POST", "/v1/ingest", {"bundle_id": "com.example.demo", "events": [
+        {"session_id": "99999999-9999-4999-8999-999999999999", "user_id": owl, "level": "info", "message": "hello"}]},
+        {"Authorization": "Bearer " + scene.server.keys["claim"]["client_key"]})
+    assert status == 200, answer
+    tab = scene.tab().sign_in()
+    for text, heading in [(scene.customer, "ada"), ("ADA@example.com", "ada@example.com"), ("email:ada@example.com", "ada@example.com"), ("ada", "ada"),
+                          ("ios_idfv:PHONE-1", "ada"), (owl, None)]:
+        tab.page.keyboard.press("Control+k")
+        tab.page.keyboard.type(text)
+        tab.page.keyboard.press("Enter")
+        tab.page.wait_for_function("() => location.hash.startsWith('#/person/')")
+        tab.settle()
+        if heading:
+            expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
+        tab.go("#/home")
+    tab.page.get_by_role("searchbox").fill("nobody-has-this")
+    tab.page.get_by_role("button", name="Find").click()
+    expect(tab.page.get_by_text("Nobody has this id or value now.")).to_be_visible()
+    # A value of a person is in the fragment of an address of the page only, which no server sees.
+    pages = [url for url in tab.asked if "/onym/v1/" not in url]
+    assert not any("ada" in url.lower() for url in pages), pages
+
+
+@story
+def why_they_are_one_and_why_not(scene):
+    scene.ada().merge()
+    scene.server.identify(customerid="bob")
+    tab = scene.tab().sign_in(to="#/explain?a=customerid%3Aada&b=email%3Aada%40example.com")
+    expect(tab.page.get_by_text("They are one person:")).to_be_visible()
+    expect(tab.page.get_by_role("cell", name="administrator")).to_be_visible()
+    check_page(tab, "explain")
+    tab.page.get_by_label("Second id").fill("customerid:bob")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_text("They are two people.")).to_be_visible()
+    # Two nodes of the graph ask the same question.
+    tab.go(f"#/person/{scene.customer}?tab=graph")
+    for name in ("identity customerid:ada", "identity email:ada@example.com"):
+        node = tab.page.get_by_role("button", name=name, exact=True)
+        node.focus()
+        tab.page.keyboard.press("Shift+Enter")
+    tab.page.get_by_role("link", name="Why, or why not?").click()
+    expect(tab.page.get_by_text("They are one person:")).to_be_visible()
+
+
+@story
+def a_merge_and_its_undo(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("The other person").fill("email:ada@example.com")
+    dialog.get_by_text("Properties of which one value hides the other").wait_for()
+    check_page(tab, "merge")
+    tab.picture(scene.pictures, "merge")
+    confirm(tab, "Merge")
+    tab.page.get_by_role("heading", name="Members").wait_for()
+    tab.settle()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 2
+    journal = scene.server.admin("GET", f"/onym/v1/people/{scene.customer}/journal")[1]["calls"]
+    assert journal[0]["reason"] == "asked by mail", journal[0]
+    check_page(tab, "merged person")
+    tab.page.get_by_role("button", name="Undo…").click()
+    dialog.get_by_text("What goes back").wait_for()
+    confirm(tab, "Undo the merge", "it was her sister")
+    expect(tab.page.get_by_role("heading", name="Members")).to_have_count(0)
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 1
+
+
+@story
+def a_merge_that_cannot_be(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 40[0-9]"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    for other in ("email:nobody@example.com", scene.customer):
+        dialog.get_by_label("The other person").fill(other)
+        dialog.get_by_role("alert").wait_for()
+        dialog.get_by_label("Reason").fill("x")
+        expect(dialog.get_by_role("button", name="Merge", exact=True)).to_be_disabled()
+    tab.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(tab.page.get_by_role("button", name="Merge…")).to_be_focused()
+
+
+@story
+def a_change_between_dry_run_and_button(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("The other person").fill(scene.mail)
+    dialog.get_by_text("What comes along").wait_for()
+    scene.server.event(scene.mail, "late", plan="gold", size="large")
+    confirm(tab, "Merge")
+    dialog.get_by_text("Something changed meanwhile.").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[1]["members_count"] == 1
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    tab.page.get_by_role("heading", name="Members").wait_for()
+
+
+@story
+def an_erasure(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 404"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Erase…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_text("Nothing of it is there.").wait_for()
+    check_page(tab, "erase")
+    button = dialog.get_by_role("button", name="Erase for ever")
+    expect(button).to_be_disabled()
+    dialog.get_by_label("to confirm").fill("912")
+    expect(button).to_be_disabled()
+    dialog.get_by_label("to confirm").fill(scene.customer)
+    button.click()
+    dialog.get_by_role("heading", name="Erased").wait_for()
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.customer}")[0] == 404
+    assert scene.server.admin("GET", f"/onym/v1/people/{scene.mail}")[0] == 200
+    tab.page.keyboard.press("Escape")
+    tab.page.wait_for_function("() => location.hash === '#/people'")
+    tab.go(f"#/person/{scene.customer}")
+    expect(tab.page.get_by_role("alert")).to_contain_text("There is no person with this id")
+
+
+@story
+def an_export(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Export").click()
+    with tab.page.expect_download() as arriving:
+        tab.page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    lines = [json.loads(line) for line in open(arriving.value.path())]
+    assert {"person", "identity", "row"} <= {line["kind"] for line in lines}, lines
+    expect(tab.page.get_by_text(f"Done: {len(lines)} lines.")).to_be_visible()
+
+
+@story
+def a_device_is_released(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/data")
+    tab.page.get_by_role("button", name="Release a device…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Type of the device's identity").fill("ios_idfv")
+    dialog.get_by_label("Value").fill("PHONE-1")
+    dialog.get_by_text("1 person hold").or_(dialog.get_by_text("hold the device:")).first.wait_for()
+    confirm(tab, "Release")
+    expect(tab.page.get_by_text("Released from 1 person.")).to_be_visible()
+    assert scene.server.admin("GET", "/onym/v1/people?type=ios_idfv&value=PHONE-1")[1]["people"] == []
+
+
+@story
+def rules_are_tried_and_put_in_force(scene):
+    scene.ada()
+    tab = scene.tab().sign_in(to="#/rules")
+    tab.page.get_by_role("button", name="customerid down").click()
+    expect(tab.page.get_by_role("button", name="customerid down")).to_be_focused()
+    force = tab.page.get_by_role("button", name="Put in force…")
+    expect(force).to_be_disabled()
+    tab.page.get_by_role("button", name="Try on what happened").click()
+    tab.page.get_by_role("heading", name="What would have been different").wait_for()
+    check_page(tab, "rules")
+    force.click()
+    tab.page.get_by_role("dialog").get_by_text("What changes").wait_for()
+    confirm(tab, "Put in force")
+    expect(tab.page.get_by_text("Version 2 is in force.")).to_be_visible()
+    now = scene.server.admin("GET", "/onym/v1/strategy")[1]
+    assert now["hierarchy"][1] == "customerid", now["hierarchy"]
+    tab.page.get_by_role("button", name="Roll back to version 1").click()
+    tab.page.get_by_role("dialog").get_by_text("What changes").wait_for()
+    confirm(tab, "Roll back")
+    expect(tab.page.get_by_text("Version 3 is in force.")).to_be_visible()
+    assert scene.server.admin("GET", "/onym/v1/strategy")[1]["hierarchy"][0] == "customerid"
+
+
+@story
+def the_feed_in_two_tabs(scene):
+    scene.ada()
+    first = scene.tab().sign_in(to="#/changes")
+    second = scene.tab(context=first.context)
+    second.page.goto(f"{scene.server.base}/console#/changes")
+    second.page.get_by_role("heading", name="Changes").wait_for()
+    second.settle()
+    time.sleep(1)
+    for tab in (first, second):
+        tab.asked.clear()
+    bob = scene.server.identify(customerid="bob")
+    for tab in (first, second):
+        tab.page.get_by_role("link", name=bob).first.wait_for()
+    time.sleep(0.5)
+    waiting = [url for tab in (first, second) for url in tab.asked if "wait=" in url]
+    assert len(waiting) <= 2, f"one tab waits for both: {waiting}"
+    first.page.get_by_role("button", name="Pause").click()
+    carol = scene.server.identify(customerid="carol")
+    second.page.get_by_role("link", name=carol).first.wait_for()
+    expect(first.page.get_by_role("link", name=carol)).to_have_count(0)
+    first.page.get_by_role("button", name="Go on").click()
+    first.page.get_by_role("link", name=carol).first.wait_for()
+
+
+@story
+def a_key_is_made_and_revoked(scene):
+    tab = scene.tab().sign_in(to="#/keys")
+    tab.page.get_by_role("button", name="Make a key…").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("Night job")
+    dialog.get_by_role("button", name="Make").click()
+    field = tab.page.get_by_role("textbox", name="The key", exact=True)
+    field.wait_for()
+    key = field.input_value()
+    assert key.startswith("onym_admin_"), key
+    check_page(tab, "secret")
+    tab.page.keyboard.press("Escape")
+    assert key not in tab.page.content(), "the key is gone"
+    as_key = {"Authorization": f"Bearer {key}"}
+    assert scene.server.call("GET", "/onym/v1/stats", None, as_key)[0] == 200
+    tab.settle()
+    tab.page.get_by_role("button", name="Revoke Night job").click()
+    dialog.get_by_text("It is in force.").wait_for()
+    confirm(tab, "Revoke")
+    expect(tab.page.get_by_role("button", name="Revoke Night job")).to_have_count(0)
+    assert scene.server.call("GET", "/onym/v1/stats", None, as_key)[0] == 401
+
+
+@story
+def a_viewer_only_looks(scene):
+    scene.ada().merge()
+    tab = scene.tab()
+    tab.allowed = ["status of 403"]
+    tab.sign_in(role="viewer")
+    expect(tab.page.get_by_role("link", name="Keys", exact=True)).to_have_count(0)
+    for page in ("#/keys", "#/webhooks"):
+        tab.go(page)
+        expect(tab.page.get_by_role("alert").first).to_contain_text("Your role cannot do this.")
+    tab.allowed = []
+    for page in [page for page in PAGES if page not in ("#/keys", "#/webhooks")] + [f"#/person/{scene.customer}"]:
+        tab.go(page)
+        for name in ("Merge…", "Erase…", "Undo…", "Make a key…", "Put in force…", "Release a device…", "Make a webhook…", "Start a compaction"):
+            expect(tab.page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+        expect(tab.page.get_by_role("button", name="revoke…")).to_have_count(0)
+    support = scene.tab().sign_in(role="support", to=f"#/person/{scene.customer}")
+    expect(support.page.get_by_role("button", name="Merge…")).to_be_visible()
+    expect(support.page.get_by_role("button", name="Erase…")).to_have_count(0)
+
+
+@story
+def a_page_of_another_port_does_nothing(scene):
+    """Another port of the machine is the same site, so the browser sends the cookie of the session along."""
+    import http.server
+    import threading
+    tab = scene.tab().sign_in()
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>Other</title><h1>Other</h1>")
+
+        def log_message(self, *_):
+            pass
+
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    page = tab.context.new_page()
+    page.goto(f"http://127.0.0.1:{other.server_port}/")
+    seen = page.evaluate("""async (base) => {
+        const tries = [
+            fetch(base + '/onym/v1/stats', { credentials: 'include' }),
+            fetch(base + '/onym/v1/console/session', { method: 'DELETE', credentials: 'include', headers: { 'Onym-Console': '1' } }),
+            fetch(base + '/onym/v1/keys', { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{"kind":"admin"}' }),
+        ];
+        const frame = document.createElement('iframe');
+        frame.src = base + '/console';
+        document.body.append(frame);
+        await new Promise((done) => { frame.onload = done; });
+        let framed = null;
+        try { framed = frame.contentDocument?.title ?? 'hidden'; } catch { framed = 'hidden'; }
+        return [framed, ...(await Promise.allSettled(tries)).map((one) => one.status === 'fulfilled' ? one.value.type : 'refused')];
+    }""", scene.server.base)
+    other.shutdown()
+    assert seen == ["hidden", "refused", "refused", "opaque"], seen
+    keys = scene.server.admin("GET", "/onym/v1/keys?limit=200")[1]["keys"]
+    assert len([key for key in keys if key["kind"] == "admin"]) == 1, keys
+    tab.go("#/health")
+    expect(tab.page.get_by_role("heading", level=1)).to_have_text("Health")
+
+
+@story
+def a_session_ends_in_a_form(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["status of 401"]
+    tab.sign_in(to=f"#/person/{scene.customer}")
+    tab.page.get_by_role("button", name="Merge…").click()
+    dialog = tab.page.get_by_role("dialog", name="Merge with another person")
+    dialog.get_by_label("The other person").fill(scene.mail)
+    dialog.get_by_text("What comes along").wait_for()
+    dialog.get_by_label("Reason").fill("typed with care")
+    # The page waits for changes, so it hears of the end without a click.
+    scene.server.end_sessions()
+    again = tab.page.get_by_role("dialog", name="Your session has ended")
+    again.wait_for()
+    again.get_by_label("Link or code").fill(scene.server.link())
+    again.get_by_role("button", name="Sign in").click()
+    expect(again).to_have_count(0)
+    expect(dialog.get_by_label("Reason")).to_have_value("typed with care")
+    dialog.get_by_role("button", name="Merge", exact=True).click()
+    tab.page.get_by_role("heading", name="Members").wait_for()
+
+
+@story
+def no_network(scene):
+    scene.ada()
+    tab = scene.tab()
+    tab.allowed = ["ERR_INTERNET_DISCONNECTED", "ERR_", "Failed to fetch"]
+    tab.sign_in(to="#/health")
+    tab.context.set_offline(True)
+    tab.page.evaluate("() => { location.hash = '#/keys'; }")
+    tab.page.get_by_role("alert").first.wait_for()
+    expect(tab.page.get_by_text("Look whether")).not_to_have_count(0)
+    tab.context.set_offline(False)
+    tab.page.get_by_role("button", name="Try again").first.click()
+    tab.page.get_by_role("heading", name="Keys", level=1).wait_for()
+    tab.settle()
+
+
+@story
+def by_keyboard_alone(scene):
+    scene.ada()
+    tab = scene.tab().sign_in()
+    tab.settle()
+    for key, heading in [("p", "People"), ("c", "Changes"), ("e", "Health"), ("r", "Rules"), ("w", "Webhooks"), ("k", "Keys"), ("d", "Data"), ("h", "Home")]:
+        tab.page.keyboard.press("g")
+        tab.page.keyboard.press(key)
+        expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
+        tab.settle()
+    tab.page.keyboard.press("?")
+    expect(tab.page.get_by_role("dialog", name="Keys")).to_be_visible()
+    check_page(tab, "keys of the console")
+    tab.page.keyboard.press("Escape")
+    tab.go("#/people")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_function("() => location.hash.startsWith('#/person/')")
+    tab.settle()
+    expect(tab.page.get_by_role("heading", level=1)).to_be_focused()
+    # The skip link is the first stop of a page that was just loaded.
+    tab.page.reload()
+    tab.page.get_by_role("navigation", name="Pages").wait_for()
+    tab.settle()
+    tab.page.evaluate("() => document.activeElement.blur()")
+    tab.page.keyboard.press("Tab")
+    first = tab.page.evaluate("() => document.activeElement.textContent")
+    # Focus begins at the heading, so one step back from the first link of the bar is the skip link.
+    stops = [first]
+    for _ in range(30):
+        tab.page.keyboard.press("Shift+Tab")
+        stops.append(tab.page.evaluate("() => document.activeElement.textContent"))
+    assert "Skip to the content" in stops, stops
+    for _ in range(40):
+        tab.page.keyboard.press("Tab")
+        ring = tab.page.evaluate("() => { const one = document.activeElement; const style = getComputedStyle(one); return one === document.body || style.outlineStyle !== 'none'; }")
+        assert ring, tab.page.evaluate("() => document.activeElement.outerHTML.slice(0, 120)")
+
+
+@story
+def every_page_dark_and_light_wide_and_narrow(scene):
+    scene.ada().merge()
+    pages = PAGES + [f"#/person/{scene.customer}"] + [f"#/person/{scene.customer}?tab={tab}" for tab in ("timeline", "graph", "purchases", "properties", "journal")] + [
+        "#/find/nobody-has-this", "#/explain?a=customerid%3Aada&b=customerid%3Abob", "#/nothing"]
+    for form, options in {"light": {}, "dark": {"dark": True}, "narrow": {"width": 360, "height": 740}}.items():
+        tab = scene.tab(**options).sign_in()
+        for page in pages:
+            tab.go(page)
+            name = page.replace(scene.customer, "ada").strip("#/").replace("?tab=", "-").split("?")[0].replace("/", "-")
+            tab.picture(scene.pictures, f"{name}-{form}")
+            check_page(tab, f"{page} {form}")
+            if form == "light":
+                check_widths(tab, page)
+            if form == "light" and tab.page.get_by_role("radio", name="Table").count():
+                tab.page.get_by_role("radio", name="Table").first.check()
+                check_page(tab, f"{page} as table")
+
+
+@story
+def a_picture_for_the_docs(scene):
+    """The picture of docs/console.md. ONYM_RECORD=1 makes it anew."""
+    scene.ada().merge()
+    phone = scene.server.identify(customerid="grace", ios_idfv="TABLET-7")
+    assert scene.server.admin("POST", "/onym/v1/merges", {"from": phone, "into": scene.customer, "reason": "one account"})[0] == 200
+    scene.server.identify(customerid="alan", ios_idfv="TABLET-7")
+    tab = scene.tab(width=1000, height=900).sign_in(to=f"#/person/{scene.customer}?tab=graph")
+    tab.page.locator("svg").first.wait_for()
+    target = scene.pictures / "docs-person.png"
+    tab.page.screenshot(path=str(target))
+    if os.environ.get("ONYM_RECORD") == "1":
+        (pathlib.Path(__file__).resolve().parents[4] / "docs/console-person.png").write_bytes(target.read_bytes())
+
+
+HOSTILE = [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>", "javascript:alert(1)", "__proto__", "constructor", "toString",
+    "{{7*7}}", "${alert(1)}", "'; drop table people; --", "\u202egnp.exe", "\u2066a\u2069", "a\u200bb", "\ufeffbom", "line\nbreak", "tab\there", "\x7f", "&lt;b&gt;",
+    "a" * 200, "W" * 250, "#/person/1?tab=graph", "%00%ff", "%", "?a=b&c=d", "🏳️‍🌈" * 20, "é" * 40, "‮‭" * 20, "data:text/html,<script>alert(1)</script>",
+    "</textarea><script>alert(1)</script>", "hasOwnProperty", "null", "undefined", "NaN", "-0", "1e999", "\\u0000", "CON", "..//..//etc/passwd",
+]
+
+
+@story
+def hostile_values(scene):
+    people = []
+    for place, value in enumerate(HOSTILE):
+        try:
+            mpid = scene.server.identify(customerid=value)
+        except RuntimeError:
+            # The server refuses the value itself.
+            mpid = scene.server.identify(customerid=f"holder-{place}")
+        people.append(mpid)
+        scene.server.event(mpid, (value or "x")[:200], **{f"k{place}": value[:200]})
+    status, answer = scene.server.admin("POST", "/onym/v1/merges", {"from": people[0], "into": people[1], "reason": HOSTILE[1]})
+    assert status == 200, answer
+    assert scene.server.admin("POST", "/onym/v1/keys", {"kind": "admin", "name": HOSTILE[2]})[0] in (200, 201)
+    tab = scene.tab()
+    tab.allowed = ["status of 40[04]"]
+    tab.sign_in()
+    shown = 0
+    for mpid in people:
+        for part in ("", "?tab=timeline", "?tab=properties", "?tab=graph", "?tab=journal"):
+            tab.go(f"#/person/{mpid}{part}")
+            assert tab.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), (mpid, part)
+            assert tab.page.evaluate("() => !document.querySelector('main script, main img, main iframe')"), (mpid, part)
+            assert tab.page.evaluate("() => [...document.querySelectorAll('a[href]')].every((link) => link.getAttribute('href').startsWith('#'))"), (mpid, part)
+            assert tab.page.locator("main .failure").count() == 0, tab.page.locator("main .failure").all_inner_texts()
+            shown += 1
+    for value in HOSTILE:
+        tab.page.evaluate("(text) => { location.hash = '#/find/' + encodeURIComponent(text); }", value)
+        tab.page.wait_for_timeout(40)
+        tab.settle()
+    for page in PAGES:
+        tab.go(page)
+    assert shown == 5 * len(HOSTILE)
+
+
+@story
+def a_large_person(scene):
+    root = scene.server.identify(customerid="large")
+    identities = 1
+    while scene.server.admin("POST", f"/onym/v1/people/{root}/identities", {"type": "email", "value": f"large-{identities}@example.com"})[0] == 200 and identities < 200:
+        identities += 1
+    members = 1
+    for number in range(120):
+        other = scene.server.identify(customerid=f"member-{number}", email=f"member-{number}@example.com")
+        members += scene.server.admin("POST", "/onym/v1/merges", {"from": other, "into": root, "reason": "one company"})[0] == 200
+    for number in range(150):
+        scene.server.event(root, f"event {number}", place=str(number))
+    assert members > 40 and identities > 4, (members, identities)
+    tab = scene.tab().sign_in()
+    for part in ("", "?tab=timeline", "?tab=graph", "?tab=properties", "?tab=journal"):
+        tab.go(f"#/person/{root}{part}")
+        tab.picture(scene.pictures, f"large-{part[5:] or 'overview'}")
+        elements = tab.page.evaluate("() => document.querySelectorAll('*').length")
+        assert elements <= 2000, f"{elements} elements for {members} members and {identities} identities at {part}"
+        if part == "?tab=graph":
+            tab.page.get_by_role("radio", name="Table").check()
+            tab.settle()
+            elements = tab.page.evaluate("() => document.querySelectorAll('*').length")
+            assert elements <= 2000, f"{elements} elements in the table of the graph"
+            check_page(tab, "large graph as table")
+    tab.go(f"#/person/{root}?tab=timeline")
+    rows = tab.page.locator("tbody tr")
+    assert rows.count() == 100
+    tab.page.get_by_role("button", name="More").click()
+    expect(rows).to_have_count(scene.server.admin("GET", f"/onym/v1/people/{root}/timeline?limit=200")[1]["rows"].__len__())
+
+
+@story
+def budgets(scene):
+    """Bytes, and times of cold loads; a line has the numbers."""
+    import gzip
+    files = {str(file.relative_to(scene.files)): file.read_bytes() for file in sorted(scene.files.rglob("*")) if file.is_file()}
+    total = len(gzip.compress(b"".join(files.values()), 9))
+    scene.ada()
+    tab = scene.tab().sign_in()
+    paint, health = [], []
+    first = set()
+    for _ in range(20):
+        tab.page.goto("about:blank")
+        client = tab.context.new_cdp_session(tab.page)
+        client.send("Network.clearBrowserCache")
+        tab.asked.clear()
+        tab.page.goto(f"{scene.server.base}/console#/health")
+        tab.page.get_by_role("heading", name="Health").wait_for()
+        tab.page.wait_for_function("() => document.querySelectorAll('.tile').length >= 5 && document.querySelector('dl.facts')")
+        health.append(tab.page.evaluate("() => Math.max(...performance.getEntriesByType('resource').map((one) => one.responseEnd))"))
+        paint.append(tab.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"))
+        first |= {url.split("/console/", 1)[1].split("/", 1)[1] for url in tab.asked if "/console/" in url and "/pages/" not in url and "/onym/v1/" not in url}
+    before = sum(len(gzip.compress(files[name], 9)) for name in first | {"index.html"})
+    median = lambda all: sorted(all)[len(all) // 2]
+    print(json.dumps({"budget": {"all_gz": total, "frame_gz": before, "first_paint_ms": round(median(paint)), "health_ms": round(median(health))}}), flush=True)
+    assert total <= 60_000 and before <= 25_000 and len(files["index.html"]) <= 3_000
+    assert median(paint) > 0
+
+
+def main():
+    program, files, pictures = sys.argv[1:4]
+    wanted = sys.argv[4:] or list(STORIES)
+    failed = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for name in wanted:
+            begun = time.monotonic()
+            server = Server(program)
+            scene = Scene(browser, server, files, pictures)
+            fault = None
+            try:
+                STORIES[name](scene)
+                faults = [fault for tab in scene.tabs for fault in tab.faults]
+                if faults:
+                    fault = "the browser says: " + " | ".join(faults[:5])
+            except Exception:
+                fault = traceback.format_exc(limit=4)
+                for place, tab in enumerate(scene.tabs):
+                    tab.picture(pictures, f"failed-{name}-{place}")
+            for tab in scene.tabs:
+                if not tab.page.is_closed():
+                    tab.context.close()
+            server.stop()
+            failed += fault is not None
+            print(json.dumps({"story": name, "seconds": round(time.monotonic() - begun, 1), "fault": fault}), flush=True)
+        browser.close()
+    sys.exit(1 if failed else 0)
+
+
+main()
