@@ -38,18 +38,22 @@ package struct AppStoreServer: Sendable {
     ///
     /// - Parameters:
     ///   - original: the subscription's original transaction.
-    ///   - bundleID: the app.
+    ///   - bundleIDs: the apps of the project, one of which has the subscription.
     ///   - now: the present moment.
     ///   - next: reads the signed texts of the subscription's last transaction.
     func ask(
-        about original: String, of bundleID: String, at now: Instant,
+        about original: String, of bundleIDs: ArraySlice<String>, at now: Instant,
         _ next: @escaping @Sendable (SubscriptionStatus.Last, LoopTools) -> StoreCheck
     ) -> StoreCheck {
+        guard let bundleID = bundleIDs.first else { return .unavailable(.appStore, .notSetUp) }
         guard (1...64).contains(original.utf8.count),
             original.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
         else { return .bad(.unreadable) }
         return ask(production, original, bundleID, now, next) {
-            ask(sandbox, original, bundleID, now, next) { .bad(.unknown) }
+            ask(sandbox, original, bundleID, now, next) {
+                let rest = bundleIDs.dropFirst()
+                return rest.isEmpty ? .bad(.unknown) : ask(about: original, of: rest, at: now, next)
+            }
         }
     }
 
@@ -151,11 +155,10 @@ extension AppStore {
     func question(
         about purchase: Purchase, in project: ProjectID, at now: Instant, _ directory: Directory
     ) -> StoreCheck {
-        let apps = directory.apps.values.filter { $0.project == project }
-        guard let server, let bundleID = bundleID ?? apps.lazy.compactMap(\.bundleID).first else {
-            return .unavailable(.appStore, .notSetUp)
-        }
-        return server.ask(about: purchase.originalTransaction, of: bundleID, at: now) { last, tools in
+        guard let server else { return .unavailable(.appStore, .notSetUp) }
+        let own = directory.apps.values.filter { $0.project == project }.compactMap(\.bundleID)
+        let bundleIDs = (bundleID.map { [$0] } ?? []) + Set(own).subtracting(bundleID.map { [$0] } ?? []).sorted()
+        return server.ask(about: purchase.originalTransaction, of: bundleIDs[...], at: now) { last, tools in
             guard let text = last.transaction else { return .bad(.unreadable) }
             do throws(StoreProblem) {
                 return .done(.success(try state(text, last.renewal, in: project, at: now, tools)))

@@ -33,6 +33,8 @@ extension Receipt {
             var refunded = Purchase.Transaction(id: order, product: told.product, startedAt: told.startedAt)
             refunded.revokedAt = moment
             refunded.signedAt = moment
+            // An earlier order of the same token: the present one counts.
+            refunded.endsAt = told.startedAt
             refunded.isSubscription = told.isSubscription
             others.append(refunded)
         }
@@ -151,6 +153,8 @@ struct PlaySubscription: PlayBought {
         switch state {
         case "SUBSCRIPTION_STATE_IN_GRACE_PERIOD", "SUBSCRIPTION_STATE_ON_HOLD": .billingIssue
         case "SUBSCRIPTION_STATE_CANCELED", "SUBSCRIPTION_STATE_EXPIRED": .canceled
+        // The server looks again whether somebody has paid, or lets the subscription go on.
+        case "SUBSCRIPTION_STATE_PENDING", "SUBSCRIPTION_STATE_PAUSED": .willRenew
         default: line.renews ? .willRenew : .canceled
         }
     }
@@ -170,7 +174,8 @@ struct PlaySubscription: PlayBought {
             told.signedAt = place.now
             var receipt = Receipt(purchase: id(original), source: .playStore, originalTransaction: original, told: told)
             receipt.renewal = Purchase.RenewalState(renewal(of: line), saidAt: place.now)
-            if number == 0 { receipt.replaces = linkedToken.map(id) }
+            // A change that nobody has paid for ends nothing.
+            if number == 0, !state.hasPrefix("SUBSCRIPTION_STATE_PENDING") { receipt.replaces = linkedToken.map(id) }
             receipt.accounts = (account.map { [$0] } ?? []).map {
                 StoreAccount.name(.playStore, $0, in: place.world, of: place.project, hash: hash)
             }

@@ -51,7 +51,11 @@ package struct PlayStore: StoreValidator {
     /// A token with which the server may ask, until a moment.
     private struct Access: Sendable {
         let token: String
+        let madeAt: Instant
         let renewsAt: Instant
+
+        /// A clock that was set back makes the token old.
+        func isFresh(at now: Instant) -> Bool { now >= madeAt && now < renewsAt }
     }
 
     /// - Parameters:
@@ -114,6 +118,8 @@ package struct PlayStore: StoreValidator {
             guard let first = receipts.first, first.isUnacknowledged, !purchase.isUnclaimed else {
                 return .done(.success(receipts))
             }
+            // What Google has said counts also if the acknowledgement fails. Then the server tries again later.
+            let unacknowledged = receipts
             receipts[0].isUnacknowledged = false
             guard let product = PlayStore.segment(first.product) else { return .done(.success(receipts)) }
             let acknowledged = receipts
@@ -124,7 +130,7 @@ package struct PlayStore: StoreValidator {
                     OutboundCall(.post(Array("{}".utf8), contentType: "application/json"), url, bearer: access)
                 ) { result, _ in
                     guard case .success(let answer) = result, (200..<300).contains(answer.status) else {
-                        return PlayStore.outage
+                        return .done(.success(unacknowledged))
                     }
                     return .done(.success(acknowledged))
                 }
@@ -188,7 +194,10 @@ package struct PlayStore: StoreValidator {
                 return bought.map { next($0, tools) } ?? PlayStore.outage
             case 400, 404: return otherwise()
             // A wrong key of this server is no mistake of the buyer.
-            case 401, 403: return .unavailable(.playStore, .notSetUp)
+            case 401, 403:
+                // The token may have lost its validity early.
+                kept.withLock { $0 = nil }
+                return .unavailable(.playStore, .notSetUp)
             // Google forgets a purchase 60 days after its end.
             case 410: return .bad(.expired)
             default: return PlayStore.outage
@@ -202,7 +211,7 @@ package struct PlayStore: StoreValidator {
 
     /// Continues with a token for questions. A token that is kept is renewed when four fifths of its time are over.
     private func withAccess(at now: Instant, _ next: @escaping @Sendable (String) -> StoreCheck) -> StoreCheck {
-        if let known = kept.withLock({ $0 }), now < known.renewsAt { return next(known.token) }
+        if let known = kept.withLock({ $0 }), known.isFresh(at: now) { return next(known.token) }
         let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion(at: now))"
         return .ask(
             OutboundCall(.post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL)
@@ -222,7 +231,9 @@ package struct PlayStore: StoreValidator {
                 }
             }
             guard let token, token.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else { return PlayStore.outage }
-            kept.withLock { $0 = Access(token: token, renewsAt: now.advanced(byMilliseconds: seconds * 800)) }
+            // Four fifths of the token's time.
+            let renewsAt = now.advanced(byMilliseconds: min(max(seconds, 0), 86_400) * 800)
+            kept.withLock { $0 = Access(token: token, madeAt: now, renewsAt: renewsAt) }
             return next(token)
         }
     }

@@ -42,6 +42,13 @@ package final class PurchaseChecker: Sendable {
         package var pauseMilliseconds = 1000
 
         package init() {}
+
+        /// With a high rate the searches come more often, because only so many questions are open at a time.
+        fileprivate var searchMilliseconds: Int {
+            min(pauseMilliseconds, max(1, 1000 * Limits.openAtMost / max(1, perSecond)))
+        }
+
+        fileprivate static let openAtMost = 32
     }
 
     /// One question.
@@ -70,7 +77,7 @@ package final class PurchaseChecker: Sendable {
     package struct Figures: Sendable {
         /// The questions by store and result.
         package fileprivate(set) var checks: [Purchase.Source: [Result: Int]] = [:]
-        /// The number of due purchases that the last search found; it finds at most 500 in a project.
+        /// The number of due purchases that the last search found; it finds no more than may be asked about.
         package fileprivate(set) var due = 0
         /// The moment since which the earliest of them is due.
         package fileprivate(set) var oldestDueAt: Instant?
@@ -80,11 +87,12 @@ package final class PurchaseChecker: Sendable {
         }
     }
 
+    /// The stores that can be asked.
+    private static let sources: [Purchase.Source] = [.appStore, .playStore, .stripe]
+
     private let parts: Parts
     private let state = Monitor(State())
     private let thread = Monitor<WorkerThread?>(nil)
-
-    private static let purchasesAtOnce = 500
 
     package init(_ parts: Parts) {
         self.parts = parts
@@ -103,8 +111,9 @@ package final class PurchaseChecker: Sendable {
 
     private func run() {
         var lines = Lines(perSecond: parts.limits.perSecond)
-        let pause = UInt64(parts.limits.pauseMilliseconds) * 1_000_000
+        let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
         var next = MonotonicClock.nanoseconds()
+        var turn = 0
         while true {
             let (arrivals, isStopping) = state.withLock { state in
                 let arrivals = state.arrivals
@@ -120,7 +129,8 @@ package final class PurchaseChecker: Sendable {
             if now >= next {
                 next = now + pause
                 // The store logs its own faults; the checker only tries again.
-                try? beginDue(&lines)
+                try? beginDue(&lines, turn: turn)
+                turn += 1
             }
             let left = Int((next - min(next, MonotonicClock.nanoseconds())) / 1_000_000) + 1
             let _: Bool? = state.wait(milliseconds: left) { $0.isStopping || !$0.arrivals.isEmpty ? true : nil }
@@ -133,8 +143,9 @@ package final class PurchaseChecker: Sendable {
         }
     }
 
-    /// Finds due purchases, and begins to ask about as many as the stores' limits allow.
-    private func beginDue(_ lines: inout Lines) throws(StoreFault) {
+    /// Finds due purchases, and begins to ask about as many as the stores' limits allow. Each search begins with another
+    /// project, so that no project waits for the others.
+    private func beginDue(_ lines: inout Lines, turn: Int) throws(StoreFault) {
         guard parts.store.leads else { return }
         let (now, busy) = (parts.clock(), state.withLock { $0.busy })
         lines.refill(at: MonotonicClock.nanoseconds())
@@ -143,30 +154,40 @@ package final class PurchaseChecker: Sendable {
             let found = (count, oldest)
             state.withLock { ($0.figures.due, $0.figures.oldestDueAt) = found }
         }
-        for project in parts.store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
-            let found = try parts.store.read { snapshot throws(StoreFault) in
-                try DueChecks(in: project, at: now, except: busy, limit: PurchaseChecker.purchasesAtOnce, snapshot).map
-                {
-                    due throws(StoreFault) in (due, try snapshot.catalog(of: project))
+        let projects = parts.store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+        for place in projects.indices {
+            let project = projects[(place + turn) % projects.count]
+            for source in PurchaseChecker.sources {
+                let allowed = lines.allowed(source)
+                let found = try parts.store.read { snapshot throws(StoreFault) in
+                    try DueChecks(
+                        of: source, in: project, at: now, except: busy, limit: max(allowed, 1), snapshot
+                    ).map { due throws(StoreFault) in
+                        (due, due.items.isEmpty ? Catalog() : try snapshot.catalog(of: project))
+                    }
                 }
+                guard let (due, catalog) = found else { continue }
+                count += due.items.count
+                oldest = [oldest, due.items.lazy.compactMap { $0.purchase?.check?.dueAt }.first].compactMap { $0 }.min()
+                begin(allowed > 0 ? due.items : [], due.emptyBefore, of: source, in: project, catalog, &lines)
             }
-            guard let (due, catalog) = found else { continue }
-            var (notes, questions): ([(purchase: PurchaseID, progress: NoteChecks.Progress)], [Question]) = ([], [])
-            count += due.items.count
-            for item in due.items {
-                if let purchase = item.purchase {
-                    oldest = [oldest, purchase.check?.dueAt].compactMap { $0 }.min()
-                    guard lines.takes(purchase.source) else { continue }
-                    questions.append(Question(purchase: purchase, project: project, catalog: catalog))
-                }
-                notes.append((item.id, .begun(minute: item.minute)))
-            }
-            if notes.isEmpty, due.emptyBefore == nil { continue }
-            state.withLock { $0.busy.formUnion(questions.map(\.purchase.id)) }
-            let begun = questions
-            submit(NoteChecks(notes, emptyBefore: due.emptyBefore), in: project) { [self] isDone in
-                push(isDone ? .begun(begun) : .notBegun(begun))
-            }
+        }
+    }
+
+    /// Notes that questions begin. They are asked when the store has the note.
+    private func begin(
+        _ items: [DueChecks.Item], _ emptyBefore: Int64?, of source: Purchase.Source, in project: ProjectID,
+        _ catalog: Catalog, _ lines: inout Lines
+    ) {
+        if items.isEmpty, emptyBefore == nil { return }
+        let questions = items.compactMap { item in
+            item.purchase.map { Question(purchase: $0, project: project, catalog: catalog) }
+        }
+        lines.begin(source, questions.count)
+        state.withLock { $0.busy.formUnion(questions.map(\.purchase.id)) }
+        let notes = items.map { (purchase: $0.id, progress: NoteChecks.Progress.begun(place: $0.place)) }
+        submit(NoteChecks(notes, emptyBefore: emptyBefore), in: project) { [self] isDone in
+            push(isDone ? .begun(questions) : .notBegun(questions))
         }
     }
 
@@ -199,11 +220,13 @@ package final class PurchaseChecker: Sendable {
         case .done(.success(let receipts)):
             lines.end(source, isFault: false)
             end(TakeStoreNews(receipts, asked: id), question, .answered)
-        // The settings of the server may be for another app.
-        case .done(.failure(.bad(.foreign))): fail(question, &lines)
-        case .done(.failure(.bad)):
+        case .done(.failure(.bad(.expired))):
             lines.end(source, isFault: false)
             end(NoteChecks([(id, .over)]), question, .gone)
+        // The settings of the server may be for another app, so the server asks again later.
+        case .done(.failure(.bad)):
+            lines.end(source, isFault: false)
+            end(NoteChecks([(id, .failed)]), question, .gone)
         case .done(.failure(.unavailable)): fail(question, &lines)
         }
     }
@@ -246,7 +269,7 @@ private struct Lines {
     private var filledAt = MonotonicClock.nanoseconds()
 
     private static let second: UInt64 = 1_000_000_000
-    private static let inFlightAtMost = 32
+    private static let inFlightAtMost = PurchaseChecker.Limits.openAtMost
     private static let faultsInRowAtMost = 5
 
     init(perSecond: Int) {
@@ -267,15 +290,16 @@ private struct Lines {
         }
     }
 
-    /// Whether a question to a store may begin now. If so, it counts.
-    mutating func takes(_ source: Purchase.Source) -> Bool {
-        guard var line = lines[source], line.allowance >= 1, line.inFlight < Lines.inFlightAtMost,
-            filledAt >= line.pausedUntil
-        else { return false }
-        line.allowance -= 1
-        line.inFlight += 1
-        lines[source] = line
-        return true
+    /// The number of questions to a store that may begin now.
+    func allowed(_ source: Purchase.Source) -> Int {
+        guard let line = lines[source], filledAt >= line.pausedUntil else { return 0 }
+        return max(0, min(Int(line.allowance), Lines.inFlightAtMost - line.inFlight))
+    }
+
+    /// Notes that questions begin.
+    mutating func begin(_ source: Purchase.Source, _ count: Int) {
+        lines[source]?.allowance -= Double(count)
+        lines[source]?.inFlight += count
     }
 
     /// Notes the end of a question. After several faults in a row the store gets a minute's rest.

@@ -204,6 +204,7 @@ extension StoreValidators {
                 .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
             case .done(.failure(.unavailable(let outage))): next(outage.message)
             case .done(.failure(.bad(.foreign))): next("The store's answer is for another app or another world")
+            case .done(.failure(.bad(.unreadable))): next("The store cannot be asked about this purchase alone")
             case .done(.failure(.bad)): next("The store does not know this purchase any more")
             }
         }

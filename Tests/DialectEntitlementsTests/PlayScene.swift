@@ -17,11 +17,14 @@ struct PlayScene {
         let subscriptions = Monitor<[String: String]>([:])
         let products = Monitor<[String: String]>([:])
         let isDown = Monitor(false)
+        /// Tokens that Google has forgotten.
+        let forgotten = Monitor<Set<String>>([])
         let tokens = Monitor(0)
         let stand: StandIn
 
         init() {
             let (subscriptions, products, isDown, tokens) = (subscriptions, products, isDown, tokens)
+            let forgotten = forgotten
             stand = StandIn { request in
                 if isDown.withLock({ $0 }) { return .status(500, "") }
                 if request.line.hasPrefix("POST /token ") {
@@ -47,7 +50,7 @@ struct PlayScene {
                 if path.hasPrefix(start + "productsv2/tokens/"), let said = products.withLock({ $0[token] }) {
                     return .status(200, said)
                 }
-                return .status(404, "{}")
+                return .status(forgotten.withLock { $0.contains(token) } ? 410 : 404, "{}")
             }
         }
 

@@ -124,6 +124,63 @@ struct PlayTests {
         #expect(try client.active("A").count <= 1)
     }
 
+    @Test("a change that nobody has paid for ends nothing (G17)")
+    func pendingChange() throws {
+        let scene = try PlayScene()
+        let (client, google) = (scene.client, scene.google)
+        google.says("old", scene.subscription())
+        _ = try scene.buy("A", "old")
+        client.clock.advance(days: 1)
+        let link = #","linkedPurchaseToken":"old""#
+        for state in ["PENDING", "PENDING_PURCHASE_CANCELED"] {
+            google.says("new", scene.subscription(state, product: "Y", order: "GPA.2", from: 1, until: 31, more: link))
+            #expect(try scene.changed("new").status == 200)
+            #expect(try client.active("A") == ["X"], "\(state)")
+        }
+        google.says("new", scene.subscription(product: "Y", order: "GPA.2", from: 1, until: 31, more: link))
+        client.clock.set(seconds: client.clock.seconds + 1)
+        #expect(try scene.changed("new").status == 200)
+        #expect(try client.active("A") == ["Y"])
+        #expect(try client.events("A").suffix(2) == ["entitlement_lost", "entitlement_granted"])
+    }
+
+    @Test("a token that is told of after the one that replaces it gives nothing")
+    func linkedLate() throws {
+        let scene = try PlayScene()
+        let (client, google) = (scene.client, scene.google)
+        google.says("old", scene.subscription())
+        google.says(
+            "new",
+            scene.subscription(product: "Y", order: "GPA.2", from: 1, until: 31, more: #","linkedPurchaseToken":"old""#)
+        )
+        let history = ["new", "old"].map { #"{"product":"X","purchase_token":"\#($0)"}"# }.joined(separator: ",")
+        let restored = try client.call(
+            "POST", "/v1/user/restore", #"{"q_uid":"A","version":"9.6.0","history":[\#(history)]}"#,
+            fields: [("Platform", "android")])
+        #expect(restored.status == 200)
+        #expect(try client.active("A") == ["Y"])
+    }
+
+    @Test("the tenth order of a subscription comes after the ninth, and a refund of an earlier one ends nothing")
+    func tenOrders() throws {
+        let scene = try PlayScene()
+        let (client, google) = (scene.client, scene.google)
+        google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        for number: Int64 in 0...70 {
+            client.clock.set(seconds: client.clock.seconds + 60)
+            google.says("tok-1", scene.subscription(order: "GPA.1..\(number)", until: 31 + number))
+            #expect(try scene.changed("tok-1").status == 200)
+        }
+        client.clock.advance(days: 100)
+        client.clock.set(seconds: 1_750_000_000 + 101 * 86_400 - 60)
+        #expect(try client.active("A") == ["X"], "the last order counts, though others are later by their letters")
+        let data =
+            #""voidedPurchaseNotification":{"purchaseToken":"tok-1","orderId":"GPA.1..69","productType":1,"refundType":1}"#
+        #expect(try scene.notify(data).status == 200)
+        #expect(try client.active("A") == ["X"])
+    }
+
     @Test("a refund in full ends what it was for, and one in part does not (G21, G22)")
     func voided() throws {
         let scene = try PlayScene()

@@ -69,6 +69,7 @@ struct PurchaseCheckTests {
         for token in ["over", "gone", "old", "other"] { _ = try scene.buy(token, token) }
         scene.google.says("over", scene.subscription("EXPIRED", order: "over", renews: false))
         scene.google.subscriptions.withLock { $0["gone"] = nil }
+        scene.google.forgotten.withLock { $0 = ["gone"] }
         scene.google.says(
             "new", scene.subscription(product: "Y", order: "new", until: 400, more: #","linkedPurchaseToken":"old""#))
         _ = try scene.changed("new")
@@ -160,6 +161,49 @@ struct PurchaseCheckTests {
                 200, StripeTests.subscription(#","current_period_start":1750000099,"current_period_end":1750086400"#)))
         client.clock.set(seconds: 1_750_000_099 + 600)
         #expect(try Patience.until { try client.active("A") == ["X"] })
+    }
+
+    @Test("a purchase that a store does not find is asked about again: the settings may have been wrong")
+    func unknown() throws {
+        let scene = try scene()
+        scene.google.says("tok-1", scene.subscription())
+        _ = try scene.buy("A", "tok-1")
+        scene.google.subscriptions.withLock { $0 = [:] }
+        day(scene.client, 30, minutes: 10)
+        #expect(Patience.until { questions(scene, "tok-1") == 2 })
+        scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        #expect(try comes(scene) { try scene.client.active("A") == ["X"] })
+    }
+
+    @Test("a subscription that is paused is asked about at longer and longer intervals")
+    func paused() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(.memory) {
+            $0.stores.stripe = Stripe(url, key: "rk_secret")
+            $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.checks.perSecond = 1000
+        }
+        try client.makeUser("A")
+        let body =
+            #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        stand.answer(
+            .status(200, StripeTests.subscription(#","status":"paused","current_period_end":1800000000"#)))
+        // Each answer says that the access has ended now.
+        var asked: [Int64] = []
+        var count = stand.received.count
+        for _ in 0..<200 {
+            client.clock.set(seconds: client.clock.seconds + 1800)
+            let (wanted, sequence) = (count + 1, client.server.store.counts.lastSequence)
+            _ = Patience.until(milliseconds: 20) {
+                stand.received.count >= wanted && client.server.store.counts.lastSequence > sequence
+            }
+            if stand.received.count > count { asked.append(client.clock.seconds - 1_750_000_099) }
+            count = stand.received.count
+        }
+        // 100 hours: some in the first hours, and then one a day.
+        #expect((2...12).contains(asked.count), "\(asked)")
     }
 
     @Test("an operator asks a store, and is told why there is access", arguments: StoreKind.allCases)

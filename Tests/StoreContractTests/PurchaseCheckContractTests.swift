@@ -48,7 +48,7 @@ struct PurchaseCheckContractTests {
 
     private func found(_ fixture: StoreFixture, except busy: Set<PurchaseID> = []) throws -> DueChecks? {
         try fixture.store.read { snapshot throws(StoreFault) in
-            try DueChecks(in: World.project, at: fixture.clock.now, except: busy, limit: 100, snapshot)
+            try DueChecks(of: .playStore, in: World.project, at: fixture.clock.now, except: busy, limit: 100, snapshot)
         }
     }
 
@@ -68,7 +68,7 @@ struct PurchaseCheckContractTests {
                 let asked = due.items.prefix(Int.random(in: 0...5, using: &random))
                 _ = try fixture.process(
                     NoteChecks(
-                        asked.map { ($0.id, .begun(minute: $0.minute)) }, emptyBefore: due.emptyBefore))
+                        asked.map { ($0.id, .begun(place: $0.place)) }, emptyBefore: due.emptyBefore))
                 for item in asked where !random.oneIn(4) {
                     _ = try fixture.process(NoteChecks([(item.id, random.oneIn(5) ? .over : .failed)]))
                 }

@@ -63,8 +63,9 @@ struct AccessLedger<V: DocumentFacts> {
                         || known.check?.isUnacknowledged != purchase.check?.isUnacknowledged
                 } ?? true
             guard isNew || id == asked else { continue }
-            purchase.scheduleCheck(after: moment, catalog.product(purchase.product))
-            checks.move(id, from: known?.check?.dueAt, to: purchase.check?.dueAt, in: project, view)
+            purchase.scheduleCheck(after: moment, isAsked: id == asked, catalog.product(purchase.product))
+            checks.move(
+                id, of: purchase.source, from: known?.check?.dueAt, to: purchase.check?.dueAt, in: project, view)
             purchases[id] = purchase
         }
     }
@@ -74,7 +75,13 @@ struct AccessLedger<V: DocumentFacts> {
     /// Gives a purchase to some identities, and removes all other owners.
     mutating func own(_ purchase: inout Purchase, _ owners: [PersonID]) throws(Refusal) {
         let isGrowing = owners.count > purchase.owners.count
-        guard owners.count <= Purchase.ownersAtMost || !isGrowing else { throw .tooManyPurchases }
+        // The checks come before the first change: a refused call changes nothing.
+        guard owners.count <= Purchase.ownersAtMost || !isGrowing,
+            owners.allSatisfy({ person in
+                user(person).map { $0.owned.contains(purchase.id) || $0.owned.count < AccessUser.purchasesPerUser }
+                    ?? true
+            })
+        else { throw .tooManyPurchases }
         for person in purchase.owners where !owners.contains(person) {
             guard var user = user(person) else { continue }
             user.owned.removeAll { $0 == purchase.id }
@@ -82,7 +89,6 @@ struct AccessLedger<V: DocumentFacts> {
         }
         for person in owners {
             guard var user = user(person), !user.owned.contains(purchase.id) else { continue }
-            guard user.owned.count < AccessUser.purchasesPerUser else { throw .tooManyPurchases }
             user.owned.append(purchase.id)
             users[person] = user
         }
@@ -135,18 +141,28 @@ struct AccessLedger<V: DocumentFacts> {
         purchases[purchase.id] = purchase
     }
 
-    /// Ends the purchase that another one replaces. A new purchase takes over its owners and its account.
-    mutating func replace(
-        _ id: PurchaseID?, by purchase: inout Purchase, isNew: Bool
-    ) throws(Refusal) {
+    /// Ends the purchase that another one replaces. A new purchase takes over its owners and its account, apart from those at
+    /// their limits.
+    mutating func replace(_ id: PurchaseID?, by purchase: inout Purchase, isNew: Bool) {
         guard let id, id != purchase.id, var old = self.purchase(id), old.replacedBy == nil else { return }
         old.replacedBy = purchase.id
         purchases[id] = old
         guard isNew else { return }
         if purchase.isUnclaimed { purchase.reporter = old.reporter }
-        try own(&purchase, Array(Set(purchase.owners + old.owners)))
-        for install in old.installs.people { try join(install, to: &purchase, by: []) }
-        try join(nil, to: &purchase, by: old.accounts)
+        let owners = Array(Set(purchase.owners + old.owners))
+        do throws(Refusal) { try own(&purchase, owners) } catch {}
+        for install in old.installs.people {
+            do throws(Refusal) { try join(install, to: &purchase, by: []) } catch {}
+        }
+        do throws(Refusal) { try join(nil, to: &purchase, by: old.accounts) } catch {}
+    }
+
+    /// Ends the replaced purchases of receipts that the ledger did not know when it took the receipts that replace them.
+    mutating func replaceLate(_ receipts: [Receipt]) {
+        for receipt in receipts where receipt.replaces != nil {
+            guard var purchase = purchase(receipt.purchase) else { continue }
+            replace(receipt.replaces, by: &purchase, isNew: false)
+        }
     }
 
     /// Adds the name of an account to a user; false if the user has too many. The user then sees this purchase by its

@@ -1,21 +1,25 @@
-/// The place of a purchase in the lists of due checks. Several lists for each minute keep each list short.
-struct CheckPlace: Hashable {
+/// The place of a purchase in the lists of due checks. Each store has several lists for each minute: so each list stays short,
+/// and a search for purchases of one store reads no others.
+package struct CheckPlace: Hashable, Sendable {
     let minute: Int64
-    let slot: Int
+    fileprivate let slot: Int
 
     fileprivate static let slots = 16
+    private static let slotsOfSource = slots / Purchase.Source.allCases.count
 
-    init(_ purchase: PurchaseID, at moment: Instant) {
-        self.init(purchase, minute: CheckPlace.minute(of: moment))
-    }
-
-    init(_ purchase: PurchaseID, minute: Int64) {
-        self.init(minute: minute, slot: Int(purchase.hash.high % UInt64(CheckPlace.slots)))
+    init(_ purchase: PurchaseID, of source: Purchase.Source, at moment: Instant) {
+        let part = Int(purchase.hash.high % UInt64(CheckPlace.slotsOfSource))
+        self.init(
+            minute: CheckPlace.minute(of: moment), slot: Int(source.rawValue - 1) * CheckPlace.slotsOfSource + part)
     }
 
     fileprivate init(minute: Int64, slot: Int) {
         self.minute = minute
         self.slot = slot
+    }
+
+    fileprivate func isOf(_ source: Purchase.Source) -> Bool {
+        slot / CheckPlace.slotsOfSource == Int(source.rawValue - 1)
     }
 
     static func minute(of moment: Instant) -> Int64 { moment.milliseconds / 60_000 }
@@ -79,11 +83,12 @@ struct CheckLists {
 
     /// Moves a purchase from the list of one moment to the list of another one.
     mutating func move<V: DocumentFacts>(
-        _ purchase: PurchaseID, from before: Instant?, to after: Instant?, in project: ProjectID, _ view: V
+        _ purchase: PurchaseID, of source: Purchase.Source, from before: Instant?, to after: Instant?,
+        in project: ProjectID, _ view: V
     ) {
-        if let before { remove(purchase, from: CheckPlace(purchase, at: before), in: project, view) }
+        if let before { remove(purchase, from: CheckPlace(purchase, of: source, at: before), in: project, view) }
         guard let after else { return }
-        let place = CheckPlace(purchase, at: after)
+        let place = CheckPlace(purchase, of: source, at: after)
         var list = list(place.key(in: project), view)
         if !list.contains(purchase.hash) { list.append(purchase.hash) }
         put(list, place, in: project, view)
@@ -163,7 +168,7 @@ package struct DueChecks: Sendable {
     /// One entry of a list. The purchase is nil if the entry is out of date, so that the list must forget it.
     package struct Item: Sendable {
         package let id: PurchaseID
-        package let minute: Int64
+        package let place: CheckPlace
         package let purchase: Purchase?
     }
 
@@ -179,13 +184,15 @@ package struct DueChecks: Sendable {
     /// Reads the checks that are due, the earliest first; nil if the project has none.
     ///
     /// - Parameters:
+    ///   - source: the store of the purchases.
     ///   - project: the project of the purchases.
     ///   - now: the present moment.
     ///   - busy: purchases about which the server asks at the moment.
     ///   - limit: the greatest number of purchases.
     ///   - snapshot: the store's facts.
     package init?(
-        in project: ProjectID, at now: Instant, except busy: Set<PurchaseID>, limit: Int, _ snapshot: any Snapshot
+        of source: Purchase.Source, in project: ProjectID, at now: Instant, except busy: Set<PurchaseID>, limit: Int,
+        _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard let start = try snapshot.document(.checkStart(of: project)).flatMap(CheckLists.hour) else { return nil }
         let minute = CheckPlace.minute(of: now)
@@ -196,15 +203,15 @@ package struct DueChecks: Sendable {
             for place in filled?.places(of: hour) ?? [] {
                 isEmpty = false
                 guard place.minute <= minute, items.count < limit else { break }
+                guard place.isOf(source) else { continue }
                 let list = try snapshot.document(place.key(in: project)).flatMap(CheckLists.hashes) ?? []
-                for id in list.lazy.map(PurchaseID.init) where !busy.contains(id) {
+                for id in list.lazy.map(PurchaseID.init) where !busy.contains(id) && items.count < limit {
                     try take(id, at: place, now, snapshot)
                 }
             }
             hour += 1
             if isEmpty, hour <= settled { emptyBefore = hour }
         }
-        items.removeLast(max(0, items.count - limit))
     }
 
     private mutating func take(
@@ -212,10 +219,10 @@ package struct DueChecks: Sendable {
     ) throws(StoreFault) {
         let purchase = try snapshot.purchase(id)
         guard let purchase, let dueAt = purchase.check?.dueAt, CheckPlace.minute(of: dueAt) == place.minute else {
-            items.append(Item(id: id, minute: place.minute, purchase: nil))
+            items.append(Item(id: id, place: place, purchase: nil))
             return
         }
         // The list is of the whole minute.
-        if dueAt <= now { items.append(Item(id: id, minute: place.minute, purchase: purchase)) }
+        if dueAt <= now { items.append(Item(id: id, place: place, purchase: purchase)) }
     }
 }

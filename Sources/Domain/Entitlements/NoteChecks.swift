@@ -3,8 +3,8 @@ package struct NoteChecks: Act {
     package enum Progress: Equatable, Sendable {
         /// The question begins. It comes again after a minute if the server ends before the answer.
         ///
-        /// - Parameter minute: the minute of the list that has the purchase.
-        case begun(minute: Int64)
+        /// - Parameter place: the list that has the purchase.
+        case begun(place: CheckPlace)
         /// The store could not be asked.
         case failed
         /// The store does not know the purchase any more.
@@ -30,21 +30,24 @@ package struct NoteChecks: Act {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {
         var (lists, purchases): (CheckLists, [Purchase]) = (CheckLists(), [])
+        let catalog = view.catalog(of: project)
         for (id, progress) in notes {
             var purchase = view.purchase(id)
             let before = purchase?.check?.dueAt
             switch progress {
-            case .begun(let minute):
-                if before.map({ CheckPlace.minute(of: $0) }) != minute {
-                    lists.remove(id, from: CheckPlace(id, minute: minute), in: project, view)
+            case .begun(let place):
+                if purchase.flatMap({ found in before.map { CheckPlace(id, of: found.source, at: $0) } }) != place {
+                    lists.remove(id, from: place, in: project, view)
                     continue
                 }
                 purchase?.check?.dueAt = stamp.at.advanced(byMilliseconds: Purchase.Check.leaseMilliseconds)
-            case .failed: purchase?.putOffCheck(after: stamp.at)
+            case .failed:
+                let product = purchase.flatMap { catalog.product($0.product) }
+                purchase?.putOffCheck(after: stamp.at, product)
             case .over: purchase?.check?.dueAt = nil
             }
             guard let purchase else { continue }
-            lists.move(id, from: before, to: purchase.check?.dueAt, in: project, view)
+            lists.move(id, of: purchase.source, from: before, to: purchase.check?.dueAt, in: project, view)
             purchases.append(purchase)
         }
         if let emptyBefore { lists.begin(at: emptyBefore, in: project, view) }

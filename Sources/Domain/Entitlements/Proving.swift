@@ -61,11 +61,7 @@ struct Proving {
             purchase.reporter = known?.reporter ?? principals.user.person
             purchase.take(receipt)
             let before = Transfer.Side(purchase)
-            do throws(Refusal) {
-                try ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
-            } catch {
-                guard purpose == .sync else { throw error }
-            }
+            ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
             let wasJoined = principals.payer == nil || principals.pays(purchase)
             // A new purchase that replaces another one has its owners.
             let hasOwners = known != nil || !purchase.owners.isEmpty
@@ -92,6 +88,7 @@ struct Proving {
                     transaction: receipt.transaction, product: receipt.product, outcome: outcome.kind,
                     names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
         }
+        ledger.replaceLate(receipts.compactMap { $0 })
         ledger.scheduleChecks(in: project, catalog)
         proven.changes = ledger.changes
         if !moves.isEmpty {

@@ -12,10 +12,14 @@ extension Purchase {
         package internal(set) var faults = 0
         /// Whether the store refunds the purchase unless the server acknowledges it.
         package internal(set) var isUnacknowledged = false
+        /// The moment from which on the purchase gives no access, as the questions have found; nil while it gives some.
+        var endedAt: Instant?
 
         fileprivate static let minute: Int64 = 60_000
+        fileprivate static let quarter = 15 * minute
         fileprivate static let hour = 60 * minute
         fileprivate static let day = 24 * hour
+        fileprivate static let faultsAtMost = 100
         /// The time after which a question that has begun counts as lost, for example because the server ended.
         static let leaseMilliseconds = minute
         /// The time for which the server asks about a payment that is not made yet.
@@ -25,48 +29,65 @@ extension Purchase {
     }
 
     /// Schedules the next question after an answer.
-    mutating func scheduleCheck(after moment: Instant, _ definition: Catalog.Product?) {
-        let next = nextCheck(after: moment, definition)
+    ///
+    /// - Parameters:
+    ///   - moment: the present moment.
+    ///   - isAsked: whether the server has just asked about the purchase.
+    ///   - definition: the product.
+    mutating func scheduleCheck(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) {
+        noteEnd(at: moment, definition)
+        let next = nextCheck(after: moment, isAsked: isAsked, definition)
         check?.faults = 0
         check?.dueAt = next
     }
 
+    /// The end of a purchase without access moves with each answer of some stores, so the first one that was seen counts.
+    private mutating func noteEnd(at moment: Instant, _ definition: Catalog.Product?) {
+        if isActive(at: moment, definition) {
+            check?.endedAt = nil
+        } else if check?.endedAt == nil {
+            let end = expiry(definition).map { min($0, moment) } ?? moment
+            check?.endedAt = end
+        }
+    }
+
     /// The moment of the next question; nil if no answer would change the access.
-    private func nextCheck(after moment: Instant, _ definition: Catalog.Product?) -> Instant? {
+    private func nextCheck(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) -> Instant? {
         guard let check, replacedBy == nil else { return nil }
-        if check.isUnacknowledged, !isUnclaimed { return moment }
+        if check.isUnacknowledged, !isUnclaimed {
+            return isAsked ? moment.advanced(byMilliseconds: Check.quarter) : moment
+        }
         guard revokedAt == nil else { return nil }
+        let passed = check.endedAt.map { moment.milliseconds - $0.milliseconds } ?? 0
         guard isSubscription(definition) else {
             // A product whose payment is not made yet ends as it begins.
-            guard history.current.endsAt == purchasedAt,
-                moment < purchasedAt.advanced(byMilliseconds: Check.paymentMilliseconds)
-            else { return nil }
-            return moment.advanced(byMilliseconds: 15 * Check.minute)
+            guard history.current.endsAt == purchasedAt, passed < Check.paymentMilliseconds else { return nil }
+            return moment.advanced(byMilliseconds: Check.quarter)
         }
-        guard let end = expiry(definition) else { return nil }
         // Not all subscriptions that end at the same moment are asked about at the same moment.
         let first = Check.minute + Int64(id.hash.low % UInt64(4 * Check.minute))
-        if moment < end {
-            let atEnd = end.advanced(byMilliseconds: first)
+        guard let endedAt = check.endedAt else {
+            guard let atEnd = expiry(definition)?.advanced(byMilliseconds: first) else { return nil }
             return renewal == .billingIssue ? min(atEnd, moment.advanced(byMilliseconds: 6 * Check.hour)) : atEnd
         }
-        let passed = moment.milliseconds - end.milliseconds
         guard renewal != .canceled, passed < Check.endedMilliseconds else { return nil }
         for step in [first, 10 * Check.minute, Check.hour, 6 * Check.hour] where passed < step {
-            return end.advanced(byMilliseconds: step)
+            return endedAt.advanced(byMilliseconds: step)
         }
         return moment.advanced(byMilliseconds: renewal == .billingIssue ? 6 * Check.hour : Check.day)
     }
 
     /// Schedules the next question after one without an answer: later after each fault, up to six hours.
-    mutating func putOffCheck(after moment: Instant) {
+    mutating func putOffCheck(after moment: Instant, _ definition: Catalog.Product?) {
+        noteEnd(at: moment, definition)
         guard var check else { return }
-        check.faults = min(check.faults + 1, 100)
+        check.faults = min(check.faults + 1, Check.faultsAtMost)
         let pause = min(Check.minute << Int64(min(check.faults - 1, 9)), 6 * Check.hour)
         // A fifth more or less, so that questions after an outage do not come all at once.
         let fifth = pause / 5
-        check.dueAt = moment.advanced(
-            byMilliseconds: pause - fifth + Int64(id.hash.high % UInt64(2 * fifth)))
+        let isOver = check.endedAt.map { moment.milliseconds - $0.milliseconds >= Check.endedMilliseconds } ?? false
+        check.dueAt =
+            isOver ? nil : moment.advanced(byMilliseconds: pause - fifth + Int64(id.hash.high % UInt64(2 * fifth)))
         self.check = check
     }
 }
@@ -76,12 +97,16 @@ extension Purchase.Check {
         packer.add(optional: dueAt)
         packer.add(UInt64(faults))
         packer.add(isUnacknowledged)
+        packer.add(optional: endedAt)
     }
 
     init?(unpacking unpacker: inout Unpacker) {
-        guard let dueAt = unpacker.optionalInstant(), let faults = unpacker.integer(), faults <= 100,
-            let isUnacknowledged = unpacker.bool()
+        guard let dueAt = unpacker.optionalInstant(), let faults = unpacker.integer(),
+            faults <= Purchase.Check.faultsAtMost,
+            let isUnacknowledged = unpacker.bool(), let endedAt = unpacker.optionalInstant()
         else { return nil }
-        (self.dueAt, self.faults, self.isUnacknowledged) = (dueAt, Int(faults), isUnacknowledged)
+        (self.dueAt, self.faults, self.isUnacknowledged, self.endedAt) = (
+            dueAt, Int(faults), isUnacknowledged, endedAt
+        )
     }
 }

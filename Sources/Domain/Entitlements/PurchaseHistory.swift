@@ -69,8 +69,11 @@ extension Purchase {
             return complete
         }
 
+        /// Whether it is the earlier one. Google Play gives all periods of a subscription the same start, so then the ends count.
         fileprivate func precedes(_ other: Transaction) -> Bool {
-            startedAt != other.startedAt ? startedAt < other.startedAt : id.precedesByBytes(other.id)
+            if startedAt != other.startedAt { return startedAt < other.startedAt }
+            let (end, otherEnd) = (endsAt?.milliseconds ?? .max, other.endsAt?.milliseconds ?? .max)
+            return end != otherEnd ? end < otherEnd : id.precedesByBytes(other.id)
         }
     }
 

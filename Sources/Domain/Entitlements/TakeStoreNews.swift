@@ -34,20 +34,29 @@ package struct TakeStoreNews: Act {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
             purchase.take(receipt)
-            // An account at its limit keeps the purchase under its other names.
+            let old = receipt.replaces.flatMap { ledger.purchase($0) }
+            ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
             do throws(Refusal) {
-                try ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
                 try ledger.join(nil, to: &purchase, by: receipt.accounts)
             } catch {
+                // An account at its limit keeps the purchase under its other names.
                 ledger.put(purchase)
             }
-            guard let known, !purchase.history.isSame(as: known.history) else { continue }
+            if let old, old.replacedBy == nil, old.isActive(at: stamp.at, catalog.product(old.product)) {
+                let ended = AccessEvent.purchased(old, isActive: false)
+                events += ledger.audience(of: old).map { .rowAdded($0, ended.row(stamp)) }
+            }
+            // A new purchase without owners concerns nobody yet.
+            if known.map({ purchase.history.isSame(as: $0.history) }) ?? purchase.isUnclaimed { continue }
             let product = catalog.product(purchase.product)
-            let (was, isNow) = (known.isActive(at: stamp.at, product), purchase.isActive(at: stamp.at, product))
+            let (was, isNow) = (
+                known?.isActive(at: stamp.at, product) ?? false, purchase.isActive(at: stamp.at, product)
+            )
             guard was || isNow else { continue }
             let news = AccessEvent.purchased(purchase, isActive: isNow)
             events += ledger.audience(of: purchase).map { .rowAdded($0, news.row(stamp)) }
         }
+        ledger.replaceLate(receipts)
         if let asked, let purchase = ledger.purchase(asked) { ledger.put(purchase) }
         ledger.scheduleChecks(asked: asked, in: project, catalog)
         let changes = ledger.changes
