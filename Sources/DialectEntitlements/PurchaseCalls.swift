@@ -204,6 +204,7 @@ extension StoreClaim {
             case "transaction_id": transaction = text
             case "original_transaction_id": originalTransaction = text
             case "subscription_id": subscription = text
+            case "checkout_session_id": checkout = text
             case "renewal_info": renewalInfo = text
             case "product": product = text
             // Only Stripe has no other member for it. For the other stores it is the vendor's id, a hint.

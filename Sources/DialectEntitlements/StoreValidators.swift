@@ -18,6 +18,8 @@ struct StoreClaim: Sendable {
     var transaction: String?
     var originalTransaction: String?
     var subscription: String?
+    /// The id of the checkout at Stripe in which the user bought the subscription.
+    var checkout: String?
     /// The store's id of the product.
     var product: String?
     /// The store's signed data about the renewal, if the client has it.
@@ -36,7 +38,7 @@ struct StoreClaim: Sendable {
             let parts = receipt.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
             return parts.count == 3 || (parts.count == 1 && receipt.utf8.starts(with: StoreClaim.receiptStart))
         case .playStore: return receipt != nil
-        case .stripe: return subscription != nil
+        case .stripe: return subscription != nil || checkout != nil
         case .paddle: return true
         }
     }

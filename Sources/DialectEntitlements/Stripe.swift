@@ -32,7 +32,32 @@ package struct Stripe: StoreValidator {
     }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
-        guard let id = claim.subscription, let call = asking(for: id) else { return .bad(.forged) }
+        if let checkout = claim.checkout { return check(claim, checkout: checkout, place) }
+        return claim.subscription.map { check(claim, $0, buyer: nil, place) } ?? .bad(.forged)
+    }
+
+    /// Checks a claim by the checkout: it names the subscription, and the user for whom the app's server has made it.
+    private func check(_ claim: StoreClaim, checkout: String, _ place: StorePlace) -> StoreCheck {
+        guard let call = asking(for: checkout, at: "checkout/sessions") else { return .bad(.forged) }
+        return .ask(call) { result, tools in
+            guard case .success(let answer) = result else { return .done(.failure(Stripe.outage)) }
+            switch answer.status {
+            case 200..<300: break
+            case 404, 400: return .bad(.forged)
+            default: return .done(.failure(Stripe.outage))
+            }
+            let session = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeCheckout(root) }
+            guard let session else { return .done(.failure(Stripe.outage)) }
+            guard let subscription = session.subscription,
+                claim.subscription.map({ $0.hasSameBytes(as: subscription) }) ?? true
+            else { return .bad(.foreign) }
+            return check(claim, subscription, buyer: session.buyer, place)
+        }
+    }
+
+    /// - Parameter buyer: the user for whom the app's server has made the checkout.
+    private func check(_ claim: StoreClaim, _ id: String, buyer: String?, _ place: StorePlace) -> StoreCheck {
+        guard let call = asking(for: id) else { return .bad(.forged) }
         return .ask(call) { result, tools in
             .done(
                 read(result, id, tools).flatMap { subscription in
@@ -40,7 +65,7 @@ package struct Stripe: StoreValidator {
                         claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
                     else { return .failure(.bad(.foreign)) }
                     let receipts = subscription.receipts(
-                        in: place.project, at: place.now, isProof: place.isServer, graceDays: graceDays,
+                        in: place.project, at: place.now, isProof: place.isServer, buyer: buyer, graceDays: graceDays,
                         hash: tools.hash
                     ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
                     // The claimed product is the reported one.
@@ -51,9 +76,9 @@ package struct Stripe: StoreValidator {
     }
 
     /// The question for a subscription; nil for a text that cannot be an id at Stripe, so that it becomes no part of an address.
-    private func asking(for id: String) -> OutboundCall? {
+    private func asking(for id: String, at folder: String = "subscriptions") -> OutboundCall? {
         guard (1...255).contains(id.utf8.count), id.utf8.allSatisfy({ Stripe.isWord($0) }),
-            let url = OutboundURL("\(base)v1/subscriptions/\(id)")
+            let url = OutboundURL("\(base)v1/\(folder)/\(id)")
         else { return nil }
         return OutboundCall(.get, url, bearer: key)
     }

@@ -115,9 +115,10 @@ struct StripeSubscription {
     ///
     /// - Parameters:
     ///   - isProof: whether the caller answers for whose the purchase is.
+    ///   - buyer: the user for whom the app's server has made the checkout.
     ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
-        in project: ProjectID, at now: Instant, isProof: Bool, graceDays: Int64, hash: KeyedHash,
+        in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, graceDays: Int64, hash: KeyedHash,
         product: (_ names: [String]) -> String?
     ) -> [Receipt] {
         let world: AccessWorld = isLive ? .production : .sandbox
@@ -143,7 +144,7 @@ struct StripeSubscription {
                 isProof
                 ? .proof
                 : .name(
-                    user: metadata["onym_user_id"], identity: metadata["onym_identity_id"],
+                    user: buyer ?? metadata["onym_user_id"], identity: metadata["onym_identity_id"],
                     takesFirst: world == .sandbox)
             receipt.accounts = (customer.map { [$0] } ?? []).map {
                 StoreAccount.name(.stripe, $0, in: world, of: project, hash: hash)
@@ -164,6 +165,25 @@ extension JSONValue {
             if case "id" = key { id = try value.string(at: "an id") }
         }
         return id
+    }
+}
+
+/// A checkout of Stripe, as far as Onym uses it.
+struct StripeCheckout {
+    private(set) var subscription: String?
+    /// The name of the user, as the app's server has given it to Stripe.
+    private(set) var buyer: String?
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        try root.forEachMember(at: "the checkout") { key, value throws(JSONFault) in
+            switch key {
+            case "subscription": subscription = try value.stripeID()
+            case "client_reference_id":
+                let text = try value.optionalText(at: "client_reference_id")?.copy()
+                buyer = text.flatMap { $0.isEmpty ? nil : $0 }
+            default: break
+            }
+        }
     }
 }
 

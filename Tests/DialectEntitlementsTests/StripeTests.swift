@@ -240,6 +240,41 @@ struct StripeTests {
         #expect(try plain.http.call("POST", "/onym/v1/stores/stripe/1", json: "{}").status == 503)
     }
 
+    @Test("a checkout proves the purchase for the user that it names")
+    func checkout() throws {
+        let stand = StandIn { request in
+            if request.line.contains("/v1/checkout/sessions/cs_1 ") {
+                return .status(
+                    200, #"{"id":"cs_1","object":"checkout.session","subscription":"sub_1","client_reference_id":"B"}"#)
+            }
+            if request.line.contains("/v1/checkout/sessions/cs_2 ") {
+                return .status(
+                    200, #"{"id":"cs_2","object":"checkout.session","subscription":null,"client_reference_id":"B"}"#)
+            }
+            if request.line.contains("/v1/checkout/") { return .status(404, "{}") }
+            return .status(200, StripeTests.subscription(live: true))
+        }
+        let client = try listening(.memory, stand)
+        client.world = ""
+        for user in ["A", "B"] { try client.makeUser(user) }
+        func claim(_ user: String, _ data: String) throws -> Int {
+            try client.call(
+                "POST", "/v3/users/\(user)/purchases",
+                #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{\#(data)}}"#
+            ).status
+        }
+        let session = #""checkout_session_id":"cs_1""#
+        for (user, data, status) in [
+            ("A", session, 422), ("A", #""subscription_id":"sub_1""#, 422),
+            ("B", #""checkout_session_id":"cs_2""#, 422), ("B", #""checkout_session_id":"cs_3""#, 422),
+            ("B", #""checkout_session_id":"../x""#, 422), ("B", session + #","subscription_id":"sub_2""#, 422),
+            ("B", session + #","product_id":"X""#, 201), ("A", session, 422), ("B", session, 200),
+        ] {
+            #expect(try claim(user, data) == status, "\(user), \(data)")
+        }
+        #expect(try client.active("B") == ["X"] && client.active("A") == [])
+    }
+
     @Test("the id is no proof in production, and the app's own names are", arguments: StoreKind.allCases)
     func proof(_ kind: StoreKind) throws {
         let stand = StandIn(.status(200, StripeTests.subscription(live: true)))
