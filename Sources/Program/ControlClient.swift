@@ -84,7 +84,8 @@ struct ControlClient {
             since: SystemClock.now())
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
-        inspection.begin(store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [],
+        inspection.begin(
+            store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [],
             clock: SystemClock.now)
         let server: ControlServer
         do throws(SystemFault) {
