@@ -256,7 +256,7 @@ session.onEnd = (failure) => {
   unfollow();
   const typed = document.querySelector("dialog[open]");
   if (failure.code === "other_session") {
-    const text = "This browser has signed in again, perhaps as another person or in another project. This page belongs to the session before.";
+    const text = "This browser has signed in again. This page belongs to the session before.";
     const reload = () => h("button", { type: "button", class: "act", onclick: () => location.reload() }, "Load the page again");
     if (typed) open("This page has ended", [h("p", {}, text)], [reload()]); else door(text, null, h("p", {}, reload()));
     return;
