@@ -219,7 +219,9 @@ package final class ConsoleDoor: Sendable {
                     "This browser has signed in again, and this page belongs to another session. Load the page again.",
                     request.id))
         }
-        return Caller(key: key, at: now)
+        var caller = Caller(key: key, at: now)
+        caller.isUse = request.field("onym-use") != "none"
+        return caller
     }
 
     // MARK: - Whose page calls

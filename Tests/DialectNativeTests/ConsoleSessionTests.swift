@@ -124,9 +124,11 @@ struct ConsoleSessionTests {
                 Page(server: client.server, cookie: viewer.cookie, id: viewer.id)
             )
         }
-        // A page that only waits for changes is not used.
+        // A page that only waits for changes, or asks by itself, is not used.
         clock.advance(milliseconds: 28 * 60_000)
         #expect(try page.call("GET", "/onym/v1/changes?after=0&wait=1").status == 200)
+        let unused = [("Onym-Console", try #require(page.id)), ("Onym-Use", "none")]
+        #expect(try page.call("GET", "/onym/v1/stats", fields: unused).status == 200)
         clock.advance(milliseconds: 3 * 60_000)
         #expect(try page.call("GET", "/onym/v1/stats").code == "session_ended")
         #expect(try viewer.call("GET", "/onym/v1/stats").status == 200)

@@ -20,14 +20,15 @@ export const path = (texts, ...values) =>
 /** The number of seconds after which a call without an answer is given up. */
 const patienceSeconds = 60;
 
-async function send(method, address, { query, body, signal, idempotencyKey, id = session.current?.id } = {}) {
+async function send(method, address, { query, body, signal, idempotencyKey, isUse = true, id = session.current?.id } = {}) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== null && value !== undefined && value !== "") parameters.set(name, String(value).toWellFormed());
   }
-  // A cookie belongs to all tabs of a browser, so each call names the session of its tab.
+  // All tabs have one cookie, so each call names the session of its tab.
   const fields = { "Onym-Console": id ?? "1", Accept: "application/json" };
   if (body !== undefined) fields["Content-Type"] = "application/json";
+  if (!isUse) fields["Onym-Use"] = "none";
   if (idempotencyKey) fields["Idempotency-Key"] = idempotencyKey;
   const limit = AbortSignal.timeout(patienceSeconds * 1000);
   let answer, text;

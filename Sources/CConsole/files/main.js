@@ -256,9 +256,9 @@ session.onEnd = (failure) => {
   unfollow();
   const typed = document.querySelector("dialog[open]");
   if (failure.code === "other_session") {
-    const text = "This browser has signed in again. This page belongs to the session before.";
-    const reload = () => h("button", { type: "button", class: "act", onclick: () => location.reload() }, "Load the page again");
-    if (typed) open("This page has ended", [h("p", {}, text)], [reload()]); else door(text, null, h("p", {}, reload()));
+    const text = "This browser has signed in again, and this page belongs to the session before.";
+    const reload = h("button", { type: "button", class: "act", onclick: () => location.reload() }, "Load the page again");
+    if (typed) open("This page has ended", [h("p", {}, text)], reload); else door(text, null, reload);
     return;
   }
   if (!typed) { door("Your session has ended."); return; }
@@ -270,7 +270,7 @@ session.onEnd = (failure) => {
   [h("button", { type: "button", class: "act", onclick: async () => {
     try {
       await signIn(field.value.trim().replace(/^.*#code=/s, ""));
-      // What is typed belongs to the project of before.
+      // What is typed belongs to its project.
       if (session.current.project.id !== former.project.id) { location.reload(); return; }
       close();
       frame();
@@ -287,7 +287,7 @@ async function start() {
 }
 
 function begin() {
-  // A link that is opened in an open page may lead to another project.
+  // A new link may lead to another project.
   unfollow();
   frame();
   start();
