@@ -13,7 +13,9 @@ enum AuditCalls {
                 id: "audit", summary: "Lists the calls of administrators, people in the console and the command line.",
                 description: """
                     The calls come in the order of the journal. The server reads at most \(readAtMost) calls of the \
-                    journal for a page, so a page may be short: next_after continues.
+                    journal for a page, so a page may be short: next_after continues. The role is the role of a \
+                    session, key, operator for the command line, device or store. It is null where the journal does \
+                    not tell who called without a key.
                     """,
                 query: [
                     .init("after", .integer("The seq of a call; 0 by default.")),
@@ -65,16 +67,19 @@ enum AuditCalls {
     /// The maker of a call.
     private struct Author {
         let name: String?
-        /// The role of a session; `key` for a key, and `operator` for the command line.
-        let role: String
+        /// The role of a session; `key` for a key, `operator` for the command line, `device` for an install, and `store` for
+        /// an app store. Nil for a call without a key that several of them may have made.
+        let role: String?
 
         /// Finds the author; nil for calls of apps, and for notes of the server.
         init?(_ call: RecordedCall, _ directory: Directory) {
-            guard let id = call.key else {
-                // The command line has no key. The server's own notes have no request.
+            var session: KeyID?
+            if case .reply(let reply) = call.answer { session = reply.as(ConsoleOpened.self)?.session }
+            guard let id = call.key ?? session else {
+                // The server's own notes have no request.
                 guard !call.requestID.isEmpty else { return nil }
                 name = nil
-                role = "operator"
+                role = Author.roleWithoutKey(call)
                 return
             }
             guard let key = directory.keys[id] else { return nil }
@@ -84,6 +89,20 @@ enum AuditCalls {
             default: return nil
             }
             name = key.name
+        }
+
+        /// The role of a caller without a key: the command line, an install of the Linking dialect, or an app store.
+        private static func roleWithoutKey(_ call: RecordedCall) -> String? {
+            switch call.kind {
+            case .makeInstall, .linkInstall, .redeemCode, .refreshTokens, .submitRows, .resetInstall: return "device"
+            case .storeNews: return "store"
+            case .erase:
+                guard case .reply(let reply) = call.answer else { return nil }
+                return reply.as(Erased.self) == nil ? "device" : "operator"
+            // The command line and devices make these.
+            case .changeInstall, .refused, .unproven, .leftOut: return nil
+            default: return "operator"
+            }
         }
     }
 

@@ -12,6 +12,9 @@ enum ConsoleCalls {
     /// Whether a route makes a session, so that its caller has a code and no key.
     static func makesSession(_ route: Endpoint) -> Bool { route.path == path && route.method == .post }
 
+    /// Whether a route answers which session the browser has, so that its caller cannot know the session.
+    static func asksForSession(_ route: Endpoint) -> Bool { route.path == path && route.method == .get }
+
     static func routes(_ sources: Native.Sources, at entrance: Native.Door) -> [Endpoint] {
         guard let door = sources.console else { return [] }
         // A session belongs to a browser, and a browser comes over the network.
@@ -132,7 +135,7 @@ enum ConsoleCalls {
         }
         return ConsoleBook.Link(
             hash: hash, role: role, name: name, sessionMilliseconds: session * 1000,
-            expiresAt: caller.now.advanced(byMilliseconds: valid * 1000))
+            expiresAt: caller.now.advanced(byMilliseconds: valid * 1000), maker: caller.key?.id)
     }
 
     private static func open(_ door: ConsoleDoor) -> Endpoint {
@@ -140,8 +143,10 @@ enum ConsoleCalls {
             .post, path, scope: nil,
             operation: Operation(
                 id: "console_session_make", summary: "Opens a link: ends the link, and makes a session with a cookie.",
-                description:
-                    "For pages of the console: the call needs Onym-Console: 1, and comes from the console's origin.",
+                description: """
+                    For pages of the console: the call needs Onym-Console: 1, and comes from the console's origin. \
+                    The session that the browser had ends.
+                    """,
                 request: .object([.init("code", .string(), required: true)], others: false),
                 responses: [.init(.created, "The session.", schema: schema)]
                     + Native.problems([.badRequest, .conflict])),
@@ -151,12 +156,15 @@ enum ConsoleCalls {
                     let hash = ConsoleDoor.hash(try ConsoleDoor.code(request, tools))
                     let secret = ConsoleDoor.newSecret()
                     let cookie = try door.cookie(secret, for: request)
+                    let former = try door.formerSession(request, caller.now, tools)
                     let project = tools.directory.projects[caller.project]
                     return PreparedCall(
-                        OpenConsole(code: hash, session: ConsoleDoor.hash(secret)), isRemembered: false
+                        OpenConsole(code: hash, session: ConsoleDoor.hash(secret), former: former),
+                        isRemembered: false
                     ) { opened, _ in
                         var response = answer(
-                            .created, opened.name, opened.role, project, expiresAt: opened.expiresAt, door)
+                            .created, opened.session, opened.name, opened.role, project,
+                            expiresAt: opened.expiresAt, door)
                         response.fields.append(cookie)
                         return response
                     }
@@ -174,7 +182,8 @@ enum ConsoleCalls {
                     return Native.problem(.refused(.noSuch(.session)), request.id)
                 }
                 return answer(
-                    .ok, key.name, ConsoleRole(key.scopes), tools.directory.projects[key.project], expiresAt: end, door)
+                    .ok, key.id, key.name, ConsoleRole(key.scopes), tools.directory.projects[key.project],
+                    expiresAt: end, door)
             })
     }
 
@@ -201,10 +210,12 @@ enum ConsoleCalls {
     }
 
     private static func answer(
-        _ status: Status, _ name: String, _ role: ConsoleRole, _ project: Project?, expiresAt: Instant,
-        _ door: ConsoleDoor
+        _ status: Status, _ session: KeyID, _ name: String, _ role: ConsoleRole, _ project: Project?,
+        expiresAt: Instant, _ door: ConsoleDoor
     ) -> Response {
         Native.json(status) { json in
+            json.key("id")
+            json.decimalString(session.rawValue)
             json.key("name")
             json.string(name)
             json.key("role")
@@ -226,6 +237,7 @@ enum ConsoleCalls {
     }
 
     private static let schema = Schema.object([
+        .init("id", .string("The session, for the field Onym-Console of its calls. It is no secret."), required: true),
         .init("name", .string(), required: true),
         .init("role", .string(oneOf: ConsoleRole.allCases.map(\.rawValue)), required: true),
         .init("project", .object([]), required: true), .init("mode", .string(), required: true),

@@ -86,27 +86,28 @@ package final class ConsoleDoor: Sendable {
         return code
     }
 
-    /// Lets in a caller with a code, for the call that makes a session. Counts wrong codes, and refuses an address with too
-    /// many.
+    /// Lets in a caller with a code, for the call that makes a session. Counts wrong codes. An address with too many of them
+    /// gets no answer about further wrong codes, but a right code is let in, because people behind one proxy share an
+    /// address.
     func opener(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
         _ = try origin(of: request)
         let code = try ConsoleDoor.code(request, tools)
-        if let seconds = secondsToWait(request.peer, now) {
-            var response = Native.problem(
-                .tooManyRequests, code: "rate_limited",
-                "Too many wrong codes came from this address; try again in \(seconds) s.", request.id)
-            response.fields.append(.init("Retry-After", String(seconds)))
-            throw Rejection(response)
-        }
         do throws(Refusal) {
             guard let project = ConsoleDoor.project(of: code),
                 let link = directory.console(of: project).link(ConsoleDoor.hash(code))
             else { throw .codeUnknown }
-            try link.check(at: now)
+            try link.check(in: directory, at: now)
             return Caller(of: project, at: now)
         } catch {
+            if let seconds = secondsToWait(request.peer, now) {
+                var response = Native.problem(
+                    .tooManyRequests, code: "rate_limited",
+                    "Too many wrong codes came from this address; try again in \(seconds) s.", request.id)
+                response.fields.append(.init("Retry-After", String(seconds)))
+                throw Rejection(response)
+            }
             countWrongCode(request.peer, now)
             throw Rejection(Native.problem(.refused(error), request.id))
         }
@@ -174,9 +175,28 @@ package final class ConsoleDoor: Sendable {
         return nil
     }
 
-    /// Lets in a caller with the cookie of a session.
+    /// The key of the living session that a call's cookie names; nil if there is none.
+    private func session(
+        _ request: borrowing Request, isSecure: Bool, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) -> AccessKey? {
+        guard let secret = secret(request, cookieName(isSecure: isSecure)),
+            let key = tools.key(secret.utf8.span, in: directory), key.kind == .console,
+            directory.console(of: key.project).isAlive(key, at: now)
+        else { return nil }
+        return key
+    }
+
+    /// The session that a browser has before it opens a link.
+    func formerSession(
+        _ request: borrowing Request, _ now: Instant, _ tools: LoopTools
+    ) throws(Rejection) -> KeyID? {
+        session(request, isSecure: try origin(of: request).isSecure, tools.directory, now, tools)?.id
+    }
+
+    /// Lets in a caller with the cookie of a session. The cookie belongs to all tabs of a browser, so the call names the
+    /// session of its own tab.
     func caller(
-        _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+        _ request: borrowing Request, _ route: Endpoint, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) throws(Rejection) -> Caller {
         if request.hasField("authorization") {
             throw Rejection(
@@ -185,16 +205,23 @@ package final class ConsoleDoor: Sendable {
                     "The call has the cookie of a session and Authorization. Send one of the two.", request.id))
         }
         let isSecure = try origin(of: request).isSecure
-        let secret = secret(request, cookieName(isSecure: isSecure)) ?? ""
-        guard let key = tools.key(secret.utf8.span, in: directory), key.kind == .console,
-            directory.console(of: key.project).isAlive(key, at: now)
-        else {
+        guard let key = session(request, isSecure: isSecure, directory, now, tools) else {
             throw Rejection(
                 Native.problem(
                     .unauthorized, code: "session_ended",
                     "The session has ended, or does not exist. Run onym console for a new link.", request.id))
         }
-        return Caller(key: key, at: now)
+        let named = request.field("onym-console")
+        guard named == String(key.id.rawValue) || ConsoleCalls.asksForSession(route) && named == "1" else {
+            throw Rejection(
+                Native.problem(
+                    .conflict, code: "other_session",
+                    "This browser has signed in again, and this page belongs to another session. Load the page again.",
+                    request.id))
+        }
+        var caller = Caller(key: key, at: now)
+        caller.isUse = request.field("onym-use") != "none"
+        return caller
     }
 
     // MARK: - Whose page calls
@@ -221,13 +248,15 @@ package final class ConsoleDoor: Sendable {
                     "The console needs HTTPS, except on the machine of the server.", request.id))
         }
         let site = request.field("sec-fetch-site")
-        guard request.field("onym-console") == "1", site == nil || site == "same-origin",
+        guard request.field("onym-console").flatMap({ Int64(decimal: $0) }) != nil,
+            site == nil || site == "same-origin",
             !request.hasField("origin") || request.field("origin")?.lowercased() == origin.text
         else {
             throw Rejection(
                 Native.problem(
                     .forbidden, code: "not_the_console",
-                    "Only pages of the console make such calls: with Onym-Console: 1, from the console's own origin.",
+                    "Only pages of the console make such calls: with Onym-Console and the id of their session, or 1 "
+                        + "for the session itself, from the console's own origin.",
                     request.id))
         }
         return origin

@@ -57,7 +57,7 @@ enum HeldCalls {
                 ] + Native.problems([.notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
-                let guards = tools.directory.strategy(of: project).guards
+                let strategy = tools.directory.strategy(of: project)
                 return { snapshot throws(StoreFault) in
                     switch name.find(in: snapshot) {
                     case .failure(let problem): return problem.response(id)
@@ -65,7 +65,7 @@ enum HeldCalls {
                         guard snapshot.person(person, in: project) != nil else {
                             return Native.problem(.refused(.noSuchPerson), id)
                         }
-                        return try shared(person, guards, in: project, snapshot)
+                        return try shared(person, strategy, in: project, snapshot)
                     }
                 }
             }),
@@ -93,6 +93,15 @@ enum HeldCalls {
         return Set(snapshot.holders(of: key).map { snapshot.group(of: $0).root })
     }
 
+    /// Whether calls ignore an identity: the rule of resolution, which counts people and not groups.
+    private static func isSetAside(
+        _ identity: HeldIdentity, _ strategy: Strategy, in project: ProjectID, _ snapshot: any Snapshot
+    ) -> Bool {
+        let key = IdentityKey(identity.type, identity.value.utf8.span, in: project, hash: snapshot.hash)
+        return strategy.reasonToSetAside(
+            identity.value, identity.type, holders: snapshot.holders(of: key).count) != nil
+    }
+
     private static func page(
         _ held: [(holder: PersonID, identity: HeldIdentity)], _ list: ListQuery, in project: ProjectID,
         _ snapshot: any Snapshot
@@ -118,7 +127,7 @@ enum HeldCalls {
     }
 
     private static func shared(
-        _ person: PersonID, _ guards: Guards, in project: ProjectID, _ snapshot: any Snapshot
+        _ person: PersonID, _ strategy: Strategy, in project: ProjectID, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Response {
         let own = snapshot.group(of: person).root
         var shared: [(identity: HeldIdentity, others: [PersonID])] = []
@@ -144,7 +153,7 @@ enum HeldCalls {
                         json.key("count")
                         json.integer(others.count + 1)
                         json.key("set_aside")
-                        json.bool(others.count + 1 >= guards.holders(of: identity.type))
+                        json.bool(isSetAside(identity, strategy, in: project, snapshot))
                         json.key("people")
                         json.array { json in
                             for other in others.prefix(peopleAtMost) {
@@ -171,7 +180,9 @@ enum HeldCalls {
     private static let sharedSchema = Schema.object([
         .init("type", .string(), required: true), .init("value", .string(), required: true),
         .init("count", .integer("The number of groups that hold the identity."), required: true),
-        .init("set_aside", .boolean("Whether so many people hold it that it finds nobody."), required: true),
+        .init(
+            "set_aside", .boolean("Whether it finds nobody, because too many people hold it or its value is blocked."),
+            required: true),
         .init("people", .array(.object([.init("id", .string(), required: true)])), required: true),
     ])
 }

@@ -203,7 +203,7 @@ package enum Native {
     ) throws(Rejection) -> Caller {
         if let console {
             if ConsoleCalls.makesSession(route) { return try console.opener(request, directory, now, tools) }
-            if console.knows(request) { return try console.caller(request, directory, now, tools) }
+            if console.knows(request) { return try console.caller(request, route, directory, now, tools) }
         }
         return try admin(request, route, directory, now, tools)
     }
@@ -286,9 +286,10 @@ package enum Native {
 
     /// The possible refusals of calls: the common refusals, and further statuses.
     package static func problems(_ statuses: [Status]) -> [Operation.Answer] {
-        // A call with the cookie of a session has refusals of its own: 400 and 421.
+        // A call with the cookie of a session has refusals of its own: 400, 409 and 421.
         let common: [Status] = [
-            .badRequest, .unauthorized, .forbidden, .misdirectedRequest, .tooManyRequests, .serviceUnavailable,
+            .badRequest, .unauthorized, .forbidden, .conflict, .misdirectedRequest, .tooManyRequests,
+            .serviceUnavailable,
         ]
         return (statuses.filter { !common.contains($0) } + common).map {
             .init($0, String(describing: $0.reason), contentType: problemType, schema: problemSchema)

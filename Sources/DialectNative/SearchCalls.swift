@@ -64,7 +64,9 @@ enum SearchCalls {
         let (project, hash) = (caller.project, tools.hash)
         var names: [(type: IdentityType, value: String)] = []
         if let colon = text.firstIndex(of: ":"), let type = IdentityType(named: String(text[..<colon])) {
-            names.append((type, String(text[text.index(after: colon)...])))
+            let value = String(text[text.index(after: colon)...])
+            names.append((type, value))
+            if type == .email, value.lowercased() != value { names.append((type, value.lowercased())) }
         }
         for type in IdentityType.allCases { names.append((type, text)) }
         if text.lowercased() != text { names.append((.email, text.lowercased())) }

@@ -87,9 +87,11 @@ extension Administer {
             return try change(named, name, edit, project, stamp, view)
         case .revokeProject(let id):
             guard directory.projects[id] != nil else { throw .noSuch(.project) }
+            // The links of the command line have no key that could end them.
             return revoke(
                 [id], directory.apps.values.filter { $0.project == id },
-                directory.keys.values.filter { $0.project == id }, stamp)
+                directory.keys.values.filter { $0.project == id }, stamp,
+                more: directory.console(of: id) == ConsoleBook() ? [] : [ConsoleBook().put(for: id)])
         case .revokeApp(let id):
             guard let app = directory.apps[id], app.project == project else { throw .noSuch(.app) }
             return revoke([], [app], directory.keys.values.filter { $0.app == id }, stamp)
@@ -181,15 +183,16 @@ extension Administer {
     }
 
     /// Revokes apps and keys. An app or a key that was revoked before keeps the moment of its first revocation.
-    private func revoke(_ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp) -> Decision<
-        Administered
-    > {
+    private func revoke(
+        _ projects: [ProjectID], _ apps: [App], _ keys: [AccessKey], _ stamp: Stamp, more: [Change] = []
+    ) -> Decision<Administered> {
         var done = Administered(.revoke, at: stamp.at)
         done.projects = projects
         done.apps = apps.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
         done.keys = keys.filter { $0.revokedAt == nil }.map(\.id).sorted { $0.rawValue < $1.rawValue }
         let changes =
             done.apps.map { Change.appRevoked($0, at: stamp.at) } + done.keys.map { .keyRevoked($0, at: stamp.at) }
+            + more
         return changes.isEmpty ? Decision(done) : decision(done, changes)
     }
 

@@ -50,7 +50,11 @@ package final class Directory: Sendable {
             case .documentPut(let key, _, let body):
                 switch key.kind {
                 case .signingKeys: signingKeys[entry.project] = SigningKey.unpack(body)
-                case .consoleBook: consoles[entry.project] = ConsoleBook(packed: body)
+                case .consoleBook:
+                    // A call in one project may revoke another one, and empties its book then.
+                    let isOwn = key == ConsoleBook.key(of: entry.project)
+                    let other = isOwn ? nil : projects.keys.first { key == ConsoleBook.key(of: $0) }
+                    consoles[other ?? entry.project] = ConsoleBook(packed: body)
                 default: continue
                 }
             case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .merged, .mergeUndone, .personErased:

@@ -34,8 +34,7 @@ struct Resolution {
     static func reasonToSetAside<V: DecisionFacts>(
         _ identity: Identity, _ strategy: Strategy, _ view: V
     ) -> JournalEntry.Input.Fate? {
-        if strategy.blockedValues.contains(identity.value) { return .blocked }
-        return view.holderCount(of: identity.key) >= strategy.guards.holders(of: identity.type) ? .tooCommon : nil
+        strategy.reasonToSetAside(identity.value, identity.type, holders: view.holderCount(of: identity.key))
     }
 
     /// The reason why an identity was ignored; nil if it was not ignored.
@@ -248,5 +247,17 @@ struct Resolution {
             let (a, b) = (view.lastSeen(of: one), view.lastSeen(of: other))
             return a != b ? a < b : view.id(of: one) > view.id(of: other)
         }
+    }
+}
+
+extension Strategy {
+    /// The reason why a value is neither looked up nor linked; nil for other values.
+    ///
+    /// - Parameter holders: the number of people that hold the value.
+    package func reasonToSetAside(
+        _ value: String, _ type: IdentityType, holders: @autoclosure () -> Int
+    ) -> JournalEntry.Input.Fate? {
+        if blockedValues.contains(value) { return .blocked }
+        return holders() >= guards.holders(of: type) ? .tooCommon : nil
     }
 }

@@ -276,7 +276,7 @@ package final class Gateway: Sendable {
                     context.jobs.append(Job(call: call, act: NoteKeyUse(key.id, at: now)))
                 }
                 // A page asks for changes by itself, so this is no use by a person.
-                if key.kind == .console, !route.isWatch,
+                if key.kind == .console, !route.isWatch, caller.isUse,
                     context.tools.directory.console(of: key.project).needsNote(of: key, at: now)
                 {
                     let call = Call(project: key.project, key: nil)

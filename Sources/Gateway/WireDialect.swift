@@ -244,6 +244,8 @@ package struct Caller: Sendable {
     package let world: AccessWorld
     /// The proof of the users for which a client may speak; nil if no proof is necessary.
     package internal(set) var proof: IdentityProof?
+    /// Whether a person has caused the call, and not a page by itself. Other calls do not keep a session alive.
+    package var isUse = true
     /// The project's strategy, if the call needs it.
     var strategy: Strategy?
     /// Writes a note about a missing proof, where the project only logs missing proofs.

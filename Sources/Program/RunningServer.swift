@@ -468,7 +468,13 @@ package struct StorePlace: Equatable, Sendable {
         guard let path else { return nil }
         var disk = statvfs()
         guard unsafe statvfs(path, &disk) == 0 else { return nil }
-        return Int64(disk.f_bavail) * Int64(disk.f_frsize)
+        return StorePlace.bytes(of: UInt64(disk.f_bavail), blocksOf: UInt64(disk.f_frsize))
+    }
+
+    /// The bytes of some blocks. File systems without a size of their own tell numbers beyond all disks.
+    package static func bytes(of blocks: UInt64, blocksOf size: UInt64) -> Int64 {
+        let (bytes, overflows) = blocks.multipliedReportingOverflow(by: size)
+        return overflows ? .max : Int64(clamping: bytes)
     }
 }
 

@@ -173,7 +173,10 @@ struct IndexLoader {
                     continue
                 }
                 row.bind(1, number)
-                if try row.step(), let body = row.blob(0) { documents.append((kind, project, body)) }
+                if try row.step() {
+                    guard let body = row.blob(0) else { throw corrupt("document \(number) has no content") }
+                    documents.append((kind, project, body))
+                }
                 row.reset()
             }
         }

@@ -5,16 +5,16 @@ import Testing
 
 @Suite("Signing in to the console")
 struct ConsoleSessionTests {
-    /// A page of the console in a browser: its cookie goes with each call.
+    /// A page of the console in a browser: its cookie goes with each call, and the call names the page's session.
     private struct Page {
         let server: TestServer
         var cookie: String?
+        var id: String?
 
         func call(
-            _ method: String, _ path: String, _ json: String? = nil,
-            fields: [(String, String)] = [("Onym-Console", "1")]
+            _ method: String, _ path: String, _ json: String? = nil, fields: [(String, String)]? = nil
         ) throws -> JSONAnswer {
-            let all = fields + (cookie.map { [("Cookie", $0)] } ?? [])
+            let all = (fields ?? [("Onym-Console", id ?? "1")]) + (cookie.map { [("Cookie", $0)] } ?? [])
             guard let json else { return JSONAnswer(try server.client.call(method, path, fields: all)) }
             return JSONAnswer(try server.client.call(method, path, fields: all, json: json))
         }
@@ -22,6 +22,7 @@ struct ConsoleSessionTests {
         mutating func open(_ code: String, fields: [(String, String)] = [("Onym-Console", "1")]) throws -> JSONAnswer {
             let answer = try call("POST", ConsoleSessionTests.session, #"{"code":"\#(code)"}"#, fields: fields)
             if let field = answer.wire["Set-Cookie"] { cookie = String(field.prefix { $0 != ";" }) }
+            id = answer.text("id") ?? id
             return answer
         }
     }
@@ -92,10 +93,13 @@ struct ConsoleSessionTests {
         #expect(try page.call("POST", ConsoleSessionTests.session, "{}").status == 400)
         let good = try link(client)
         for _ in 0..<3 { #expect(try page.open("oc_1_11").status == 401) }
-        let refused = try page.open(good)
+        let refused = try page.open("oc_1_11")
         #expect(refused.status == 429 && refused.wire["Retry-After"] == "60", "\(refused)")
-        clock.advance(milliseconds: 60_000)
+        // Other people may have the same address, so a right code is let in.
         #expect(try page.open(good).status == 201)
+        #expect(try page.open(good).status == 429, "a used code is a wrong code")
+        clock.advance(milliseconds: 60_000)
+        #expect(try page.open("oc_1_11").code == "code_unknown")
     }
 
     @Test("A session ends by its time, without use, by a revocation, and by no restart", arguments: StoreKind.allCases)
@@ -116,12 +120,15 @@ struct ConsoleSessionTests {
         if kind != .memory {
             client = NativeClient(try TestServer(restarting: client.server, configure: { $0.clock = { clock.now } }))
             (page, viewer) = (
-                Page(server: client.server, cookie: page.cookie), Page(server: client.server, cookie: viewer.cookie)
+                Page(server: client.server, cookie: page.cookie, id: page.id),
+                Page(server: client.server, cookie: viewer.cookie, id: viewer.id)
             )
         }
-        // A page that only waits for changes is not used.
+        // A page that only waits for changes, or asks by itself, is not used.
         clock.advance(milliseconds: 28 * 60_000)
         #expect(try page.call("GET", "/onym/v1/changes?after=0&wait=1").status == 200)
+        let unused = [("Onym-Console", try #require(page.id)), ("Onym-Use", "none")]
+        #expect(try page.call("GET", "/onym/v1/stats", fields: unused).status == 200)
         clock.advance(milliseconds: 3 * 60_000)
         #expect(try page.call("GET", "/onym/v1/stats").code == "session_ended")
         #expect(try viewer.call("GET", "/onym/v1/stats").status == 200)
@@ -144,12 +151,12 @@ struct ConsoleSessionTests {
         var page = Page(server: client.server)
         let code = try link(client)
         #expect(try page.open(code).status == 201)
-        page = Page(server: other, cookie: page.cookie)
+        page = Page(server: other, cookie: page.cookie, id: page.id)
         try #expect(Patience.until { try page.call("GET", "/onym/v1/stats").status == 200 })
         var late = Page(server: other)
         #expect(try late.open(code).code == "code_used")
         #expect(try page.call("DELETE", ConsoleSessionTests.session).status == 200)
-        let first = Page(server: client.server, cookie: page.cookie)
+        let first = Page(server: client.server, cookie: page.cookie, id: page.id)
         try #expect(Patience.until { try first.call("GET", "/onym/v1/stats").status == 401 })
     }
 
@@ -157,7 +164,7 @@ struct ConsoleSessionTests {
     func otherPages() throws {
         let client = try NativeClient(.memory)
         let page = try signIn(client)
-        let own = ("Onym-Console", "1")
+        let own = ("Onym-Console", try #require(page.id))
         let port = client.server.port
         let rows: [([(String, String)], Int, String?)] = [
             ([own], 200, nil),
@@ -165,7 +172,8 @@ struct ConsoleSessionTests {
             ([own, ("Host", "localhost:\(port)"), ("Origin", "http://localhost:\(port)")], 200, nil),
             ([own, ("Host", "[::1]:\(port)"), ("Sec-Fetch-Site", "same-origin")], 200, nil),
             ([], 403, "not_the_console"),
-            ([("Onym-Console", "2")], 403, "not_the_console"),
+            ([("Onym-Console", "x")], 403, "not_the_console"),
+            ([("Onym-Console", "1")], 409, "other_session"),
             ([own, ("Origin", "http://127.0.0.1:1")], 403, "not_the_console"),
             ([own, ("Origin", "https://127.0.0.1")], 403, "not_the_console"),
             ([own, ("Origin", "null")], 403, "not_the_console"),
@@ -214,9 +222,56 @@ struct ConsoleSessionTests {
             field.wholeMatch(of: /__Host-onym_[0-9a-f]{8}=[0-9a-f]{64}; Path=\/; HttpOnly; SameSite=Strict; Secure/)
                 != nil,
             "\(field)")
-        #expect(try page.call("GET", "/onym/v1/stats", fields: fields).status == 200)
+        let ownFields = [("Onym-Console", try #require(page.id))] + fields.dropFirst()
+        #expect(try page.call("GET", "/onym/v1/stats", fields: ownFields).status == 200)
         // Another address has another cookie.
         #expect(try page.call("GET", "/onym/v1/stats").code == "session_ended")
+    }
+
+    @Test("A page of a session makes no calls as the session of a later sign-in")
+    func otherTab() throws {
+        let client = try NativeClient(.memory)
+        let made = try client.post("/onym/v1/projects", #"{"name":"Other"}"#)
+        let key = try #require(made.text("admin_key"))
+        let code = try #require(
+            JSONAnswer(
+                try client.server.client.call(
+                    "POST", "/onym/v1/console/links", fields: [("Authorization", "Bearer \(key)")], json: "{}")
+            ).text("code"))
+        let first = try signIn(client)
+        var tab = first
+        #expect(try tab.open(code).status == 201)
+        #expect(tab.cookie != first.cookie && tab.id != first.id)
+        let old = Page(server: client.server, cookie: tab.cookie, id: first.id)
+        for (method, path) in [("GET", "/stats"), ("POST", "/projects/1/revoke"), ("DELETE", "/console/session")] {
+            let answer = try old.call(method, "/onym/v1\(path)", method == "POST" ? "{}" : nil)
+            #expect(answer.status == 409 && answer.code == "other_session", "\(path): \(answer)")
+        }
+        // A page that was just loaded learns its session, and does nothing else without it.
+        let loaded = Page(server: client.server, cookie: tab.cookie)
+        let known = try loaded.call("GET", ConsoleSessionTests.session)
+        #expect(known.text("id") == tab.id && (known["project"] as? [String: String])?["name"] == "Other", "\(known)")
+        #expect(try loaded.call("GET", "/onym/v1/stats").code == "other_session")
+        #expect(try tab.call("GET", "/onym/v1/stats").status == 200)
+        #expect(try first.call("GET", "/onym/v1/stats").code == "session_ended", "the second sign-in ends the first")
+        let mine = try client.get("/onym/v1/keys").list("keys").filter { $0["kind"] as? String == "console" }
+        #expect(mine.count == 1 && mine[0]["revoked_at"] is String, "\(mine)")
+    }
+
+    @Test("A link ends with the key that made it", arguments: StoreKind.allCases)
+    func revokedMaker(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let made = try client.post("/onym/v1/keys", #"{"kind":"admin"}"#)
+        let (key, id) = (try #require(made.text("key")), try #require(made.text("id")))
+        let code = try #require(
+            JSONAnswer(
+                try client.server.client.call(
+                    "POST", "/onym/v1/console/links", fields: [("Authorization", "Bearer \(key)")], json: "{}")
+            ).text("code"))
+        #expect(try client.post("/onym/v1/keys/\(id)/revoke").status == 200)
+        var page = Page(server: client.server)
+        let refused = try page.open(code)
+        #expect(refused.status == 401 && refused.code == "code_revoked", "\(refused)")
     }
 
     @Test("A role may make its calls, and no others", arguments: ConsoleRole.allCases)

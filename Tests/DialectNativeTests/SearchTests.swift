@@ -21,7 +21,10 @@ struct SearchTests {
             json: #"{"bundle_id":"com.example.demo","events":[{"session_id":"99999999-9999-4999-8999-999999999999","#
                 + #""user_id":"\#(anonymous)","level":"info","message":"m"}]}"#)
         #expect(claimed.status == 200, "\(claimed)")
-        for text in [person, "ada", " ada ", "customerid:ada", "ADA@example.com", "ada@example.com", "PHONE"] {
+        for text in [
+            person, "ada", " ada ", "customerid:ada", "ADA@example.com", "ada@example.com", "PHONE",
+            "email:ADA@EXAMPLE.COM",
+        ] {
             let found = try find(client, text)
             #expect(found.count == 1, "\(text): \(found)")
             let first = try #require(found.first)
@@ -117,6 +120,51 @@ struct SearchTests {
         let people = first["people"] as? [[String: Any]]
         #expect(people?.map { $0["id"] as? String } == [bob] && people?.first?["label"] as? String == "bob")
         #expect(try client.get("/onym/v1/people/1/shared").status == 404)
+    }
+
+    @Test("A shared identity is set aside by the number of its people, or by its value")
+    func setAside() throws {
+        let client = try NativeClient(.memory)
+        let people = try ["ada", "bob", "third"].map {
+            try client.identify(#"{"customerid":"\#($0)","ios_idfv":"TABLET"}"#)
+        }
+        _ = try client.merge(people[2], into: people[0])
+        func shared() throws -> [String: Any] {
+            try #require(client.get("/onym/v1/people/\(people[0])/shared").list("shared").first)
+        }
+        func set(_ rules: String) throws {
+            #expect(try client.call("PUT", "/onym/v1/strategy", rules).status == 200)
+        }
+        #expect(try shared()["count"] as? Int == 2 && shared()["set_aside"] as? Bool == false)
+        try set(#"{"shared_device_people":3}"#)
+        #expect(try shared()["count"] as? Int == 2 && shared()["set_aside"] as? Bool == true, "three people hold it")
+        try set(#"{"shared_device_people":1000}"#)
+        #expect(try shared()["set_aside"] as? Bool == false)
+        try set(#"{"blocked_values":["TABLET"]}"#)
+        #expect(try shared()["set_aside"] as? Bool == true)
+    }
+
+    @Test("An audit calls nobody operator who is not on the command line")
+    func callersWithoutKeys() throws {
+        let client = try NativeClient(.memory)
+        let credentials = client.server.credentials
+        let start = try #require(client.get("/onym/v1/server").number("last_seq"))
+        let install = try client.server.client.call(
+            "POST", "/sdk/installs",
+            json: #"{"app_id":"\#(credentials.linkingAppID)","secret":"\#(credentials.linkingAppSecret)","#
+                + #""device":{"class":"phone","os":"android","model":"Pixel"},"sdk":{"version":"1.0"}}"#)
+        #expect(install.status / 100 == 2, "\(install)")
+        let code = try #require(
+            client.post("/onym/v1/console/links", #"{"role":"support","name":"Grace"}"#).text("code"))
+        let opened = try client.server.client.call(
+            "POST", "/onym/v1/console/session", fields: [("Onym-Console", "1")], json: #"{"code":"\#(code)"}"#)
+        #expect(opened.status == 201, "\(opened)")
+        let calls = try client.get("/onym/v1/audit?after=\(start)").list("calls")
+        let told = calls.map { call in
+            ["kind", "role", "name"].map { call[$0] as? String ?? "-" }.joined(separator: " ")
+        }
+        #expect(told.contains("make_install device -") && told.contains("open_console support Grace"), "\(told)")
+        #expect(!told.contains { $0.contains("operator") }, "\(told)")
     }
 
     @Test("An audit has the calls of people with their names, and no calls of apps", arguments: StoreKind.allCases)

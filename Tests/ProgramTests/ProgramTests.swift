@@ -326,6 +326,14 @@ struct ProgramTests {
         #expect(!run("zzz").errors.contains("Did you mean"))
     }
 
+    @Test("tells a number for every disk, also for one beyond all numbers (Console)")
+    func freeBytes() {
+        #expect(StorePlace.bytes(of: 3, blocksOf: 4096) == 12_288)
+        for (blocks, size) in [(UInt64.max, 1), (.max, 4096), (1 << 62, 4), (1 << 51, 4096)] as [(UInt64, UInt64)] {
+            #expect(StorePlace.bytes(of: blocks, blocksOf: size) == .max)
+        }
+    }
+
     @Test("explains the words of the page of concepts")
     func concepts() throws {
         let page = try String(

@@ -176,6 +176,25 @@ struct OpeningTests {
         #expect(fault?.kind == .corrupt || fault?.kind == .notAStore)
     }
 
+    @Test("refuses a store whose directory has a document without content (Console)")
+    func emptyDocument() throws {
+        let fixture = try StoreFixture(.sqlite)
+        _ = try fixture.process(MakeSigningKey(name: "K", keyID: "k", .eddsa, publicKey: [UInt8](1...32)))
+        fixture.sqlite?.close()
+        let place = fixture.folder.path + "/onym.db"
+        for statement in [
+            """
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(sql, 'body BLOB NOT NULL', 'body BLOB') WHERE name = 'documents'
+            """, "UPDATE documents SET body = NULL",
+        ] {
+            let connection = try Connection(path: place, mode: .readWrite)
+            try connection.execute(statement)
+        }
+        let fault = fault { _ = try SQLiteStore(StoreFile(folder: fixture.folder.path)) }
+        #expect(fault?.kind == .corrupt, "\(String(describing: fault))")
+    }
+
     @Test("opens a store whose server was killed, log and all")
     func killed() throws {
         let fixture = try StoreFixture(.sqlite)

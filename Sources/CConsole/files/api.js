@@ -20,13 +20,15 @@ export const path = (texts, ...values) =>
 /** The number of seconds after which a call without an answer is given up. */
 const patienceSeconds = 60;
 
-async function send(method, address, { query, body, signal, idempotencyKey } = {}) {
+async function send(method, address, { query, body, signal, idempotencyKey, isUse = true, id = session.current?.id } = {}) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== null && value !== undefined && value !== "") parameters.set(name, String(value).toWellFormed());
   }
-  const fields = { "Onym-Console": "1", Accept: "application/json" };
+  // All tabs have one cookie, so each call names the session of its tab.
+  const fields = { "Onym-Console": id ?? "1", Accept: "application/json" };
   if (body !== undefined) fields["Content-Type"] = "application/json";
+  if (!isUse) fields["Onym-Use"] = "none";
   if (idempotencyKey) fields["Idempotency-Key"] = idempotencyKey;
   const limit = AbortSignal.timeout(patienceSeconds * 1000);
   let answer, text;
@@ -61,7 +63,7 @@ async function call(method, address, options) {
   try {
     return parsed(await send(method, base + address, options));
   } catch (failure) {
-    if (failure.status === 401 && session.current) session.onEnd(failure);
+    if ((failure.status === 401 || failure.code === "other_session") && session.current) session.onEnd(failure);
     throw failure;
   }
 }
@@ -103,14 +105,14 @@ export async function hasChanged(address) {
 }
 
 export async function signIn(code) {
-  session.current = parsed(await send("POST", `${base}/console/session`, { body: { code } }));
+  session.current = parsed(await send("POST", `${base}/console/session`, { body: { code }, id: "1" }));
   return session.current;
 }
 
 /** The session of the cookie; null if nobody is signed in. */
 export async function knownSession() {
   try {
-    session.current = parsed(await send("GET", `${base}/console/session`));
+    session.current = parsed(await send("GET", `${base}/console/session`, { id: "1" }));
   } catch (failure) {
     if (failure.status !== 401) throw failure;
     session.current = null;

@@ -1,7 +1,7 @@
 // The feed of changes. One tab of a browser waits for changes and passes them to the other tabs, because a browser has few
 // connections to one server. A hidden tab asks nothing.
 
-import { get } from "./api.js";
+import { get, session } from "./api.js";
 
 const waitSeconds = 25;
 const pageSize = 200;
@@ -13,7 +13,7 @@ let catching = null;
 
 const channel = new BroadcastChannel("onym.feed");
 channel.onmessage = ({ data }) => {
-  if (after === null || document.hidden) return;
+  if (after === null || document.hidden || data.session !== session.current?.id) return;
   if (data.after > after) catchUp(); else take(data);
 };
 
@@ -48,11 +48,11 @@ async function lead(signal) {
       pause = 1;
       say(true);
       take(page);
-      channel.postMessage({ after: from, changes: page.changes, next_after: page.next_after });
+      channel.postMessage({ session: session.current?.id, after: from, changes: page.changes, next_after: page.next_after });
     } catch (failure) {
       if (signal.aborted) return;
       say(false);
-      if (failure.status === 401 || failure.status === 403) return;
+      if (failure.status === 401 || failure.status === 403 || failure.code === "other_session") return;
       await new Promise((resolve) => setTimeout(resolve, (failure.retryAfter ?? pause) * 1000));
       pause = Math.min(pause * 2, 30);
     }

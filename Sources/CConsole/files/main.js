@@ -216,7 +216,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 const command = "onym console";
 
 /** The page of those who are not signed in. What the pages hold stays in the address. */
-function door(text, fault = null) {
+function door(text, fault = null, more = null) {
   unfollow();
   for (const leave of leaving) leave();
   leaving = [];
@@ -229,7 +229,7 @@ function door(text, fault = null) {
   const heading = h("h1", { tabindex: -1 }, "Sign in");
   const field = h("input", { id: "code", required: true, autocomplete: "off", spellcheck: "false" });
   const place = h("div");
-  show(main, heading, h("p", {}, text),
+  show(main, heading, h("p", {}, text), more,
     h("p", {}, "Run ", h("code", {}, command), " where the server runs. It prints a link that works once."),
     h("form", { onsubmit: (event) => {
       event.preventDefault();
@@ -250,10 +250,17 @@ async function enter(code, place) {
 }
 
 // The session ends while a page is open: dialogs stay as they are, with what is typed in them.
-session.onEnd = () => {
+session.onEnd = (failure) => {
+  const former = session.current;
   session.current = null;
   unfollow();
   const typed = document.querySelector("dialog[open]");
+  if (failure.code === "other_session") {
+    const text = "This browser has signed in again, and this page belongs to the session before.";
+    const reload = h("button", { type: "button", class: "act", onclick: () => location.reload() }, "Load the page again");
+    if (typed) open("This page has ended", [h("p", {}, text)], reload); else door(text, null, reload);
+    return;
+  }
   if (!typed) { door("Your session has ended."); return; }
   if (document.getElementById("code-again")) return;
   const place = h("div");
@@ -263,6 +270,8 @@ session.onEnd = () => {
   [h("button", { type: "button", class: "act", onclick: async () => {
     try {
       await signIn(field.value.trim().replace(/^.*#code=/s, ""));
+      // What is typed belongs to its project.
+      if (session.current.project.id !== former.project.id) { location.reload(); return; }
       close();
       frame();
       tell("You are signed in again.");
@@ -278,6 +287,8 @@ async function start() {
 }
 
 function begin() {
+  // A new link may lead to another project.
+  unfollow();
   frame();
   start();
   route();

@@ -39,11 +39,15 @@ package struct ConsoleBook: Equatable, Sendable {
         package let name: String
         package let sessionMilliseconds: Int64
         package let expiresAt: Instant
+        /// The key that made the link; nil for a link of the command line. The link ends with its key.
+        package internal(set) var maker: KeyID?
         package internal(set) var usedAt: Instant?
 
         package init(
-            hash: KeyHash, role: ConsoleRole, name: String, sessionMilliseconds: Int64, expiresAt: Instant
+            hash: KeyHash, role: ConsoleRole, name: String, sessionMilliseconds: Int64, expiresAt: Instant,
+            maker: KeyID? = nil
         ) {
+            self.maker = maker
             self.hash = hash
             self.role = role
             self.name = name
@@ -51,10 +55,21 @@ package struct ConsoleBook: Equatable, Sendable {
             self.expiresAt = expiresAt
         }
 
-        /// Throws `codeUsed` or `codeExpired` if the link makes no session at a moment.
-        package func check(at moment: Instant) throws(Refusal) {
+        /// Throws `codeUsed`, `codeExpired` or `codeRevoked` if the link makes no session at a moment.
+        package func check(in directory: Directory, at moment: Instant) throws(Refusal) {
             if usedAt != nil { throw .codeUsed }
             if moment >= expiresAt { throw .codeExpired }
+            if let maker, directory.keys[maker]?.isValid(at: moment) != true { throw .codeRevoked }
+        }
+
+        /// Whether the link makes a session at a moment.
+        func isOpen(in directory: Directory, at moment: Instant) -> Bool {
+            do throws(Refusal) {
+                try check(in: directory, at: moment)
+                return true
+            } catch {
+                return false
+            }
         }
     }
 
@@ -106,6 +121,18 @@ package struct ConsoleBook: Equatable, Sendable {
         sessions = sessions.filter { session in directory.keys[session.key].map { isAlive($0, at: moment) } ?? false }
     }
 
+    /// Adds a link. At the limit, links that have ended leave the book first, the oldest before the others. Throws `tooMany`
+    /// if all links of the book are open.
+    mutating func add(_ link: Link, in directory: Directory, at moment: Instant) throws(Refusal) {
+        if links.count >= ConsoleBook.linksAtMost {
+            guard let ended = links.firstIndex(where: { !$0.isOpen(in: directory, at: moment) }) else {
+                throw .tooMany(.consoleLink)
+            }
+            links.remove(at: ended)
+        }
+        links.append(link)
+    }
+
     /// The document with a project's book.
     package static func key(of project: ProjectID) -> DocumentKey {
         DocumentKey(.consoleBook, of: Int64(project.rawValue))
@@ -131,6 +158,8 @@ package struct ConsoleBook: Equatable, Sendable {
             packer.add(UInt64(bitPattern: session.key.rawValue))
             packer.add(session.usedAt)
         }
+        // Books of earlier versions end here.
+        for link in links { packer.add(UInt64(bitPattern: link.maker?.rawValue ?? 0)) }
         return packer.bytes
     }
 
@@ -154,6 +183,12 @@ package struct ConsoleBook: Equatable, Sendable {
         for _ in 0..<sessionCount {
             guard let key = unpacker.integer(), let usedAt = unpacker.instant() else { return nil }
             sessions.append(Session(key: KeyID(rawValue: Int64(bitPattern: key)), usedAt: usedAt))
+        }
+        if !unpacker.isAtEnd {
+            for place in links.indices {
+                guard let maker = unpacker.integer() else { return nil }
+                links[place].maker = maker == 0 ? nil : KeyID(rawValue: Int64(bitPattern: maker))
+            }
         }
         guard unpacker.isAtEnd else { return nil }
     }

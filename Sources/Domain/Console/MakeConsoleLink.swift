@@ -8,14 +8,14 @@ package struct MakeConsoleLink: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Adds the link to the project's book. Throws `tooMany` at the limit of links, because every call reads the book.
+    /// Adds the link to the project's book. Throws `tooMany` at the limit of open links, because every call reads the
+    /// book.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Done> {
         var book = view.directory.console(of: project)
         book.removeEnded(in: view.directory, at: stamp.at)
-        guard book.links.count < ConsoleBook.linksAtMost else { throw .tooMany(.consoleLink) }
-        book.links.append(link)
+        try book.add(link, in: view.directory, at: stamp.at)
         return Decision(
             Done(), outcome: Outcome(kind: .makeConsoleLink, person: nil, changes: [book.put(for: project)]))
     }

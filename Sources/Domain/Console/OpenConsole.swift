@@ -4,10 +4,13 @@ package struct OpenConsole: Act {
     package let code: KeyHash
     /// The hash of the new session's secret.
     package let session: KeyHash
+    /// The session that the browser had, which ends with this call. It may belong to another project.
+    package let former: KeyID?
 
-    package init(code: KeyHash, session: KeyHash) {
+    package init(code: KeyHash, session: KeyHash, former: KeyID? = nil) {
         self.code = code
         self.session = session
+        self.former = former
     }
 
     package static var kinds: [ActKind] { [.openConsole] }
@@ -15,8 +18,9 @@ package struct OpenConsole: Act {
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Ends the link and makes the session in one decision, so one of two equal calls wins. Throws `codeUnknown`, `codeUsed` or
-    /// `codeExpired` for a link that makes no session, and `tooMany` at the limit of sessions.
+    /// Ends the link and the browser's former session, and makes the session in one decision, so one of two equal calls wins.
+    /// Throws `codeUnknown`, `codeUsed`, `codeExpired` or `codeRevoked` for a link that makes no session, and `tooMany` at the
+    /// limit of sessions.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<ConsoleOpened> {
@@ -24,9 +28,14 @@ package struct OpenConsole: Act {
         var book = directory.console(of: project)
         guard let place = book.place(of: code) else { throw .codeUnknown }
         let link = book.links[place]
-        try link.check(at: stamp.at)
+        try link.check(in: directory, at: stamp.at)
         book.links[place].usedAt = stamp.at
         book.removeEnded(in: directory, at: stamp.at)
+        // A browser has one cookie, so nobody could end this session later.
+        let ended = former.flatMap { directory.keys[$0] }.flatMap { key in
+            key.kind == .console && key.revokedAt == nil ? key : nil
+        }
+        book.sessions.removeAll { $0.key == ended?.id }
         guard book.sessions.count < ConsoleBook.sessionsAtMost else { throw .tooMany(.session) }
         let key = AccessKey(
             id: KeyID(rawValue: directory.lastKey + 1), project: project, app: nil, kind: .console, name: link.name,
@@ -37,7 +46,10 @@ package struct OpenConsole: Act {
             ConsoleOpened(
                 session: key.id, name: link.name, role: link.role,
                 expiresAt: stamp.at.advanced(byMilliseconds: link.sessionMilliseconds)),
-            outcome: Outcome(kind: .openConsole, person: nil, changes: [.keyMade(key), book.put(for: project)]))
+            outcome: Outcome(
+                kind: .openConsole, person: nil,
+                changes: [.keyMade(key)] + (ended.map { [.keyRevoked($0.id, at: stamp.at)] } ?? [])
+                    + [book.put(for: project)]))
     }
 }
 
@@ -81,6 +93,8 @@ extension Refusal {
         .unauthorized, "code_used", "This link was used before. Each link works once: run onym console again.")
     package static let codeExpired = Refusal(
         .unauthorized, "code_expired", "This link is too old. Run onym console again.")
+    package static let codeRevoked = Refusal(
+        .unauthorized, "code_revoked", "The key that made this link is not valid any more. Run onym console again.")
 }
 
 extension ActKind {

@@ -30,8 +30,8 @@ export default async function person(place, { parts, query, heading, leave, agai
   leave(receive(async (changes) => {
     const people = new Set(profile.members);
     if (!changes.some((change) => people.has(change.person) || people.has(change.root))) return;
-    // The feed may tell what the page shows already.
-    const fresh = await get(path`/people/${name}`).catch(() => null);
+    // The feed may tell what the page shows already. Nobody asked for this call, so it does not keep the session alive.
+    const fresh = await get(path`/people/${name}`, {}, { isUse: false }).catch(() => null);
     if (JSON.stringify(fresh) === JSON.stringify(profile)) return;
     show(stale, h("p", { class: "failure" }, "This person changed just now. ", h("button", { type: "button", onclick: again }, "Show the person anew")));
   }));

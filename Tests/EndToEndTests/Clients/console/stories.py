@@ -468,6 +468,20 @@ def a_session_ends_in_a_form(scene):
 
 
 @story
+def another_sign_in_in_the_same_browser(scene):
+    old = scene.tab().sign_in(to="#/people")
+    old.allowed = ["status of 40[19]"]
+    new = scene.tab(context=old.context)
+    new.page.goto(scene.server.link("viewer"))
+    new.page.get_by_role("button", name="grace (viewer)").wait_for()
+    old.page.evaluate("() => { location.hash = '#/health'; }")
+    expect(old.page.get_by_text("This browser has signed in again")).to_be_visible()
+    check_page(old, "the notice of another session")
+    old.page.get_by_role("button", name="Load the page again").click()
+    old.page.get_by_role("button", name="grace (viewer)").wait_for()
+
+
+@story
 def no_network(scene):
     scene.ada()
     tab = scene.tab()
