@@ -2,7 +2,7 @@ import ByteText
 
 /// The date of JSON documents and logs: `2021-02-03T14:32:03.076Z`.
 package enum ISO8601 {
-    /// Writes a time in milliseconds since 1970, in UTC with three decimals.
+    /// Writes a time in milliseconds since 1970, in UTC with three decimals. Every number has a text.
     package static func format(millisecondsSince1970 milliseconds: Int64) -> [UInt8] {
         let seconds = milliseconds.floorDivided(by: 1000)
         let time = CivilTime(secondsSince1970: Int(seconds))
@@ -16,7 +16,8 @@ package enum ISO8601 {
         text.append("T")
         text.append(clockOf: time)
         text.append(".")
-        text.append(decimal: Int(milliseconds - seconds * 1000), digits: 3)
+        // The product of the seconds can be too small for 64 bits.
+        text.append(decimal: Int((milliseconds % 1000 + 1000) % 1000), digits: 3)
         text.append("Z")
         return text
     }

@@ -322,7 +322,7 @@ enum AttachmentCalls {
             }
             guard let event else { return wanted }
             let row = try ClaimID.number(.row, event).map(RowNumber.init).flatMap { number throws(StoreFault) in
-                try snapshot.row(number)
+                try snapshot.event(withFirst: number, in: project)
             }
             let own = row.flatMap { snapshot.person($0.person, in: project) == nil ? nil : $0 }
             if let id = own.flatMap({ EventMembers($0.row.body, JSONParser()) })?["client_event_id"] {

@@ -11,18 +11,19 @@ struct EventCorrecting: Sendable {
     /// The members that an event keeps.
     private static let kept: [StaticString] = ["client_event_id", "preferred_language", "country_code"]
 
-    /// Makes the correction of an event from the rows of an import.
+    /// Makes the correction of an event from the rows of an import; nil if the known row is no event of the app. Then the ids only look
+    /// alike, and the import's event is new.
     ///
     /// - Parameters:
     ///   - known: the event.
     ///   - revision: the newer body of the event, if an older version of the server imported the event again.
     ///   - sent: the event, and the measurement or the step of its message, as the import has them.
-    @Sendable func correct(_ known: NamedRow, _ revision: [UInt8]?, _ sent: [Row]) -> EventCorrection {
+    @Sendable func correct(_ known: NamedRow, _ revision: [UInt8]?, _ sent: [Row]) -> EventCorrection? {
         let parser = JSONParser()
         let before = known.stored
-        guard let present = EventMembers(before.row.body, revision: revision, parser) else {
-            preconditionFailure("A known event is not an event of an app.")
-        }
+        guard before.row.kind == sent[0].kind,
+            let present = EventMembers(before.row.body, revision: revision, parser), present.app == app.id.rawValue
+        else { return nil }
         let first = FirstRow(
             number: present.first?.number ?? before.number.rawValue,
             receivedAt: present.first?.receivedAt ?? known.arrival.at.milliseconds,
@@ -35,7 +36,9 @@ struct EventCorrecting: Sendable {
         }
         let isSame = EventMembers(rows[0].body, parser)?.hasSameContent(as: present) ?? false
         return EventCorrection(
-            isChange: !isSame, first: RowNumber(rawValue: first.number ?? before.number.rawValue), rows: rows,
+            // The rows take over the content of the document, which then goes.
+            isChange: !isSame || revision != nil, first: RowNumber(rawValue: first.number ?? before.number.rawValue),
+            rows: rows,
             errorBefore: error(of: before.row, present, parser), error: error(of: rows[0], present, parser))
     }
 
@@ -108,12 +111,22 @@ struct FirstRow: Equatable, Sendable {
     mutating func take(_ key: JSONText, _ value: JSONValue) throws(JSONFault) -> Bool {
         guard value.kind == .integer else { return false }
         switch key {
-        case "first_row": number = try value.integer(at: "")
-        case "first_received_at": receivedAt = try value.integer(at: "")
-        case "first_key": self.key = try value.integer(at: "")
+        case "first_row": number = FirstRow.fit(try value.integer(at: ""), ...FirstRow.mostRows)
+        case "first_received_at": receivedAt = FirstRow.fit(try value.integer(at: ""), ...FirstRow.lastMoment)
+        case "first_key": self.key = FirstRow.fit(try value.integer(at: ""), ...Int64.max)
         default: return false
         }
         return true
+    }
+
+    /// The end of the year 9999, in milliseconds since 1970.
+    private static let lastMoment: Int64 = 253_402_300_799_999
+    /// The stores keep the numbers of rows in 40 bits.
+    private static let mostRows: Int64 = 1 << 40
+
+    /// A number that the server can have written; nil for other numbers.
+    private static func fit(_ value: Int64, _ range: PartialRangeThrough<Int64>) -> Int64? {
+        value >= 0 && range.contains(value) ? value : nil
     }
 
     func write(_ json: inout JSONWriter) {

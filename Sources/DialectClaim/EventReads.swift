@@ -190,7 +190,7 @@ enum EventReads {
 
 extension Snapshot {
     /// The event with a first row; nil if it does not exist.
-    fileprivate func event(withFirst number: RowNumber, in project: ProjectID) throws(StoreFault) -> StoredRow? {
+    func event(withFirst number: RowNumber, in project: ProjectID) throws(StoreFault) -> StoredRow? {
         guard let corrected = try correctedEvent(number) else {
             // A later row of a corrected event is not an event of its own.
             return try row(number).flatMap { EventMembers($0.row.body, JSONParser())?.first == nil ? $0 : nil }
@@ -258,13 +258,16 @@ struct EventMembers: Sendable {
 
     /// Nil for an event of another dialect.
     init?(_ body: [UInt8], _ parser: JSONParser) {
-        var hasApp = false
+        var (hasApp, isForeign) = (false, false)
         var first = FirstRow()
         do throws(JSONFault) {
             try parser.read(body) { root throws(JSONFault) in
                 try root.forEachMember(at: "") { key, value throws(JSONFault) in
                     if try first.take(key, value) { return }
                     switch key {
+                    // Events of the IDSync dialect are kept as they came, so they can have any members. Each has a type under one of
+                    // these names, and events of this dialect never have these names.
+                    case "event_type", "dt", "et": isForeign = true
                     case "app_id" where value.kind == .integer:
                         app = try value.integer(at: "")
                         hasApp = true
@@ -282,7 +285,7 @@ struct EventMembers: Sendable {
         } catch {
             return nil
         }
-        guard hasApp else { return nil }
+        guard hasApp, !isForeign else { return nil }
         if first != FirstRow() { self.first = first }
     }
 }

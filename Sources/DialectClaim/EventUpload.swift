@@ -327,7 +327,7 @@ struct ClaimEvent {
     private static let noText = "must be a string"
     private static let attributeUnits = 200
     private static let stackUnits = 16_000
-    private static let futureMilliseconds = Collect.futureMilliseconds
+    private static let futureMilliseconds: Int64 = 5 * 60_000
     private static let pastMilliseconds: Int64 = 30 * 86_400_000
     /// The moments whose year has four digits, because answers and cursors write four digits: from the year 1 on.
     private static let moments: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999

@@ -57,7 +57,7 @@ package protocol DecisionFacts: DocumentFacts {
     func knowsRow(_ hash: RowHash) -> Bool
 
     /// The row with a hash that no other row has superseded, from any time; nil if it does not exist. The question costs more than
-    /// ``knowsRow(_:)``, so decisions ask it for imported rows, corrections and old rows only.
+    /// ``knowsRow(_:)``, so decisions ask it for imported rows and corrections only.
     func namedRow(_ hash: RowHash) -> NamedRow?
 
     /// The projects, apps, keys and strategies.

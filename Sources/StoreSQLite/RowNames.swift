@@ -5,7 +5,7 @@ import SQLite
 ///
 /// An index over all hashes would write to a random page for each row. Instead, the hashes of the last rows wait in memory. When they
 /// are many, they become a run: a part for each value of a byte of the hash, sorted by hash. A run never changes, so each row is
-/// written once. A search reads one part of each run.
+/// written once. Each run has a filter in memory, so a search reads one part of each run that may have the hash.
 ///
 ///     row_names.id   8 bits of the hash, then 40 bits with the number of the last row of the run
 ///     entries        16 bytes for each row: the hash and the number, little-endian
@@ -18,6 +18,8 @@ final class RowNames {
     private var numbers: [Int64] = []
     /// The number of rows in a run that is written and not committed.
     private var written = 0
+    /// The filters of the runs, by the last row of the run.
+    private var filters: [Int64: RunFilter] = [:]
 
     /// The number of rows in a run. A part has about 3 KB and fits on a page.
     private static let rowsPerRun = 49_152
@@ -50,7 +52,23 @@ final class RowNames {
                 try connection.transaction { () throws(SQLiteFault) in try write(connection) }
                 forgetWritten()
             }
-            if count < RowNames.rowsPerRun { return }
+            if count < RowNames.rowsPerRun { break }
+        }
+        try fillFilters(connection)
+    }
+
+    /// Makes the filters of the runs that were there before.
+    private func fillFilters(_ connection: Connection) throws(SQLiteFault) {
+        let made = Set(filters.keys)
+        let parts = try connection.prepare("SELECT id, entries FROM row_names ORDER BY id")
+        while try parts.step() {
+            let run = parts.integer(0) & (1 << RowNames.rowBits - 1)
+            if made.contains(run) { continue }
+            var filter = filters.removeValue(forKey: run) ?? RunFilter(keys: RowNames.rowsPerRun)
+            parts.withBytes(1) { bytes in
+                for place in stride(from: 0, to: bytes.count, by: 16) { filter.insert(RowNames.word(place, bytes)) }
+            }
+            filters[run] = filter
         }
     }
 
@@ -82,6 +100,10 @@ final class RowNames {
         let run = numbers[count - 1]
         let rows = zip(hashes.prefix(count), numbers).sorted { $0.0 < $1.0 }
         let insert = try connection.prepare("INSERT OR REPLACE INTO row_names (id, entries) VALUES (?, ?)")
+        // After a fault the same run follows, so its filter can stay.
+        var filter = RunFilter(keys: RowNames.rowsPerRun)
+        for (hash, _) in rows { filter.insert(hash) }
+        filters[run] = filter
         var place = 0
         for part in 0..<RowNames.parts {
             var entries: [UInt8] = []
@@ -134,12 +156,14 @@ final class RowNames {
     private func candidates(_ hash: UInt64, _ connection: Connection) throws(SQLiteFault) -> [Int64] {
         var found: [Int64] = []
         for place in hashes.indices where hashes[place] == hash { found.append(numbers[place]) }
-        let parts = try connection.prepare("SELECT entries FROM row_names WHERE id >= ? AND id < ?")
-        let first = RowNames.part(of: hash) << RowNames.rowBits
-        parts.bind(1, first)
-        parts.bind(2, first + 1 << RowNames.rowBits)
-        while try parts.step() {
-            parts.withBytes(0) { bytes in RowNames.collect(hash, in: bytes, &found) }
+        let runs = filters.filter { $0.value.mayContain(hash) }
+        if !runs.isEmpty {
+            let part = try connection.prepare("SELECT entries FROM row_names WHERE id = ?")
+            for run in runs.keys {
+                part.bind(1, RowNames.part(of: hash) << RowNames.rowBits | run)
+                if try part.step() { part.withBytes(0) { bytes in RowNames.collect(hash, in: bytes, &found) } }
+                part.reset()
+            }
         }
         return found.sorted(by: >)
     }
@@ -160,22 +184,6 @@ final class RowNames {
         var value: UInt64 = 0
         for offset in 0..<8 { value |= UInt64(bytes[place + offset]) << UInt64(8 * offset) }
         return value
-    }
-
-    /// Removes the contents of the superseded rows with a hash. After an erasure, earlier versions of the person's rows can be with
-    /// other people.
-    func emptySuperseded(_ hash: RowHash, _ connection: Connection) throws(SQLiteFault) {
-        let numbers = try candidates(hash.rawValue, connection)
-        guard numbers.count > 1 else { return }
-        let empty = try connection.prepare(
-            """
-            UPDATE rows SET body = x''
-            WHERE superseded_by IS NOT NULL AND (id = ?1 OR id = ?1 + 1 AND recognition IS NULL)
-            """)
-        for number in numbers {
-            empty.bind(1, number)
-            try empty.run()
-        }
     }
 
     private static func row(

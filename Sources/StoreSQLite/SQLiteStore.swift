@@ -343,7 +343,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let isMore = try file.attempt { () throws(SQLiteFault) in
             var isMore = true
             try session.rows.transaction { () throws(SQLiteFault) in
-                isMore = try current.step(session.connection, session.rows, names)
+                isMore = try current.step(session.connection, session.rows)
             }
             return isMore
         }

@@ -220,6 +220,9 @@ enum Schema {
         -- Since which journal row another row stands for a row, or none does. No read and no count has it from then on.
         ALTER TABLE rows ADD COLUMN superseded_by INTEGER;
 
+        -- The earlier versions of a row, for erasures. Only imports add to it.
+        CREATE INDEX rows_superseded ON rows (recognition) WHERE superseded_by IS NOT NULL;
+
         -- The rows by their recognition hashes, in runs that never change (RowNames.swift): the id is a part of the hash and
         -- the last row of the run. The setting rows_named is the last row of the last run.
         CREATE TABLE row_names (

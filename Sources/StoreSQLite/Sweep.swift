@@ -39,7 +39,7 @@ struct Sweep {
 
     /// Runs one step in its own transaction; false after the last step.
     mutating func step(
-        _ connection: Connection, _ rows: RowWriter, _ names: RowNames
+        _ connection: Connection, _ rows: RowWriter
     ) throws(SQLiteFault) -> Bool {
         switch phase {
         case .heads:
@@ -50,7 +50,7 @@ struct Sweep {
         case .journal: try sweepJournal(connection)
         case .keys: try collectKeys(connection)
         case .documents: try sweepDocuments(connection)
-        case .rows: try sweepRows(connection, rows, names)
+        case .rows: try sweepRows(connection, rows)
         case .links: try sweepLinks(connection)
         case .done: return false
         }
@@ -168,7 +168,7 @@ struct Sweep {
 
     /// Removes rows along the chains. Its position is stored with the people, so that no row is missed after a crash.
     private mutating func sweepRows(
-        _ connection: Connection, _ rows: RowWriter, _ names: RowNames
+        _ connection: Connection, _ rows: RowWriter
     ) throws(SQLiteFault) {
         guard let chain = chains.popLast() else {
             run(step: .links)
@@ -177,6 +177,8 @@ struct Sweep {
         let person = chain.person
         var heads = chain.heads
         let find = try connection.prepare("SELECT previous, recognition FROM rows WHERE id = ? AND person = ?")
+        let earlier = try connection.prepare(
+            "SELECT id FROM rows INDEXED BY rows_superseded WHERE recognition = ? AND superseded_by IS NOT NULL")
         let last = try connection.integer("SELECT max(id) FROM rows") ?? 0
         // The number of the last row of the store stays, so that no number is used twice.
         let empty = try connection.prepare(
@@ -195,7 +197,7 @@ struct Sweep {
                     break
                 }
                 next = find.optionalInteger(0)
-                if let hash = find.rowHash(1) { try names.emptySuperseded(hash, connection) }
+                if let hash = find.rowHash(1) { try emptySuperseded(hash, earlier, connection) }
                 let statement = number == last ? empty : delete
                 statement.bind(1, number)
                 try statement.run()
@@ -205,6 +207,26 @@ struct Sweep {
         }
         try rows.write(heads, of: person)
         if !heads.isEmpty { chains.append((person, heads)) }
+    }
+
+    /// Removes the contents of the superseded rows with a hash: earlier versions of the person's rows can be with other people.
+    private func emptySuperseded(
+        _ hash: RowHash, _ find: Statement, _ connection: Connection
+    ) throws(SQLiteFault) {
+        find.bind(1, Int64(bitPattern: hash.rawValue))
+        var numbers: [Int64] = []
+        while try find.step() { numbers.append(find.integer(0)) }
+        find.reset()
+        if numbers.isEmpty { return }
+        let empty = try connection.prepare(
+            """
+            UPDATE rows SET body = x''
+            WHERE superseded_by IS NOT NULL AND (id = ?1 OR id = ?1 + 1 AND recognition IS NULL)
+            """)
+        for number in numbers {
+            empty.bind(1, number)
+            try empty.run()
+        }
     }
 
     private mutating func sweepLinks(_ connection: Connection) throws(SQLiteFault) {

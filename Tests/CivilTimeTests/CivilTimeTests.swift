@@ -16,6 +16,8 @@ struct CivilTimeTests {
     func iso() {
         #expect(text(ISO8601.format(millisecondsSince1970: 1_612_362_723_076)) == "2021-02-03T14:32:03.076Z")
         #expect(text(ISO8601.format(millisecondsSince1970: -1)) == "1969-12-31T23:59:59.999Z")
+        #expect(text(ISO8601.format(millisecondsSince1970: .min)) == "-292275055-05-16T16:47:04.192Z")
+        #expect(text(ISO8601.format(millisecondsSince1970: .max)) == "292278994-08-17T07:12:55.807Z")
     }
 
     @Test("agree with Foundation's calendar over a thousand years")

@@ -24,11 +24,11 @@ package struct Collect: Act {
     package let correct: Correcting?
 
     /// Makes the correction of a known event from the event's row, its newer body in a store of an older version, and the rows that
-    /// the upload has for the event.
+    /// the upload has for the event; nil if the row is another event.
     package typealias Correcting =
         @Sendable (
             _ known: NamedRow, _ revision: [UInt8]?, _ sent: [Row]
-        ) -> EventCorrection
+        ) -> EventCorrection?
 
     package init(_ parts: [Part], correct: Correcting? = nil) {
         self.parts = parts
@@ -98,6 +98,8 @@ extension Collect {
         var late = LateRows()
         var events = EventsTelling()
         var apps = AppFactsNoting()
+        // The errors of an import come after all that it takes away, so that errors of one session move together.
+        var imported: [(error: ErrorReport, person: PersonID)] = []
         for part in parts {
             var rows: [Row] = []
             rows.reserveCapacity(part.rows.count)
@@ -109,25 +111,21 @@ extension Collect {
             let erased = late.erasure(of: part.user.key, view)
             for (place, row) in part.rows.enumerated() {
                 // A correction keeps the moment of the event.
-                let named = correct == nil ? nil : row.recognition.flatMap { view.namedRow($0) }
-                if let erased, named?.stored.row.at ?? row.at < erased {
+                let event = KnownEvent(part.rows[place...], correct, view)
+                if let erased, event?.row.stored.row.at ?? row.at < erased {
                     late.drop(part.user.key)
                     isNew = false
                     continue
                 }
                 if let hash = row.recognition {
-                    isNew =
-                        correct == nil
-                        ? !view.knowsRow(hash, at: row.at, stamp) && recognized.insert(hash)
-                        : named == nil && recognized.insert(hash)
+                    // Only imports look for rows of any time, so that an upload reads nothing from the disk.
+                    let isKnown = correct == nil ? view.knowsRow(hash) : event != nil
+                    isNew = !isKnown && recognized.insert(hash)
                     if isNew {
                         accepted += 1
                     } else {
                         repeated += 1
-                        if let named {
-                            let derived = part.rows[(place + 1)...].prefix { $0.kind.isDerived }
-                            known.append(KnownEvent(hash: hash, row: named, sent: [row] + derived))
-                        }
+                        if let event { known.append(event) }
                     }
                 } else if row.kind == .event {
                     isNew = true
@@ -151,17 +149,19 @@ extension Collect {
                 changes.append(.rowAdded(person, row))
                 if let event = row.recognition { events.announce(event, of: person, at: row.at, issues[event], view) }
             }
-            for error in errors {
-                changes += occurrences.changes(by: error, of: person, isOld: correct != nil, view)
+            for error in errors where correct == nil {
+                changes += occurrences.changes(by: error, of: person, isOld: false, view)
             }
-            if let correct {
-                for event in known {
-                    changes += event.changes(to: person, correct, &occurrences, &events, view)
-                }
+            if correct != nil { imported += errors.map { ($0, person) } }
+            for event in known {
+                changes += event.changes(to: person, &imported, &occurrences, &events, view)
             }
             apps.note(part.sighting, at: stamp.at, view)
             var user = AppUser(of: person, view) ?? AppUser(of: person, at: part.sighting.since ?? stamp.at)
             if user.see(part.sighting, at: stamp.at) { changes.append(user.put) }
+        }
+        for (error, person) in imported {
+            changes += occurrences.changes(by: error, of: person, isOld: true, view)
         }
         changes += events.changes + occurrences.countChanges + late.changes + apps.changes
         changes.insert(contentsOf: people.changes, at: 0)
@@ -176,53 +176,45 @@ extension Collect {
 private struct KnownEvent {
     let hash: RowHash
     let row: NamedRow
-    /// The rows of the import for the event.
-    let sent: [Row]
+    /// Whether an older version of the server kept the present content in a document.
+    private let hasRevision: Bool
+    private let correction: EventCorrection
 
-    /// The changes that leave the event with the content of the import and with a person; none if both stay.
+    /// Finds the event of an import's first row; nil if the event is new.
+    init?<V: DecisionFacts>(_ rows: ArraySlice<Row>, _ correct: Collect.Correcting?, _ view: V) {
+        guard let correct, let sent = rows.first, let hash = sent.recognition, let row = view.namedRow(hash) else {
+            return nil
+        }
+        let revision = view.document(EventRevision.key(hash))
+        let derived = rows.dropFirst().prefix { $0.kind.isDerived }
+        guard let correction = correct(row, revision, [sent] + derived) else { return nil }
+        (self.hash, self.row, self.correction, hasRevision) = (hash, row, correction, revision != nil)
+    }
+
+    /// The changes that leave the event with the content of the import and with a person; none if both stay. Adds the error of the new
+    /// content to the errors.
     func changes<V: DecisionFacts>(
-        to person: PersonID, _ correct: Collect.Correcting, _ occurrences: inout OccurrenceFinder,
-        _ events: inout EventsTelling, _ view: V
+        to person: PersonID, _ errors: inout [(error: ErrorReport, person: PersonID)],
+        _ occurrences: inout OccurrenceFinder, _ events: inout EventsTelling, _ view: V
     ) -> [Change] {
         let before = row.stored
-        // An older version of the server kept the present content in a document.
-        let document = EventRevision.key(hash)
-        let revision = view.document(document)
-        let correction = correct(row, revision, sent)
         guard correction.isChange || before.person != person else { return [] }
         var changes: [Change] = [.rowSuperseded(before.person, before.row.kind, before.number)]
         if let derived = row.derived {
             changes.append(.rowSuperseded(derived.person, derived.row.kind, derived.number))
         }
-        if revision != nil { changes.append(.documentPut(document, person, [])) }
+        if hasRevision { changes.append(.documentPut(EventRevision.key(hash), person, [])) }
         changes += correction.rows.map { .rowAdded(person, $0) }
         let place = CorrectedEvent(at: before.row.at, hash: hash)
         if view.document(CorrectedEvent.key(correction.first)) != place.packed {
             changes.append(.documentPut(CorrectedEvent.key(correction.first), .nobody, place.packed))
         }
         if let error = correction.errorBefore { changes += occurrences.changes(without: error, view) }
-        if let error = correction.error {
-            changes += occurrences.changes(by: error, of: person, isOld: true, view)
-        }
+        if let error = correction.error { errors.append((error, person)) }
         events.move(
             hash, from: before.person, to: person, at: before.row.at, correction.error?.issue.id, view)
         return changes
     }
-}
-
-extension DecisionFacts {
-    /// Whether a row with a hash exists. Memory knows the rows of the last 48 hours, so only a row with an older moment can have come
-    /// earlier.
-    fileprivate func knowsRow(_ hash: RowHash, at moment: Instant, _ stamp: Stamp) -> Bool {
-        if knowsRow(hash) { return true }
-        let age = stamp.at.milliseconds - moment.milliseconds
-        return age > RecentRows.memoryMilliseconds - Collect.futureMilliseconds && namedRow(hash) != nil
-    }
-}
-
-extension Collect {
-    /// The limit of the time by which the moment of a row may be later than its upload.
-    package static let futureMilliseconds: Int64 = 5 * 60_000
 }
 
 /// The place of a corrected event: its rows have other numbers than its first row.

@@ -231,8 +231,8 @@ struct OccurrenceFinder {
                 add(1, to: hash, view)
                 return []
             }
-            if view.document(OccurrenceFinder.key(hash)) != nil { isChanged.insert(hash) }
             counts[hash] = 1
+            isChanged.insert(hash)
         }
         var changes = isKnown ? [] : make(report.issue)
         let root = root(of: report.issue.id, view)
@@ -250,18 +250,23 @@ struct OccurrenceFinder {
         return count(of: hash, view) > 0 ? [] : [.rowSuperseded(row.person, row.row.kind, row.number)]
     }
 
+    /// The number for an occurrence that an older version of the server stored without one. Such an occurrence never ends.
+    private static let unknownCount = Int.max
+
     /// The number of errors behind an occurrence; 0 if it does not exist.
     private mutating func count<V: DecisionFacts>(of occurrence: RowHash, _ view: V) -> Int {
         if let known = counts[occurrence] { return known }
         guard view.knowsRow(occurrence) || isOld && view.namedRow(occurrence) != nil else { return 0 }
         var unpacker = Unpacker(view.document(OccurrenceFinder.key(occurrence)) ?? [])
-        let count = unpacker.integer().map { Int($0) } ?? 1
+        let count = unpacker.integer().map { Int($0) } ?? OccurrenceFinder.unknownCount
         counts[occurrence] = count
         return count
     }
 
     private mutating func add<V: DecisionFacts>(_ change: Int, to occurrence: RowHash, _ view: V) {
-        counts[occurrence] = count(of: occurrence, view) + change
+        let before = count(of: occurrence, view)
+        if before == OccurrenceFinder.unknownCount { return }
+        counts[occurrence] = before + change
         isChanged.insert(occurrence)
     }
 

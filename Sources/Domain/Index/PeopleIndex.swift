@@ -238,8 +238,13 @@ package final class PeopleIndex: @unchecked Sendable {
     /// The row with a recognition hash, as the batch sees it.
     fileprivate func namedRow(_ hash: RowHash) -> NamedRow? {
         pendingNamed.read(pendingEntries, after: lastRow)
-        if let row = pendingNamed.rows[hash], !pendingSuperseded.contains(row.stored.number) { return row }
-        return findNamedRow(hash).flatMap { pendingSuperseded.contains($0.stored.number) ? nil : $0 }
+        if let row = pendingNamed.rows[hash], !isGone(row.stored) { return row }
+        return findNamedRow(hash).flatMap { isGone($0.stored) ? nil : $0 }
+    }
+
+    /// Whether the batch has superseded a row or erased its person.
+    private func isGone(_ row: StoredRow) -> Bool {
+        pendingSuperseded.contains(row.number) || pendingErased.contains(row.person)
     }
 
     private func forgetPendingRows() {
