@@ -82,7 +82,7 @@ surface:
 console:
 	@Tools/setup tests
 	$(BUILD_TESTS)
-	ONYM_CONSOLE=all Tools/run-tests --filter ConsoleStoryTests
+	CONSOLE_STORIES=all Tools/run-tests --filter ConsoleStoryTests
 
 docs:
 	Tools/docs

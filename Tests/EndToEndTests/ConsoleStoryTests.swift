@@ -27,7 +27,7 @@ struct ConsoleStoryTests {
         guard FileManager.default.isExecutableFile(atPath: python) else {
             throw Shell.Failed(description: "There is no Python to drive a browser: run Tools/setup tests.")
         }
-        let isWhole = ProcessInfo.processInfo.environment["ONYM_CONSOLE"] == "all"
+        let isWhole = ProcessInfo.processInfo.environment["CONSOLE_STORIES"] == "all"
         let result = try Shell.result(
             [
                 python, "-W", "ignore", ConsoleStoryTests.clients + "stories.py", ServerProcess.program,
