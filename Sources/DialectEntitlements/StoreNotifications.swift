@@ -137,18 +137,14 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return taking(store.news(of: notification, for: caller.project, at: caller.now))
-    }
-
-    /// Continues with the statements that a store has made.
-    private static func taking(_ check: StoreCheck) -> Step {
-        switch check {
-        case .done(.success(let receipts)):
-            .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
-        case .done(.failure(.unavailable(let outage))): .answer(Entitlements.response(to: outage))
-        // The store does not know the purchase any more, so a repetition would not help.
-        case .done(.failure(.bad)): .answer(Entitlements.object { _ in })
-        case .ask(let call, let then): .ask(call) { result, tools in taking(then(result, tools)) }
+        return store.news(of: notification, for: caller.project, at: caller.now).step { result in
+            switch result {
+            case .success(let receipts):
+                .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+            case .failure(.unavailable(let outage)): .answer(Entitlements.response(to: outage))
+            // The store does not know the purchase any more, so a repetition would not help.
+            case .failure(.bad): .answer(Entitlements.object { _ in })
+            }
         }
     }
 

@@ -80,6 +80,14 @@ enum StoreCheck: Sendable {
     case done(Result<[Receipt], StoreProblem>)
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
 
+    /// Continues a call with the result, when the store has answered all questions.
+    func step(_ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step) -> Step {
+        switch self {
+        case .done(let result): next(result)
+        case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).step(next) }
+        }
+    }
+
     static func bad(_ fault: ReceiptFault) -> StoreCheck { .done(.failure(.bad(fault))) }
 
     static func unavailable(_ source: Purchase.Source, _ reason: StoreOutage.Reason) -> StoreCheck {
@@ -186,7 +194,7 @@ extension StoreValidators {
         }
     }
 
-    /// Asks the store of a purchase now, stores the answer, and continues with the reason why there is none.
+    /// Asks the store of a purchase now, and stores the answer. The call continues with the reason if the store has not answered.
     ///
     /// - Parameters:
     ///   - purchase: a known purchase.
@@ -199,17 +207,14 @@ extension StoreValidators {
         about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
         then next: @escaping @Sendable (_ fault: String?) -> Step
     ) -> Step {
-        @Sendable func go(on check: StoreCheck) -> Step {
-            switch check {
-            case .ask(let call, let then): .ask(call) { result, tools in go(on: then(result, tools)) }
-            case .done(.success(let receipts)):
-                .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
-            case .done(.failure(.unavailable(let outage))): next(outage.message)
-            case .done(.failure(.bad(.foreign))): next("The store's answer is for another app or another world")
-            case .done(.failure(.bad(.unreadable))): next("The store cannot be asked about this purchase alone")
-            case .done(.failure(.bad)): next("The store does not know this purchase any more")
+        question(about: purchase, catalog, in: project, at: now, directory).step { result in
+            switch result {
+            case .success(let receipts): .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
+            case .failure(.unavailable(let outage)): next(outage.message)
+            case .failure(.bad(.foreign)): next("The store's answer is for another app or another world")
+            case .failure(.bad(.unreadable)): next("The store cannot be asked about this purchase alone")
+            case .failure(.bad): next("The store does not know this purchase any more")
             }
         }
-        return go(on: question(about: purchase, catalog, in: project, at: now, directory))
     }
 }

@@ -25,7 +25,7 @@ package struct Stripe: StoreValidator {
     package init(
         _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays
     ) {
-        base = url.description.hasSuffix("/") ? url.description : url.description + "/"
+        base = url.folder
         self.key = key
         self.webhookSecrets = webhookSecrets.map { HMAC(key: Array($0.utf8)) }
         self.graceDays = graceDays

@@ -144,18 +144,25 @@ struct PurchaseCheckTests {
         #expect(try Patience.until { try scene.client.active("A") == ["Y"] })
     }
 
-    @Test("Stripe is asked at the end of a period")
-    func stripe() throws {
+    /// A user with a subscription at Stripe.
+    private func subscribed() throws -> (AccessClient, StandIn) {
         let stand = StandIn(.status(200, StripeTests.subscription()))
         let url = try #require(OutboundURL(stand.url))
         let client = try AccessClient(.memory) {
             $0.stores.stripe = Stripe(url, key: "rk_secret")
             $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.checks.perSecond = 1000
         }
         try client.makeUser("A")
         let body =
             #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
         #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        return (client, stand)
+    }
+
+    @Test("Stripe is asked at the end of a period")
+    func stripe() throws {
+        let (client, stand) = try subscribed()
         stand.answer(
             .status(
                 200, StripeTests.subscription(#","current_period_start":1750000099,"current_period_end":1750086400"#)))
@@ -177,17 +184,7 @@ struct PurchaseCheckTests {
 
     @Test("a subscription that is paused is asked about at longer and longer intervals")
     func paused() throws {
-        let stand = StandIn(.status(200, StripeTests.subscription()))
-        let url = try #require(OutboundURL(stand.url))
-        let client = try AccessClient(.memory) {
-            $0.stores.stripe = Stripe(url, key: "rk_secret")
-            $0.stores.checks.pauseMilliseconds = 5
-            $0.stores.checks.perSecond = 1000
-        }
-        try client.makeUser("A")
-        let body =
-            #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
-        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        let (client, stand) = try subscribed()
         stand.answer(
             .status(200, StripeTests.subscription(#","status":"paused","current_period_end":1800000000"#)))
         // Each answer says that the access has ended now.
