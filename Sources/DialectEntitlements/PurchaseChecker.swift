@@ -17,12 +17,12 @@ package final class PurchaseChecker: Sendable {
         /// The engine's queue whose answers may arrive on any thread.
         package let lane: Int
         package let client: OutboundClient
-        package let stores: StoreValidators
+        package let stores: ProjectStores
         package let clock: @Sendable () -> Instant
         package let limits: Limits
 
         package init(
-            store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: StoreValidators,
+            store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: ProjectStores,
             clock: @escaping @Sendable () -> Instant, limits: Limits
         ) {
             self.store = store
@@ -151,7 +151,10 @@ package final class PurchaseChecker: Sendable {
             let found = (count, oldest)
             state.withLock { ($0.figures.due, $0.figures.oldestDueAt) = found }
         }
-        let projects = parts.store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+        let directory = parts.store.directory
+        let projects = directory.projects.keys.filter { parts.stores.of($0, directory).isAsked }.sorted {
+            $0.rawValue < $1.rawValue
+        }
         for place in projects.indices {
             let project = projects[(place + turn) % projects.count]
             // A store that may not be asked now still tells how long its first purchase has waited.
@@ -193,7 +196,7 @@ package final class PurchaseChecker: Sendable {
         case .begun(let questions):
             for question in questions {
                 go(
-                    on: parts.stores.question(
+                    on: parts.stores.of(question.project, tools.directory).question(
                         about: question.purchase, question.catalog, in: question.project, at: parts.clock(),
                         tools.directory),
                     question, &lines)
@@ -211,6 +214,7 @@ package final class PurchaseChecker: Sendable {
 
     private func go(on check: StoreCheck, _ question: Question, _ lines: inout Lines) {
         let (id, source) = (question.purchase.id, question.purchase.source)
+        if case .done(let result) = check { parts.stores.note(result, of: source, question.project, at: parts.clock()) }
         switch check {
         case .ask(let call, let then):
             parts.client.submit(call) { [self] result in push(.answer(result, question, then)) }
@@ -224,13 +228,11 @@ package final class PurchaseChecker: Sendable {
         case .done(.failure(.bad)):
             lines.end(source, isFault: false)
             end(NoteChecks([(id, .failed)]), question, .gone)
-        case .done(.failure(.unavailable)): fail(question, &lines)
+        case .done(.failure(.unavailable(let outage))):
+            // A mistake in the settings of one project is no fault of the store, so the other projects' questions go on.
+            lines.end(source, isFault: outage.reason != .notSetUp)
+            end(NoteChecks([(id, .failed)]), question, .failed)
         }
-    }
-
-    private func fail(_ question: Question, _ lines: inout Lines) {
-        lines.end(question.purchase.source, isFault: true)
-        end(NoteChecks([(question.purchase.id, .failed)]), question, .failed)
     }
 
     /// Stores the result of a question.

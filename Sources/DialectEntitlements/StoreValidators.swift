@@ -1,5 +1,5 @@
-package import Domain
-package import Gateway
+import Domain
+import Gateway
 import JSON
 import Outbound
 
@@ -123,17 +123,21 @@ struct StoreOutage: Error, Equatable {
     }
 }
 
-/// All stores that confirm purchases. No other store can confirm a purchase.
-package struct StoreValidators: StoreValidator {
+/// The stores that confirm a project's purchases. No other store can confirm a purchase.
+struct StoreValidators: StoreValidator {
     /// The receipts of `onym receipt`.
-    package var tests: TestReceipts
+    var tests: TestReceipts
     /// Whether the server also accepts test receipts in production, for trials.
-    package var takesTestsInProduction = false
-    package var appStore: AppStore?
-    package var stripe: Stripe?
-    package var play: PlayStore?
+    var takesTestsInProduction = false
+    var appStore: AppStore?
+    var stripe: Stripe?
+    var play: PlayStore?
+    /// The mistakes in the options, by store. A store with a mistake is missing.
+    var faults: [String: StoreOptionFault] = [:]
+    /// Whether the server asks the stores by itself.
+    var isAsked = true
 
-    package init(tests: TestReceipts) { self.tests = tests }
+    init(tests: TestReceipts) { self.tests = tests }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         if let receipt = claim.receipt, receipt.hasPrefix(TestReceipts.prefix) {
@@ -191,30 +195,6 @@ extension StoreValidators {
         case .stripe:
             stripe?.question(about: purchase, catalog, in: project, at: now) ?? .unavailable(.stripe, .notSetUp)
         case .paddle: .bad(.unknown)
-        }
-    }
-
-    /// Asks the store of a purchase now, and stores the answer. The call continues with the reason if the store has not answered.
-    ///
-    /// - Parameters:
-    ///   - purchase: a known purchase.
-    ///   - catalog: the products of the project.
-    ///   - project: the project of the purchase.
-    ///   - now: the present moment.
-    ///   - directory: the apps of the project.
-    ///   - next: the next step of the call; nil stands for an answer of the store.
-    package func ask(
-        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
-        then next: @escaping @Sendable (_ fault: String?) -> Step
-    ) -> Step {
-        question(about: purchase, catalog, in: project, at: now, directory).step { result in
-            switch result {
-            case .success(let receipts): .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
-            case .failure(.unavailable(let outage)): next(outage.message)
-            case .failure(.bad(.foreign)): next("The store's answer is for another app or another world")
-            case .failure(.bad(.unreadable)): next("The store cannot be asked about this purchase alone")
-            case .failure(.bad): next("The store does not know this purchase any more")
-            }
         }
     }
 }

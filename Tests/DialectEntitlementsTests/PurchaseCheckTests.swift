@@ -12,8 +12,8 @@ import Threads
 struct PurchaseCheckTests {
     private func scene(_ kind: StoreKind = .memory) throws -> PlayScene {
         try PlayScene(kind) {
-            $0.stores.checks.pauseMilliseconds = 5
-            $0.stores.checks.perSecond = 1000
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
         }
     }
 
@@ -149,9 +149,10 @@ struct PurchaseCheckTests {
         let stand = StandIn(.status(200, StripeTests.subscription()))
         let url = try #require(OutboundURL(stand.url))
         let client = try AccessClient(.memory) {
-            $0.stores.stripe = Stripe(url, key: "rk_secret")
-            $0.stores.checks.pauseMilliseconds = 5
-            $0.stores.checks.perSecond = 1000
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
         }
         try client.makeUser("A")
         let body =
@@ -205,7 +206,7 @@ struct PurchaseCheckTests {
 
     @Test("an operator asks a store, and is told why there is access", arguments: StoreKind.allCases)
     func byHand(_ kind: StoreKind) throws {
-        let scene = try PlayScene(kind) { $0.stores.checks.perSecond = 0 }
+        let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
         scene.google.says("tok-1", scene.subscription())
         _ = try scene.buy("A", "tok-1")
         let path = "/purchases/playstore:tok-1/check"
@@ -251,14 +252,16 @@ struct PurchaseCheckTests {
         }
         let sandbox = StandIn { _ in .status(200, status.withLock { $0 }) }
         let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
-        let server = AppStoreServer(
-            try #require(OutboundURL(production.url)), sandboxURL: try #require(OutboundURL(sandbox.url)),
-            issuer: "issuer",
-            keyID: "K1", key: try #require(PrivateKey(pem: pem)))
         let root = try #require(Certificate(pem: chain.rootPEM))
         let client = try AccessClient(.memory, at: chain.now) {
-            $0.stores.appStore = AppStore(root: root, bundleID: "com.example.app", server: server)
-            $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.appStoreRoot = root
+            $0.stores.addresses.appStore = OutboundURL(production.url)
+            $0.stores.addresses.appStoreSandbox = OutboundURL(sandbox.url)
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
+            $0.stores.options["app_store.key"] = String(decoding: pem, as: UTF8.self)
+            $0.stores.options["app_store.key_id"] = "K1"
+            $0.stores.options["app_store.issuer_id"] = "issuer"
+            $0.purchaseChecks.pauseMilliseconds = 5
         }
         func transaction(_ id: String, from start: Int64, to end: Int64) throws -> String {
             try chain.sign([
