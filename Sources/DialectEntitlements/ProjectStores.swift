@@ -148,6 +148,8 @@ package struct StoreAddresses: Sendable {
     package var appStore = OutboundURL(AppStoreServer.standardURL)
     package var appStoreSandbox = OutboundURL(AppStoreServer.standardSandboxURL)
     package var play = OutboundURL(PlayStore.standardURL)
+    /// The keys with which Google signs the tokens of pushes.
+    package var googleKeys = OutboundURL(GooglePushTokens.standardURL)
     package var stripe = OutboundURL(Stripe.standardURL)
 
     package init() {}
@@ -256,9 +258,16 @@ extension StoreValidators {
             throw .wrong(name, "a service account whose token_uri is not https")
         }
         guard let package = value("play.package_name") else { throw .needs("play.package_name", beside: name) }
+        var pushTokens: GooglePushTokens?
+        if let audience = value("play.push_audience") {
+            guard let email = value("play.push_email") else {
+                throw .needs("play.push_email", beside: "play.push_audience")
+            }
+            pushTokens = server.addresses.googleKeys.map { GooglePushTokens($0, audience: audience, email: email) }
+        }
         return server.addresses.play.map {
             PlayStore(
-                $0, package: package, account: account, pushSecret: value("play.push_secret"),
+                $0, package: package, account: account, pushSecret: value("play.push_secret"), pushTokens: pushTokens,
                 acknowledges: value("play.acknowledge") != "off")
         }
     }

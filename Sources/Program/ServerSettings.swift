@@ -167,6 +167,14 @@ enum ServerSettings {
                 "The secret in the address of Google's notifications, of 32 characters or more; without it none are taken.",
                 isSecret: true, demand: { (32...255).contains($0.utf8.count) ? nil : "32 to 255 characters" }),
             SettingDefinition(
+                "play_push_audience",
+                "The audience of Google's push subscription, for notifications that a token proves instead of a secret."
+            ),
+            SettingDefinition("play_push_email", "The service account of Google's push subscription."),
+            SettingDefinition(
+                "play_certs_url", "The address of the keys with which Google signs these tokens.",
+                standard: GooglePushTokens.standardURL, demand: url),
+            SettingDefinition(
                 "stripe_url", "The address of Stripe.", standard: Stripe.standardURL, demand: url),
             SettingDefinition(
                 "stripe_secret_key", "The key for questions to Stripe; without it the server does not ask Stripe.",
@@ -269,6 +277,7 @@ enum ServerSettings {
         stores.addresses.appStore = settings["app_store_url"].flatMap(OutboundURL.init)
         stores.addresses.appStoreSandbox = settings["app_store_sandbox_url"].flatMap(OutboundURL.init)
         stores.addresses.play = settings["play_url"].flatMap(OutboundURL.init)
+        stores.addresses.googleKeys = settings["play_certs_url"].flatMap(OutboundURL.init)
         stores.addresses.stripe = settings["stripe_url"].flatMap(OutboundURL.init)
         for option in StoreOption.all {
             guard let value = settings[setting(of: option.id)] else { continue }

@@ -90,6 +90,14 @@ package struct StoreOption: Sendable {
             store: "play", name: "push_secret", what: "The secret in the address of Google's notifications.",
             form: .secret(32...255)),
         StoreOption(
+            store: "play", name: "push_audience",
+            what:
+                "The audience of Google's push subscription, for notifications that a token proves instead of a secret.",
+            form: .text(1...255)),
+        StoreOption(
+            store: "play", name: "push_email", what: "The service account of Google's push subscription.",
+            form: .text(1...255)),
+        StoreOption(
             store: "stripe", name: "secret_key", what: "The key for questions to Stripe.", form: .secret(1...255)),
         StoreOption(
             store: "stripe", name: "webhook_secret", what: "The secrets with which Stripe signs events.",
