@@ -191,6 +191,11 @@ extension StoreValidators {
             faults["app_store"] = error
         }
         do throws(StoreOptionFault) {
+            offers = try StoreValidators.offers(isProjects, value)
+        } catch {
+            faults["app_store"] = faults["app_store"] ?? error
+        }
+        do throws(StoreOptionFault) {
             play = try StoreValidators.play(server, isProjects, value)
         } catch {
             faults["play"] = error
@@ -240,6 +245,21 @@ extension StoreValidators {
             root: server.appStoreRoot, receiptRoot: server.appStoreReceiptRoot, bundleID: value("app_store.bundle_id"),
             deviceRule: value("app_store.device_hash").flatMap(AppStore.DeviceRule.init) ?? .off,
             appID: value("app_store.app_id").flatMap(Int64.init), server: asking)
+    }
+
+    private static func offers(
+        _ isProjects: (String) -> Bool, _ value: (String) -> String?
+    ) throws(StoreOptionFault) -> OfferSigner? {
+        let name = "app_store.offer_key"
+        guard let text = value(name) else {
+            if isProjects(name) { throw sealedOtherwise(name) }
+            return nil
+        }
+        guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
+            throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
+        }
+        guard let keyID = value("app_store.offer_key_id") else { throw .needs("app_store.offer_key_id", beside: name) }
+        return OfferSigner(keyID: keyID, key: key, bundleID: value("app_store.bundle_id"))
     }
 
     private static func play(

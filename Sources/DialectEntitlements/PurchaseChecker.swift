@@ -40,6 +40,8 @@ package final class PurchaseChecker: Sendable {
         package var perSecond = 10
         /// The pause between two searches for refunds at Google.
         package var refundPauseMilliseconds = 300_000
+        /// The time for which a subscription that would renew gives access after its end while its store does not answer.
+        package var graceMilliseconds: Int64 = 0
         /// The pause between two searches for due purchases.
         package var pauseMilliseconds = 1000
 
@@ -302,11 +304,11 @@ package final class PurchaseChecker: Sendable {
         // The settings of the server may be for another app, so the server asks again later.
         case .done(.failure(.bad)):
             lines.end(source, isFault: false)
-            end(NoteChecks([(id, .failed)]), question, .gone)
+            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .gone)
         case .done(.failure(.unavailable(let outage))):
             // A mistake in the settings of one project is no fault of the store, so the other projects' questions go on.
             lines.end(source, isFault: outage.reason != .notSetUp)
-            end(NoteChecks([(id, .failed)]), question, .failed)
+            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .failed)
         }
     }
 

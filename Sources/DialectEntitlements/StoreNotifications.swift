@@ -266,7 +266,9 @@ enum StoreNotifications {
                 return .answer(Entitlements.object { _ in })
             case .success(let receipts):
                 note(.stored)
-                return .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+                return .call(
+                    PreparedCall(TakeStoreNews(receipts, isNotification: true)) { _, _ in Entitlements.object { _ in } }
+                )
             case .failure(.unavailable(let outage)):
                 note(.postponed)
                 return .answer(Entitlements.response(to: outage))

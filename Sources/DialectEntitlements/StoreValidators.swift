@@ -136,6 +136,8 @@ struct StoreValidators: StoreValidator {
     var appStore: AppStore?
     var stripe: Stripe?
     var play: PlayStore?
+    /// The key for offers of the App Store; nil if the project signs none.
+    var offers: OfferSigner?
     /// The mistakes in the options, by store. A store with a mistake is missing.
     var faults: [String: StoreOptionFault] = [:]
     /// Whether the server asks the stores by itself.

@@ -40,7 +40,8 @@ package enum Program {
                 ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
                 OfferingsListCommand.self, OfferingsSetCommand.self, OfferingsRemoveCommand.self,
                 EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
-                ReceiptCommand.self, PurchasesCheckCommand.self,
+                ReceiptCommand.self, PurchasesCheckCommand.self, PurchasesUnfreezeCommand.self, AccessShowCommand.self,
+                AccessSetCommand.self,
             ]
         ),
         (

@@ -143,6 +143,10 @@ enum ServerSettings {
             SettingDefinition("app_store_key_id", "Apple's id of the key in app_store_key_file."),
             SettingDefinition("app_store_issuer_id", "The id of the account at Apple that has the key."),
             SettingDefinition(
+                "app_store_offer_key_file",
+                "A file with the key (.p8) with which the server signs offers for subscribers of the App Store."),
+            SettingDefinition("app_store_offer_key_id", "Apple's id of the key in app_store_offer_key_file."),
+            SettingDefinition(
                 "app_store_url", "The address of the App Store Server API.", standard: AppStoreServer.standardURL,
                 demand: url),
             SettingDefinition(
@@ -158,6 +162,10 @@ enum ServerSettings {
                 "play_acknowledge",
                 "Whether the server tells Google that users have their purchases: on or off. Google refunds others.",
                 standard: "on", demand: { oneOf(["on", "off"], $0) }),
+            SettingDefinition(
+                "purchase_outage_grace_hours",
+                "The hours of access after the end of a subscription while its store does not answer.", standard: "0",
+                demand: { integer(0...72, $0) }),
             SettingDefinition(
                 "purchase_poll_per_second",
                 "The questions to each store in a second, by which the server keeps access right by itself; 0 for none.",
@@ -260,6 +268,7 @@ enum ServerSettings {
     /// The settings of stores that name files, by the options whose values the files have.
     private static let storeFiles = [
         "app_store.key": ("app_store_key_file", "The key"),
+        "app_store.offer_key": ("app_store_offer_key_file", "The key for offers"),
         "play.service_account": ("play_service_account", "The service account"),
     ]
 
