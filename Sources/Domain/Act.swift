@@ -23,7 +23,8 @@ package protocol Act: Sendable {
     /// Whether the index in memory has all facts of the decision. Calls of other types go directly to the writer.
     static var isDecidedInMemory: Bool { get }
 
-    /// Whether the decision may depend on which people are merged.
+    /// Whether the decision may depend on which people are merged. The journal keeps such a call with the groups that the
+    /// decision read, if the act is a ``KeptAct``.
     static var readsMerges: Bool { get }
 
     // The same decision, compiled for each kind of facts in the server. Without these functions a call through `any Act`

@@ -241,6 +241,12 @@ package final class PostgresDoctor {
             ("row_kind", "rows", "kind", { RowKind(rawValue: $0) != nil }),
             ("document_kind", "documents", "kind", { DocumentKind(rawValue: $0) != nil }),
         ]
+        let acts = try ask("SELECT sequence, act FROM call_acts ORDER BY sequence")
+        found(
+            "kept_act",
+            (0..<acts.count).filter { acts.blob($0, 1).flatMap(KeptCall.init(packed:)) == nil }.map {
+                "The kept act of call \(acts.integer($0, 0)) cannot be read."
+            })
         for (code, table, column, isKnown) in columns {
             let kinds = try ask("SELECT \(column), count(*) FROM \(table) GROUP BY \(column)")
             for row in 0..<kinds.count where !isKnown(UInt8(truncatingIfNeeded: kinds.integer(row, 0))) {

@@ -112,8 +112,22 @@ struct SQLiteSnapshot: Snapshot {
         return try reader().calls(of: person, last: last, before: before, limit: limit)
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try reader().calls(dependingOn: merge, limit: limit)
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
+        try reader().calls(dependingOn: merge)
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+    ) throws(StoreFault) -> [NotedCall] {
+        try reader().calls(readingGroupsOf: people, after: sequence)
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        try reader().endedLinks(after: place, limit: limit)
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        try reader().lastRow(before: sequence)
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try reader().call(ofMerge: merge) }
@@ -136,6 +150,14 @@ struct SQLiteSnapshot: Snapshot {
             if number == wanted { return nil }
         }
         return nil
+    }
+
+    func document(_ key: DocumentKey, before sequence: JournalSequence) throws(StoreFault) -> [UInt8]? {
+        guard let last = lock.read({ index.documentNumber(key) }),
+            let version = try reader().document(last, before: sequence),
+            !lock.read({ index.isErased(version.person) })
+        else { return nil }
+        return version.body.isEmpty ? nil : version.body
     }
 
     func rows(
@@ -181,6 +203,7 @@ final class Reader {
     private let connection: Connection
     private let link: Statement
     private let body: Statement
+    private let version: Statement
     private let row: Statement
     private let arrival: Statement
     private let journal: JournalReader
@@ -194,7 +217,7 @@ final class Reader {
         self.file = file
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
-        (link, body, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
+        (link, body, version, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
             // A connection that is opened read-only could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
@@ -204,6 +227,7 @@ final class Reader {
                     FROM links JOIN journal ON journal.sequence = links.made_by WHERE links.id = ?
                     """),
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
+                try connection.prepare("SELECT made_by, previous, person, body FROM documents WHERE id = ?"),
                 try connection.prepare(
                     """
                     SELECT previous, at, recognition, device, body, person, kind, superseded_by IS NOT NULL
@@ -263,8 +287,22 @@ final class Reader {
         }
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge, limit: limit) }
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
+        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge) }
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+    ) throws(StoreFault) -> [NotedCall] {
+        try file.attempt { () throws(SQLiteFault) in try journal.calls(readingGroupsOf: people, after: sequence) }
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        try file.attempt { () throws(SQLiteFault) in try journal.endedLinks(after: place, limit: limit) }
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        try file.attempt { () throws(SQLiteFault) in try journal.lastRow(before: sequence) }
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
@@ -350,6 +388,27 @@ final class Reader {
             defer { body.reset() }
             // An empty document means that the document was removed.
             return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
+        }
+    }
+
+    /// The newest version of a document that a call before a sequence wrote. The search begins at a version, and follows the
+    /// chain of its earlier versions.
+    func document(
+        _ number: Int64, before sequence: JournalSequence
+    ) throws(StoreFault) -> (person: PersonID, body: [UInt8])? {
+        try file.attempt { () throws(SQLiteFault) in
+            defer { version.reset() }
+            var number = number
+            while true {
+                version.reset()
+                version.bind(1, number)
+                guard try version.step() else { return nil }
+                if version.integer(0) < sequence.rawValue {
+                    return (PersonID(rawValue: version.integer(2)), version.blob(3) ?? [])
+                }
+                guard let previous = version.optionalInteger(1) else { return nil }
+                number = previous
+            }
         }
     }
 
