@@ -96,6 +96,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case checkHour = 81
     /// The first hour that may have due checks, by the project's number.
     case checkStart = 82
+    /// The options of a project for the stores that confirm purchases.
+    case storeOptions = 83
     /// An install of the Linking dialect, by its id.
     case install = 50
     /// The state of a user in the Linking dialect.
