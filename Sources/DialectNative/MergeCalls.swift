@@ -76,26 +76,32 @@ enum MergeCalls {
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
                     let (isRepeatable, directory) = (request.isRepeatable, tools.directory)
                     let undo = UndoMerge(try mergeID(request), reason: try reason(request, tools))
+                    let missing = Step.answer(Native.problem(.refused(.noSuchMerge), id))
                     return .read { snapshot throws(StoreFault) in
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
-                            let merge = merge(undo.merge, madeBy: call),
-                            // An earlier try of this call may have undone the merge, so the writer decides.
+                            let merge = merge(undo.merge, madeBy: call)
+                        else { return missing }
+                        // An earlier try of this call may have undone the merge, so the writer decides.
+                        @Sendable func isPossible(_ snapshot: any Snapshot) -> Bool {
                             snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
-                        else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
-                        let preview = try MergePreview(merge, in: project, snapshot)
-                        let dependent = try Dependent(
-                            on: merge, madeBy: call, limit: Dependent.atMost, directory, snapshot)
-                        if isDry {
-                            return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
                         }
-                        return .call(
-                            PreparedCall(undo) { _, _ in
-                                Native.json(.ok) { json in
-                                    write(merge, id: merge.id, preview, dependent, &json)
-                                    json.key("undone")
-                                    json.bool(true)
-                                }
-                            })
+                        guard isPossible(snapshot) else { return missing }
+                        return Dependent.search(on: merge, madeBy: call, directory, limit: Dependent.atMost) {
+                            dependent, snapshot throws(StoreFault) in
+                            guard isPossible(snapshot) else { return missing }
+                            let preview = try MergePreview(merge, in: project, snapshot)
+                            if isDry {
+                                return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
+                            }
+                            return .call(
+                                PreparedCall(undo) { _, _ in
+                                    Native.json(.ok) { json in
+                                        write(merge, id: merge.id, preview, dependent, &json)
+                                        json.key("undone")
+                                        json.bool(true)
+                                    }
+                                })
+                        }
                     }
                 })),
         Endpoint(
@@ -110,19 +116,22 @@ enum MergeCalls {
                         schema: .object(
                             Dependent.members + [.init("next_cursor", AdminText.optionalText, required: true)]))
                 ] + Native.problems([.badRequest, .notFound])),
-            action: .query { request, caller, tools throws(Rejection) in
-                let (id, project, directory) = (request.id, caller.project, tools.directory)
-                let (wanted, list) = (try mergeID(request), try ListQuery(request))
-                return { snapshot throws(StoreFault) in
-                    guard let call = try snapshot.call(ofMerge: wanted), call.project == project,
-                        let merge = merge(wanted, madeBy: call)
-                    else { return Native.problem(.refused(.noSuchMerge), id) }
-                    let after = JournalSequence(rawValue: Int64(list.cursor ?? 0))
-                    let dependent = try Dependent(
-                        on: merge, madeBy: call, after: after, limit: list.limit, directory, snapshot)
-                    return Native.json(.ok) { dependent.write(&$0, next: "next_cursor") }
-                }
-            }),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (id, project, directory) = (request.id, caller.project, tools.directory)
+                    let (wanted, list) = (try mergeID(request), try ListQuery(request))
+                    return .read { snapshot throws(StoreFault) in
+                        guard let call = try snapshot.call(ofMerge: wanted), call.project == project,
+                            let merge = merge(wanted, madeBy: call)
+                        else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
+                        let place = JournalSequence(rawValue: Int64(list.cursor ?? 0))
+                        return Dependent.search(on: merge, madeBy: call, directory, after: place, limit: list.limit) {
+                            dependent, _ in
+                            .answer(Native.json(.ok) { dependent.write(&$0, next: "next_cursor") })
+                        }
+                    }
+                })),
     ]
 
     private static let reasonCharacters = 1000
@@ -317,11 +326,38 @@ private struct Dependent {
 
     private init() { (count, calls, next) = (0, [], nil) }
 
-    init(
-        on merge: Merge, madeBy call: RecordedCall, after place: JournalSequence = .zero, limit: Int,
-        _ directory: Directory, _ snapshot: any Snapshot
+    /// Searches for the calls in pages, and continues with a page of the answer. Other reads take their turns between the pages
+    /// of the search.
+    ///
+    /// - Parameters:
+    ///   - merge: the merge, which may be undone already.
+    ///   - call: the call that made the merge.
+    ///   - directory: the projects with all versions of their strategies.
+    ///   - place: the call before the page of the answer.
+    ///   - limit: the greatest number of calls in the page of the answer.
+    ///   - then: makes the next step, with the last snapshot.
+    static func search(
+        on merge: Merge, madeBy call: RecordedCall, _ directory: Directory, after place: JournalSequence = .zero,
+        limit: Int, then: @escaping @Sendable (Dependent, any Snapshot) throws(StoreFault) -> Step
+    ) -> Step {
+        page(DependedCalls(on: merge, madeBy: call, directory)) { all, snapshot throws(StoreFault) in
+            try then(Dependent(all, after: place, limit: limit, snapshot), snapshot)
+        }
+    }
+
+    private static func page(
+        _ search: DependedCalls,
+        _ then: @escaping @Sendable ([JournalSequence], any Snapshot) throws(StoreFault) -> Step
+    ) -> Step {
+        .read { snapshot throws(StoreFault) in
+            guard let calls = try search.page(snapshot) else { return page(search, then) }
+            return try then(calls, snapshot)
+        }
+    }
+
+    private init(
+        _ all: [JournalSequence], after place: JournalSequence, limit: Int, _ snapshot: any Snapshot
     ) throws(StoreFault) {
-        let all = try DependedCalls(on: merge, madeBy: call, directory, snapshot).calls
         let rest = all.drop { $0 <= place }
         var page: [RecordedCall] = []
         for sequence in rest.prefix(limit) {

@@ -17,12 +17,15 @@ package protocol Snapshot {
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]?
 
-    /// The document as the call with a sequence found it: the last version that an earlier call wrote. Nil if no earlier call
-    /// wrote the document, if the last version removed the document, or if the person of the version is erased.
+    /// The versions of a document that calls since a sequence wrote, and the version before them: the last version first.
     ///
     /// Derived documents (``DocumentKind/isDerived``) have no earlier versions, so the key must name a document of another
-    /// kind. The cost grows with the number of later versions.
-    func document(_ key: DocumentKey, before sequence: JournalSequence) throws(StoreFault) -> [UInt8]?
+    /// kind.
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion]
+
+    /// The content of a version of a document; nil if the version removed the document, or if the person of the version is
+    /// erased.
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]?
 
     /// A page of a person's rows of one kind, the last first. It begins at a given row, or at the last row.
     func rows(
@@ -64,10 +67,18 @@ package protocol Snapshot {
     /// they decided them.
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence]
 
-    /// The notes of calls after a position that read a group with one of some people as its root, in the order of the journal.
+    /// A page of the notes of calls that read a group with one of some people as its root, in the order of the journal.
+    ///
+    /// - Parameters:
+    ///   - people: the roots of the groups.
+    ///   - sequence: the call before the page.
+    ///   - limit: the greatest number of notes.
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall]
+
+    /// The last call of the journal.
+    func lastCall() throws(StoreFault) -> JournalSequence
 
     /// A page of the links that calls ended, in the order of the calls. Links of erased people have no value.
     ///
@@ -80,6 +91,21 @@ package protocol Snapshot {
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber
 
     var hash: KeyedHash { get }
+}
+
+/// A version of a document.
+package struct DocumentVersion: Equatable, Sendable {
+    package let key: DocumentKey
+    /// The number of the version in the store.
+    package let number: Int64
+    /// The call that wrote the version.
+    package let madeBy: JournalSequence
+
+    package init(_ key: DocumentKey, number: Int64, madeBy: JournalSequence) {
+        self.key = key
+        self.number = number
+        self.madeBy = madeBy
+    }
 }
 
 /// A link that a call ended.

@@ -122,15 +122,18 @@ struct MemorySnapshot: Snapshot {
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] { [] }
 
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall] {
         try readLimit.check()
         let people = Set(people)
-        return journal.indices.dropFirst(Int(sequence.rawValue)).compactMap { index in
+        let notes = journal.indices.dropFirst(Int(sequence.rawValue)).lazy.compactMap { index -> NotedCall? in
             guard let note = journal[index].groupNote, note.roots.contains(where: people.contains) else { return nil }
             return NotedCall(call: JournalSequence(rawValue: Int64(index) + 1), act: note.act)
         }
+        return Array(notes.prefix(limit))
     }
+
+    func lastCall() throws(StoreFault) -> JournalSequence { JournalSequence(rawValue: Int64(journal.count)) }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
         try readLimit.check()
@@ -235,12 +238,25 @@ struct MemorySnapshot: Snapshot {
         return facts.document(key)
     }
 
-    func document(_ key: DocumentKey, before sequence: JournalSequence) throws(StoreFault) -> [UInt8]? {
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
         try readLimit.check()
-        for entry in journal.prefix(Int(max(0, sequence.rawValue - 1))).reversed() {
-            for case .documentPut(key, let person, let body) in entry.changes.reversed() {
-                return body.isEmpty || facts.isErased(person) ? nil : body
+        var versions: [DocumentVersion] = []
+        for (index, entry) in journal.enumerated().reversed() {
+            let call = JournalSequence(rawValue: Int64(index) + 1)
+            for case .documentPut(key, _, _) in entry.changes {
+                versions.append(DocumentVersion(key, number: call.rawValue, madeBy: call))
+                break
             }
+            if let last = versions.last, last.madeBy < sequence { break }
+        }
+        return versions
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        try readLimit.check()
+        for case .documentPut(version.key, let person, let body) in journal[Int(version.number) - 1].changes.reversed()
+        {
+            return body.isEmpty || facts.isErased(person) ? nil : body
         }
         return nil
     }

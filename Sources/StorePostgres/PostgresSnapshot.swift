@@ -212,18 +212,29 @@ final class PostgresSnapshot: Snapshot {
     }
 
     /// The sweep empties documents of erased people later, and until then nobody may read them.
-    private static let documentBefore = Statement(
+    private static let contentOfVersion = Statement("SELECT body FROM documents WHERE id = $1 AND \(isOfNobodyErased)")
+    private static let versionsSince = Statement(
         """
-        SELECT CASE WHEN \(isOfNobodyErased) THEN body END FROM documents
-        WHERE hash = $1 AND kind = $2::bigint::smallint AND made_by < $3 ORDER BY documents.id DESC LIMIT 1
+        SELECT id, made_by FROM documents WHERE hash = $1 AND kind = $2::bigint::smallint AND id >= coalesce((
+            SELECT id FROM documents WHERE hash = $1 AND kind = $2::bigint::smallint AND made_by < $3
+            ORDER BY id DESC LIMIT 1
+        ), 0) ORDER BY id DESC
         """)
 
-    func document(_ key: DocumentKey, before sequence: JournalSequence) throws(StoreFault) -> [UInt8]? {
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
         var parameters = Parameters()
         parameters.add(key.hash.uuid)
         parameters.add(Int64(key.kind.rawValue))
         parameters.add(sequence.rawValue)
-        let rows = try ask(PostgresSnapshot.documentBefore, parameters)
+        let rows = try ask(PostgresSnapshot.versionsSince, parameters)
+        return (0..<rows.count).map { row in
+            DocumentVersion(
+                key, number: rows.integer(row, 0), madeBy: JournalSequence(rawValue: rows.integer(row, 1)))
+        }
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        let rows = try ask(PostgresSnapshot.contentOfVersion, Parameters(version.number))
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
     }
 
@@ -340,8 +351,9 @@ final class PostgresSnapshot: Snapshot {
         """
         SELECT sequence, act FROM call_acts WHERE sequence IN (
             SELECT sequence FROM call_groups WHERE person = ANY ($1::bigint[]) AND sequence > $2
-        ) ORDER BY sequence
+        ) ORDER BY sequence LIMIT $3
         """)
+    private static let journalEnd = Statement("SELECT max(sequence) FROM journal")
     private static let linksEnded = Statement(
         """
         SELECT ended_by, id, person, type, value FROM links
@@ -373,15 +385,21 @@ final class PostgresSnapshot: Snapshot {
     }
 
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall] {
         var parameters = Parameters()
         parameters.add(integers: people.map(\.rawValue))
         parameters.add(sequence.rawValue)
+        parameters.add(Int64(limit))
         let rows = try ask(PostgresSnapshot.notedCalls, parameters)
         return (0..<rows.count).map { row in
             NotedCall(call: JournalSequence(rawValue: rows.integer(row, 0)), act: rows.blob(row, 1) ?? [])
         }
+    }
+
+    func lastCall() throws(StoreFault) -> JournalSequence {
+        let rows = try ask(PostgresSnapshot.journalEnd, Parameters())
+        return JournalSequence(rawValue: rows.isNull(0, 0) ? 0 : rows.integer(0, 0))
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {

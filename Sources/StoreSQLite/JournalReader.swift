@@ -38,7 +38,8 @@ final class JournalReader {
         noted = try connection.prepare(
             """
             SELECT call_acts.sequence, act FROM call_groups JOIN call_acts ON call_acts.sequence = call_groups.sequence
-            WHERE person = ? AND call_groups.sequence > ? ORDER BY call_groups.sequence
+            WHERE person = ?1 AND call_groups.sequence > ?2 AND call_groups.sequence < ?3
+            ORDER BY call_groups.sequence LIMIT ?4
             """)
         endedLinks = try connection.prepare(
             """
@@ -121,16 +122,29 @@ final class JournalReader {
     }
 
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(SQLiteFault) -> [NotedCall] {
-        var acts: [Int64: [UInt8]] = [:]
+        var page: [NotedCall] = []
         for person in people {
             noted.bind(1, person.rawValue)
             noted.bind(2, sequence.rawValue)
+            // A full page has no place for later calls than its last call.
+            noted.bind(3, page.count < limit ? .max : page.last?.call.rawValue ?? .max)
+            noted.bind(4, Int64(limit))
             defer { noted.reset() }
-            while try noted.step() { acts[noted.integer(0)] = noted.blob(1) ?? [] }
+            var others: [NotedCall] = []
+            while try noted.step() {
+                others.append(
+                    NotedCall(call: JournalSequence(rawValue: noted.integer(0)), act: noted.blob(1) ?? []))
+            }
+            if others.isEmpty { continue }
+            // A call can read several groups.
+            let known = Set(page.map(\.call))
+            page += others.filter { !known.contains($0.call) }
+            page.sort { $0.call < $1.call }
+            page.removeLast(max(0, page.count - limit))
         }
-        return acts.sorted { $0.key < $1.key }.map { NotedCall(call: JournalSequence(rawValue: $0.key), act: $0.value) }
+        return page
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(SQLiteFault) -> [EndedLink] {

@@ -117,10 +117,12 @@ struct SQLiteSnapshot: Snapshot {
     }
 
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall] {
-        try reader().calls(readingGroupsOf: people, after: sequence)
+        try reader().calls(readingGroupsOf: people, after: sequence, limit: limit)
     }
+
+    func lastCall() throws(StoreFault) -> JournalSequence { settled.sequence }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
         try reader().endedLinks(after: place, limit: limit)
@@ -152,12 +154,16 @@ struct SQLiteSnapshot: Snapshot {
         return nil
     }
 
-    func document(_ key: DocumentKey, before sequence: JournalSequence) throws(StoreFault) -> [UInt8]? {
-        guard let last = lock.read({ index.documentNumber(key) }),
-            let version = try reader().document(last, before: sequence),
-            !lock.read({ index.isErased(version.person) })
-        else { return nil }
-        return version.body.isEmpty ? nil : version.body
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
+        guard let last = lock.read({ index.documentNumber(key) }) else { return [] }
+        return try reader().versions(of: key, from: last, since: sequence)
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        guard let found = try reader().content(of: version), !lock.read({ index.isErased(found.person) }) else {
+            return nil
+        }
+        return found.body.isEmpty ? nil : found.body
     }
 
     func rows(
@@ -292,9 +298,11 @@ final class Reader {
     }
 
     func calls(
-        readingGroupsOf people: [PersonID], after sequence: JournalSequence
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall] {
-        try file.attempt { () throws(SQLiteFault) in try journal.calls(readingGroupsOf: people, after: sequence) }
+        try file.attempt { () throws(SQLiteFault) in
+            try journal.calls(readingGroupsOf: people, after: sequence, limit: limit)
+        }
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
@@ -391,24 +399,32 @@ final class Reader {
         }
     }
 
-    /// The newest version of a document that a call before a sequence wrote. The search begins at a version, and follows the
-    /// chain of its earlier versions.
-    func document(
-        _ number: Int64, before sequence: JournalSequence
-    ) throws(StoreFault) -> (person: PersonID, body: [UInt8])? {
+    /// The versions of a document since a call, and the version before them: the chain of earlier versions from a version on.
+    func versions(
+        of key: DocumentKey, from last: Int64, since sequence: JournalSequence
+    ) throws(StoreFault) -> [DocumentVersion] {
         try file.attempt { () throws(SQLiteFault) in
-            defer { version.reset() }
-            var number = number
-            while true {
-                version.reset()
+            var versions: [DocumentVersion] = []
+            var next: Int64? = last
+            while let number = next {
                 version.bind(1, number)
-                guard try version.step() else { return nil }
-                if version.integer(0) < sequence.rawValue {
-                    return (PersonID(rawValue: version.integer(2)), version.blob(3) ?? [])
-                }
-                guard let previous = version.optionalInteger(1) else { return nil }
-                number = previous
+                defer { version.reset() }
+                guard try version.step() else { break }
+                let found = DocumentVersion(
+                    key, number: number, madeBy: JournalSequence(rawValue: version.integer(0)))
+                versions.append(found)
+                next = found.madeBy < sequence ? nil : version.optionalInteger(1)
             }
+            return versions
+        }
+    }
+
+    /// The content of a version, with its person.
+    func content(of found: DocumentVersion) throws(StoreFault) -> (person: PersonID, body: [UInt8])? {
+        try file.attempt { () throws(SQLiteFault) in
+            version.bind(1, found.number)
+            defer { version.reset() }
+            return try version.step() ? (PersonID(rawValue: version.integer(2)), version.blob(3) ?? []) : nil
         }
     }
 

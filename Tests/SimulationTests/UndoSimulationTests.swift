@@ -181,12 +181,8 @@ private final class TwinWorld {
         }
         if let undo = command as? UndoMerge, undone == nil, let made = merges.first(where: { $0.id == undo.merge }) {
             let directory = fixture.store.directory
-            let depended = try fixture.store.read { snapshot throws(StoreFault) -> [JournalSequence] in
-                guard let call = try snapshot.call(ofMerge: undo.merge) else { return [] }
-                for case .merged(let merge) in call.facts where merge.id == undo.merge {
-                    return try DependedCalls(on: merge, madeBy: call, directory, snapshot).calls
-                }
-                return []
+            let depended = try fixture.store.read { snapshot throws(StoreFault) in
+                try snapshot.calls(dependingOn: undo.merge, directory)
             }
             undone = ([made.step, index], depended.map(\.rawValue))
         }

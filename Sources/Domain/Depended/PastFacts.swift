@@ -1,4 +1,7 @@
-/// Reads what people were, from the journal's calls of each person. Each person is read once.
+/// Reads the histories of people and of their documents, each once.
+///
+/// A reader works in pages: it asks the store a limited number of questions in a page, and continues in the next page. Facts
+/// since the start never change, so the pages may have snapshots of different moments.
 final class PeoplePast {
     /// One thing that a call did to a person.
     enum Event {
@@ -10,14 +13,57 @@ final class PeoplePast {
         case seen(Instant)
     }
 
-    let snapshot: any Snapshot
+    /// What is known of a person.
+    struct Person {
+        /// The events in the order of the journal.
+        var events: [(call: JournalSequence, event: Event)] = []
+        /// The numbers of the rows that the person got since the start, the oldest first.
+        var rows: [RowKind: [RowNumber]] = [:]
+        /// The number of rows at the start.
+        var rowsAtStart: [RowKind: Int] = [:]
+    }
+
+    /// A person whose history a page has read in part.
+    private struct Reading {
+        let id: PersonID
+        var person = Person()
+        var hasEvents = false
+        /// The first call that is read; nil before the first page of calls.
+        var before: JournalSequence?
+        /// The kinds of rows that are not read yet.
+        var kinds: [RowKind] = []
+        /// The rows of the last of the kinds, the last first, the row to continue with, and the number of all rows.
+        var numbers: [RowNumber] = []
+        var from: RowNumber?
+        var count = 0
+    }
+
+    /// The versions of a document since the start, the oldest first, and the version that was read last.
+    private struct Document {
+        let versions: [DocumentVersion]
+        var shown: (version: DocumentVersion, content: [UInt8]?)?
+    }
+
     let project: ProjectID
-    private var pasts: [PersonID: [(call: JournalSequence, event: Event)]?] = [:]
-    private var rows: [PersonID: [RowKind: [RowNumber]]] = [:]
+    /// The snapshot of the page.
+    private var snapshot: any Snapshot
+    /// The number of questions that the page may still ask.
+    private var questions = 0
     private let start: JournalSequence
     private let firstRow: RowNumber
     /// The people that lost an identity since the start.
-    private let formerHolders: [IdentityKey: Set<PersonID>]
+    private var formerHolders: [IdentityKey: Set<PersonID>] = [:]
+    private var lastEnd: EndedLink.Place
+    private var people: [PersonID: Person?] = [:]
+    private var asked: Set<PersonID> = []
+    private var waiting: [PersonID] = []
+    private var reading: Reading?
+    private var documents: [DocumentKey: Document] = [:]
+    private var rowBefore: (call: JournalSequence, row: RowNumber)?
+
+    private static let page = 500
+    /// The greatest number of questions in a page.
+    private static let questionsAtMost = 512
 
     /// - Parameter start: the first moment that is read: just before this call.
     init(_ snapshot: any Snapshot, of project: ProjectID, from start: JournalSequence) throws(StoreFault) {
@@ -25,51 +71,111 @@ final class PeoplePast {
         self.project = project
         self.start = start
         firstRow = try snapshot.lastRow(before: start)
-        var former: [IdentityKey: Set<PersonID>] = [:]
-        var after = EndedLink.Place(after: JournalSequence(rawValue: start.rawValue - 1))
-        while true {
-            let page = try snapshot.endedLinks(after: after, limit: PeoplePast.page)
-            for end in page {
-                let key = IdentityKey(end.type, end.value.utf8.span, in: project, hash: snapshot.hash)
-                former[key, default: []].insert(end.person)
-            }
-            guard page.count == PeoplePast.page, let last = page.last else { break }
-            after = last.place
-        }
-        formerHolders = former
+        lastEnd = EndedLink.Place(after: JournalSequence(rawValue: start.rawValue - 1))
     }
 
-    private static let page = 500
+    /// Begins a page with a snapshot. Returns false if the page cannot read all ended links.
+    func begin(_ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        self.snapshot = snapshot
+        questions = PeoplePast.questionsAtMost
+        return try readEnds()
+    }
+
+    /// Whether the page may go on with work of some questions.
+    func take(_ count: Int = 1) -> Bool {
+        guard questions > 0 else { return false }
+        questions -= count
+        return true
+    }
+
+    // MARK: - Holders
 
     /// The people that hold an identity, or have held it since the start.
-    func holders(of identity: IdentityKey) -> Set<PersonID> {
-        formerHolders[identity, default: []].union(snapshot.holders(of: identity))
+    func holders(of identity: IdentityKey) throws(StoreFault) -> Set<PersonID> {
+        let holders = snapshot.holders(of: identity)
+        // A link may have ended since the page began.
+        while !(try readEnds()) { questions = PeoplePast.questionsAtMost }
+        return formerHolders[identity, default: []].union(holders)
     }
 
-    /// The events of a person in the order of the journal; nil if the project has no such person, or has erased it.
-    func past(of person: PersonID) throws(StoreFault) -> [(call: JournalSequence, event: Event)]? {
-        if let known = pasts[person] { return known }
-        guard snapshot.person(person, in: project) != nil else {
-            pasts[person] = .some(nil)
-            return nil
-        }
-        var events: [(call: JournalSequence, event: Event)] = []
-        var before: JournalSequence?
-        while true {
-            let page = try snapshot.calls(of: person, before: before, limit: PeoplePast.page)
-            for call in page {
-                // The page begins with the last call, so the events of a call come in the reversed order, too.
-                if call.person == person { events.append((call.sequence, .seen(call.at))) }
-                for fact in call.facts.reversed() {
-                    if let event = event(fact, of: person) { events.append((call.sequence, event)) }
-                }
+    private func readEnds() throws(StoreFault) -> Bool {
+        while take() {
+            let page = try snapshot.endedLinks(after: lastEnd, limit: PeoplePast.page)
+            for end in page {
+                let key = IdentityKey(end.type, end.value.utf8.span, in: project, hash: snapshot.hash)
+                formerHolders[key, default: []].insert(end.person)
             }
-            guard page.count == PeoplePast.page, let last = page.last else { break }
-            before = last.sequence
+            if let last = page.last { lastEnd = last.place }
+            if page.count < PeoplePast.page { return true }
         }
-        events.reverse()
-        pasts[person] = events
-        return events
+        return false
+    }
+
+    // MARK: - People
+
+    /// The history of a person that was gathered; nil if the project has no such person, or has erased it.
+    func person(_ id: PersonID) -> Person? {
+        guard let known = people[id] else { preconditionFailure("A person is used before it is gathered.") }
+        return known
+    }
+
+    /// All people that were gathered.
+    var gathered: [PersonID] { asked.sorted() }
+
+    /// Reads the histories of people, and of all people that merges have ever connected with them. Returns false if the page
+    /// ends before that; the next page continues.
+    func gather(_ first: some Sequence<PersonID>) throws(StoreFault) -> Bool {
+        add(first)
+        while let id = waiting.last {
+            guard try read(id) else { return false }
+            waiting.removeLast()
+            for (_, event) in person(id)?.events ?? [] {
+                if case .merged(let merge) = event { add([merge.from, merge.into]) }
+            }
+        }
+        return true
+    }
+
+    private func add(_ people: some Sequence<PersonID>) {
+        for person in people where asked.insert(person).inserted { waiting.append(person) }
+    }
+
+    /// Reads a person; false if the page ends before that.
+    private func read(_ id: PersonID) throws(StoreFault) -> Bool {
+        guard snapshot.person(id, in: project) != nil else {
+            people[id] = .some(nil)
+            return true
+        }
+        if reading?.id != id { reading = Reading(id: id) }
+        guard var state = reading else { return false }
+        defer { reading = state }
+        while !state.hasEvents {
+            guard take() else { return false }
+            try readEvents(&state)
+        }
+        while let kind = state.kinds.last {
+            guard take() else { return false }
+            try readRows(kind, &state)
+        }
+        people[id] = state.person
+        return true
+    }
+
+    private func readEvents(_ state: inout Reading) throws(StoreFault) {
+        let page = try snapshot.calls(of: state.id, before: state.before, limit: PeoplePast.page)
+        for call in page {
+            // The page begins with the last call, so the events of a call come in the reversed order, too.
+            if call.person == state.id { state.person.events.append((call.sequence, .seen(call.at))) }
+            for fact in call.facts.reversed() {
+                if let event = event(fact, of: state.id) { state.person.events.append((call.sequence, event)) }
+            }
+        }
+        state.before = page.last?.sequence
+        if page.count < PeoplePast.page {
+            state.person.events.reverse()
+            state.hasEvents = true
+            state.kinds = rowCounts(of: state.id).keys.sorted { $0.rawValue < $1.rawValue }
+        }
     }
 
     private func event(_ fact: RecordedCall.Fact, of person: PersonID) -> Event? {
@@ -86,34 +192,64 @@ final class PeoplePast {
         }
     }
 
-    /// The numbers of the rows of each kind that a person got since the start, the oldest first.
-    func rows(of person: PersonID) throws(StoreFault) -> [RowKind: [RowNumber]] {
-        if let known = rows[person] { return known }
-        var found: [RowKind: [RowNumber]] = [:]
-        for (kind, count) in snapshot.person(person, in: project)?.counts ?? [:] where count > 0 {
-            var numbers: [RowNumber] = []
-            var from: RowNumber?
-            reading: while true {
-                let page = try snapshot.rows(of: person, kind, from: from, limit: PeoplePast.page)
-                for row in page {
-                    guard row.number > firstRow else { break reading }
-                    numbers.append(row.number)
-                }
-                guard page.count == PeoplePast.page, let previous = page.last?.previous else { break }
-                from = previous
-            }
-            if !numbers.isEmpty { found[kind] = numbers.reversed() }
-        }
-        rows[person] = found
-        return found
+    private func rowCounts(of person: PersonID) -> [RowKind: Int] {
+        (snapshot.person(person, in: project)?.counts ?? [:]).filter { $0.value > 0 }
     }
 
-    /// The number of rows that a person had at the start, by kind.
-    func rowsAtStart(of person: PersonID) throws(StoreFault) -> [RowKind: Int] {
-        let since = try rows(of: person)
-        var counts = snapshot.person(person, in: project)?.counts ?? [:]
-        for (kind, numbers) in since { counts[kind, default: 0] -= numbers.count }
-        return counts
+    private func readRows(_ kind: RowKind, _ state: inout Reading) throws(StoreFault) {
+        var page: [StoredRow]
+        if let from = state.from {
+            page = try snapshot.rows(of: state.id, kind, from: from, limit: PeoplePast.page)
+        } else {
+            // The count and the last row must be of one moment.
+            repeat {
+                state.count = rowCounts(of: state.id)[kind] ?? 0
+                page = try snapshot.rows(of: state.id, kind, from: nil, limit: PeoplePast.page)
+            } while state.count != rowCounts(of: state.id)[kind] ?? 0
+        }
+        let new = page.prefix { $0.number > firstRow }
+        state.numbers += new.map(\.number)
+        state.from = page.last?.previous
+        if new.count == PeoplePast.page, state.from != nil { return }
+        state.person.rowsAtStart[kind] = state.count - state.numbers.count
+        if !state.numbers.isEmpty { state.person.rows[kind] = state.numbers.reversed() }
+        state.kinds.removeLast()
+        (state.numbers, state.from) = ([], nil)
+    }
+
+    /// The number of the last row before a call.
+    func lastRow(before call: JournalSequence) throws(StoreFault) -> RowNumber {
+        if let rowBefore, rowBefore.call == call { return rowBefore.row }
+        let row = try snapshot.lastRow(before: call)
+        rowBefore = (call, row)
+        return row
+    }
+
+    // MARK: - Documents
+
+    /// A document as a call found it. Calls must come in the order of the journal.
+    func document(_ key: DocumentKey, before call: JournalSequence) throws(StoreFault) -> [UInt8]? {
+        let known: Document
+        if let document = documents[key] {
+            known = document
+        } else {
+            _ = take()
+            known = Document(versions: try snapshot.versions(of: key, since: start).reversed())
+            documents[key] = known
+        }
+        // The versions are in the order of their calls.
+        var (low, high) = (0, known.versions.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if known.versions[middle].madeBy < call { low = middle + 1 } else { high = middle }
+        }
+        guard low > 0 else { return nil }
+        let version = known.versions[low - 1]
+        if let shown = known.shown, shown.version == version { return shown.content }
+        _ = take()
+        let content = try snapshot.content(of: version)
+        documents[key]?.shown = (version, content)
+        return content
     }
 }
 
@@ -139,7 +275,6 @@ final class PastFacts {
     private var rowCursors: [PersonID: [RowKind: Int]] = [:]
     private(set) var place: JournalSequence
     private var commits = JournalSequence.zero
-    private var documents: [DocumentKey: [UInt8]?] = [:]
     fileprivate var fault: StoreFault?
     fileprivate var missing = MissingFacts()
     fileprivate var moment = Instant(milliseconds: 0)
@@ -156,8 +291,9 @@ final class PastFacts {
         index = PeopleIndex(directory: directory)
     }
 
-    /// Decides a call over the facts that the call found. Calls must come in the order of the journal.
-    func decide(_ kept: KeptCall, _ call: JournalSequence) throws(StoreFault) -> Result<Decision<Reply>, Refusal> {
+    /// Decides a call over the facts that the call found. Calls must come in the order of the journal. Nil if the page ends
+    /// before that; the next page asks again.
+    func decide(_ kept: KeptCall, _ call: JournalSequence) throws(StoreFault) -> Result<Decision<Reply>, Refusal>? {
         try advance(to: call)
         moment = kept.at
         let stamp = Stamp(at: kept.at, person: PastFacts.newcomer)
@@ -169,9 +305,12 @@ final class PastFacts {
             if let fault { throw fault }
             if missing.isEmpty { return result }
             for identity in missing.identities {
+                let holders = try past.holders(of: identity)
+                guard try past.gather(holders) else { return nil }
                 identities.insert(identity)
-                for holder in past.holders(of: identity).sorted() { try load(holder) }
+                for holder in holders.sorted() { try load(holder) }
             }
+            guard try past.gather(missing.people) else { return nil }
             for person in missing.people { try load(person) }
         }
     }
@@ -197,11 +336,8 @@ final class PastFacts {
     fileprivate func document(_ key: DocumentKey) -> [UInt8]? {
         // A kept fold has no earlier versions, so a fold is read from the members.
         if key.kind.isDerived { return nil }
-        if let known = documents[key] { return known }
         do throws(StoreFault) {
-            let body = try past.snapshot.document(key, before: place)
-            documents[key] = .some(body)
-            return body
+            return try past.document(key, before: place)
         } catch {
             fault = fault ?? error
             return nil
@@ -210,17 +346,17 @@ final class PastFacts {
 
     // MARK: - Loading
 
-    /// Adds a person with its group, as they were at the present place.
+    /// Adds a person that was gathered, with its group, as they were at the present place.
     func load(_ first: PersonID) throws(StoreFault) {
         var waiting = [first]
         var found: [Merge] = []
-        var numbers: RowNumber?
         while let person = waiting.popLast() {
             guard people.insert(person).inserted else { continue }
-            guard let events = try past.past(of: person) else {
+            guard let known = past.person(person) else {
                 index.loadErased(person)
                 continue
             }
+            let events = known.events
             var held: [(type: IdentityType, key: IdentityKey)] = []
             var own: [Merge] = []
             var isMade = false
@@ -239,11 +375,11 @@ final class PastFacts {
             }
             cursors[person] = cursor
             for (call, _) in events[cursor...] { note(call, person) }
-            if !(try past.rows(of: person)).isEmpty { rowCursors[person] = [:] }
+            if !known.rows.isEmpty { rowCursors[person] = [:] }
             if !isMade { continue }
             commit(
                 [.personMade(person, at: seen)] + held.map { .linked(person, Identity($0.type, without: $0.key)) })
-            try loadRows(of: person, &numbers)
+            try loadRows(of: person, known)
             for merge in own where merges.insert(merge.id).inserted { found.append(merge) }
             waiting += own.flatMap { [$0.from, $0.into] }
         }
@@ -251,20 +387,17 @@ final class PastFacts {
         if !kept.isEmpty { commit(kept.map { .merged($0) }) }
     }
 
-    private func loadRows(of person: PersonID, _ bound: inout RowNumber?) throws(StoreFault) {
-        var counts = try past.rowsAtStart(of: person)
-        let since = try past.rows(of: person)
+    private func loadRows(of person: PersonID, _ known: PeoplePast.Person) throws(StoreFault) {
+        var counts = known.rowsAtStart
         if counts.isEmpty { return }
-        let last: RowNumber
-        if let bound { last = bound } else { last = try past.snapshot.lastRow(before: place) }
-        bound = last
+        let last = try past.lastRow(before: place)
         var cursors: [RowKind: Int] = [:]
-        for (kind, numbers) in since {
+        for (kind, numbers) in known.rows {
             let before = numbers.firstIndex { $0 > last } ?? numbers.count
             cursors[kind] = before
             counts[kind, default: 0] += before
         }
-        if !since.isEmpty { rowCursors[person] = cursors }
+        if !known.rows.isEmpty { rowCursors[person] = cursors }
         guard let place = index.place(of: person) else { return }
         let heads = counts.filter { $0.value > 0 }.map { kind, count in
             RowHead(kind: kind, last: RowNumber(rawValue: 1), count: count)
@@ -299,7 +432,6 @@ final class PastFacts {
     private func advance(to call: JournalSequence) throws(StoreFault) {
         precondition(place <= call, "The facts of the past move forward only.")
         if place == call { return }
-        documents = [:]
         while let next = heap.first, next < call.rawValue {
             heap.removeFirst()
             place = JournalSequence(rawValue: next)
@@ -316,7 +448,7 @@ final class PastFacts {
         // The other person of a merge may not be here, and then it brings its group.
         while let person = ahead[call.rawValue]?.subtracting(done).min() {
             done.insert(person)
-            guard let events = try past.past(of: person), var cursor = cursors[person] else { continue }
+            guard let events = past.person(person)?.events, var cursor = cursors[person] else { continue }
             while cursor < events.count, events[cursor].call == call {
                 switch events[cursor].event {
                 case .made: changes.append(.personMade(person, at: PastFacts.seen(call, person.madeAt)))
@@ -351,11 +483,11 @@ final class PastFacts {
 
     private func advanceRows() throws(StoreFault) {
         if rowCursors.isEmpty { return }
-        let last = try past.snapshot.lastRow(before: place)
+        let last = try past.lastRow(before: place)
         var changes: [Change] = []
         for (person, behind) in rowCursors {
             var (behind, isAhead) = (behind, false)
-            for (kind, numbers) in try past.rows(of: person) {
+            for (kind, numbers) in past.person(person)?.rows ?? [:] {
                 var cursor = behind[kind] ?? 0
                 while cursor < numbers.count, numbers[cursor] <= last {
                     changes.append(.rowAdded(person, Row(kind, at: moment, body: [])))
