@@ -75,6 +75,25 @@ struct DependedTests {
         #expect(try group.depended(on: 1) == [refused])
     }
 
+    @Test("contain the deletion of a response that two people of the group continued", arguments: StoreKind.allCases)
+    func responses(_ kind: StoreKind) throws {
+        let group = try ClaimedGroup(kind, size: 1)
+        let question = Questionnaire.Question(id: "q", .text, isRequired: true)
+        let text = Questionnaire.Text(name: "N", description: nil, schema: Array("{}".utf8), questions: [question])
+        let survey = try #require(
+            try group.fixture.process(SetQuestionnaire.put(slug: "n", text)).as(Questionnaire.self))
+        func answer(_ user: Identity, isComplete: Bool) -> AnswerQuestionnaire {
+            AnswerQuestionnaire(
+                slug: "n", user: user, answers: [("q", .text("yes"))], isComplete: isComplete,
+                details: Array(#"{"text":"good"}"#.utf8), sighting: AppUser.Sighting(app: AppID(rawValue: 1)))
+        }
+        _ = try group.fixture.process(answer(group.anonymous(0), isComplete: false))
+        let answered = try #require(
+            try group.fixture.process(answer(group.user("ada"), isComplete: false)).as(Answered.self))
+        let deleted = try group.call(ReviewResponse(answered.id, to: survey.id, .delete))
+        #expect(try group.depended(on: 0).contains(deleted))
+    }
+
     @Test(
         "find documents as the calls found them, also in a store of an earlier version", arguments: StoreKind.allCases)
     func documents(_ kind: StoreKind) throws {

@@ -28,9 +28,13 @@ package struct GroupNote: Equatable, Sendable {
     /// The moment and the act, as ``KeptCall`` reads them.
     package let act: [UInt8]
 
-    /// The note of a call; nil if the call read no group, or if an undo cannot decide the call again.
+    /// The note of a call; nil if the call read no group.
     package init?(_ act: any Act, _ stamp: Stamp, readRootsOf groups: Set<PersonID>, _ strategy: Strategy) {
-        guard !groups.isEmpty, let act = act as? any KeptAct else { return nil }
+        if groups.isEmpty { return nil }
+        guard let act = act as? any KeptAct else {
+            assertionFailure("\(type(of: act)) reads groups. The act is a KeptAct, or its readsMerges is false.")
+            return nil
+        }
         roots = groups.sorted()
         var packer = Packer()
         packer.add(type(of: act).keptNumber)
@@ -265,6 +269,32 @@ extension AnswerQuestionnaire: KeptAct {
         }
         self.init(
             slug: slug, user: user, answers: answers, isComplete: isComplete, details: details, sighting: sighting)
+    }
+}
+
+extension ReviewResponse: KeptAct {
+    package func pack(into packer: inout Packer, _ strategy: Strategy) {
+        packer.add(UInt64(bitPattern: response.rawValue))
+        packer.add(UInt64(bitPattern: questionnaire.rawValue))
+        switch edit {
+        case .delete: packer.add(0 as UInt8)
+        case .status(let status):
+            packer.add(1 as UInt8)
+            packer.add(status.rawValue)
+        }
+    }
+
+    package init?(unpacking unpacker: inout Unpacker) {
+        guard let response = unpacker.number(), let questionnaire = unpacker.number(), let hasStatus = unpacker.flag()
+        else { return nil }
+        let edit: Edit
+        if hasStatus {
+            guard let status = unpacker.byte().flatMap(ReviewStatus.init(rawValue:)) else { return nil }
+            edit = .status(status)
+        } else {
+            edit = .delete
+        }
+        self.init(ResponseID(rawValue: response), to: QuestionnaireID(rawValue: questionnaire), edit)
     }
 }
 
