@@ -8,6 +8,8 @@
 --   KIND=ingest   a native client's upload of 100 events that nobody has sent, of one of those people
 --   KIND=access   what one of the users in the file PEOPLE may use
 --   KIND=claim    a claim of an anonymous id that nobody has seen, by a user that nobody has seen; WEB_KEY is a client key
+--   KIND=more     a claim of an anonymous id that nobody has seen, by one of 1,000 users
+--   KIND=property a property of one of these users, another value each time
 --   KIND=collect  an upload of 100 events of one anonymous id, as the Claim dialect has them
 --   KIND=one      an upload of one event of an anonymous id that nobody has claimed
 --   KIND=get      GET /healthz, for what HTTP alone costs
@@ -77,8 +79,12 @@ local function upload(person, name, at)
       .. "]}")
 end
 
-local function claim(name)
-   return post("/v1/identity/claim", '{"anonymous_id":"owl_anon_' .. name .. '","user_id":"' .. name .. '"}')
+local function claim(name, user)
+   return post("/v1/identity/claim", '{"anonymous_id":"owl_anon_' .. name .. '","user_id":"' .. user .. '"}')
+end
+
+local function property(user, value)
+   return post("/v1/identity/properties", '{"user_id":"' .. user .. '","properties":{"plan":"' .. value .. '"}}')
 end
 
 -- Ids that differ from one run, thread, upload and event to the next, in the shape of a UUID.
@@ -122,7 +128,11 @@ function init(arguments)
          local pair, pairs_ = i % (#mine / 2), #mine / 2
          requests[i] = alias(mine[2 * pair + 1], mine[2 * pair + 2], now - 3600000 + math.floor(i / pairs_) * 1000)
       elseif kind == "claim" then
-         requests[i] = claim(name)
+         requests[i] = claim(name, name)
+      elseif kind == "more" then
+         requests[i] = claim(name, "user-" .. i % 1000)
+      elseif kind == "property" then
+         requests[i] = property("user-" .. i % 1000, name)
       elseif kind == "collect" or kind == "one" then
          requests[i] = collect(string.format("%s-%d-%d", seed, number, i % 1000), i)
       elseif kind == "ingest" then

@@ -50,11 +50,11 @@ enum MergeCalls {
                         }
                         let preview = try MergePreview(merge, in: project, snapshot)
                         if isDry {
-                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, [], &$0) })
+                            return .answer(Native.json(.ok) { write(merge, id: nil, preview, .none, &$0) })
                         }
                         return .call(
                             PreparedCall(wanted) { merge, _ in
-                                Native.json(.ok) { write(merge, id: merge.id, preview, [], &$0) }
+                                Native.json(.ok) { write(merge, id: merge.id, preview, .none, &$0) }
                             })
                     }
                 })),
@@ -74,38 +74,76 @@ enum MergeCalls {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
-                    let isRepeatable = request.isRepeatable
-                    let name = request.parameters[0]
-                    guard name.hasPrefix("m_"), let number = Int64(decimal: name.dropFirst(2)) else {
-                        throw Rejection(Native.problem(.refused(.noSuchMerge), request.id))
-                    }
-                    let undo = UndoMerge(MergeID(rawValue: number), reason: try reason(request, tools))
+                    let (isRepeatable, directory) = (request.isRepeatable, tools.directory)
+                    let undo = UndoMerge(try mergeID(request), reason: try reason(request, tools))
+                    let missing = Step.answer(Native.problem(.refused(.noSuchMerge), id))
                     return .read { snapshot throws(StoreFault) in
                         guard let call = try snapshot.call(ofMerge: undo.merge), call.project == project,
-                            let merge = merge(undo.merge, madeBy: call),
-                            // An earlier try of this call may have undone the merge, so the writer decides.
+                            let merge = merge(undo.merge, madeBy: call)
+                        else { return missing }
+                        // An earlier try of this call may have undone the merge, so the writer decides.
+                        @Sendable func isPossible(_ snapshot: any Snapshot) -> Bool {
                             snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
-                        else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
-                        let preview = try MergePreview(merge, in: project, snapshot)
-                        let dependent = try snapshot.calls(dependingOn: merge.id, limit: dependentAtMost)
-                        if isDry {
-                            return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
                         }
-                        return .call(
-                            PreparedCall(undo) { _, _ in
-                                Native.json(.ok) { json in
-                                    write(merge, id: merge.id, preview, dependent, &json)
-                                    json.key("undone")
-                                    json.bool(true)
-                                }
-                            })
+                        guard isPossible(snapshot) else { return missing }
+                        return Dependent.search(on: merge, madeBy: call, directory, limit: Dependent.atMost) {
+                            dependent, snapshot throws(StoreFault) in
+                            guard isPossible(snapshot) else { return missing }
+                            let preview = try MergePreview(merge, in: project, snapshot)
+                            if isDry {
+                                return .answer(Native.json(.ok) { write(merge, id: merge.id, preview, dependent, &$0) })
+                            }
+                            return .call(
+                                PreparedCall(undo) { _, _ in
+                                    Native.json(.ok) { json in
+                                        write(merge, id: merge.id, preview, dependent, &json)
+                                        json.key("undone")
+                                        json.bool(true)
+                                    }
+                                })
+                        }
+                    }
+                })),
+        Endpoint(
+            .get, "/onym/v1/merges/:id/depended", scope: .consoleRead,
+            operation: Operation(
+                id: "merge_depended",
+                summary: "Lists the calls whose results depended on a merge, also after its undo.",
+                query: ListQuery.parameters,
+                responses: [
+                    .init(
+                        .ok, "The number of all such calls, and a page of them.",
+                        schema: .object(
+                            Dependent.members + [.init("next_cursor", AdminText.optionalText, required: true)]))
+                ] + Native.problems([.badRequest, .notFound])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (id, project, directory) = (request.id, caller.project, tools.directory)
+                    let (wanted, list) = (try mergeID(request), try ListQuery(request))
+                    return .read { snapshot throws(StoreFault) in
+                        guard let call = try snapshot.call(ofMerge: wanted), call.project == project,
+                            let merge = merge(wanted, madeBy: call)
+                        else { return .answer(Native.problem(.refused(.noSuchMerge), id)) }
+                        let place = JournalSequence(rawValue: Int64(list.cursor ?? 0))
+                        return Dependent.search(on: merge, madeBy: call, directory, after: place, limit: list.limit) {
+                            dependent, _ in
+                            .answer(Native.json(.ok) { dependent.write(&$0, next: "next_cursor") })
+                        }
                     }
                 })),
     ]
 
-    /// The greatest number of dependent calls that an answer lists.
-    private static let dependentAtMost = 1000
     private static let reasonCharacters = 1000
+
+    /// The merge that a path names.
+    private static func mergeID(_ request: borrowing Request) throws(Rejection) -> MergeID {
+        let name = request.parameters[0]
+        guard name.hasPrefix("m_"), let number = Int64(decimal: name.dropFirst(2)) else {
+            throw Rejection(Native.problem(.refused(.noSuchMerge), request.id))
+        }
+        return MergeID(rawValue: number)
+    }
 
     private static func merge(_ id: MergeID, madeBy call: RecordedCall) -> Merge? {
         for case .merged(let merge) in call.facts where merge.id == id { return merge }
@@ -191,7 +229,7 @@ enum MergeCalls {
     // MARK: - What is answered
 
     private static func write(
-        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: [RecordedCall], _ json: inout JSONWriter
+        _ merge: Merge, id: MergeID?, _ preview: MergePreview, _ dependent: Dependent, _ json: inout JSONWriter
     ) {
         json.key("id")
         json.string(id.map { "m_\($0.rawValue)" })
@@ -242,13 +280,15 @@ enum MergeCalls {
                 }
             }
         }
-        json.key("depended")
-        json.array { json in
-            for call in dependent { json.object { JournalText.write(call, &$0) } }
-        }
+        dependent.write(&json, next: "depended_next")
     }
 
-    private static let schema = Schema.object([
+    private static let schema = Schema.object(
+        members + Dependent.members + [
+            .init("depended_next", AdminText.optionalText, required: true), .init("undone", .boolean()),
+        ])
+
+    private static let members: [Schema.Property] = [
         .init("id", .anyOf([.string(), .null]), required: true), .init("from", .string(), required: true),
         .init("into", .string(), required: true), .init("rule", .string(), required: true),
         .init("root", .string("The root of the group with the merge."), required: true),
@@ -259,11 +299,82 @@ enum MergeCalls {
             ]), required: true),
         .init("still_one", .array(.string("A rule of another merge that keeps the two people one."))),
         .init("moved", .object([]), required: true), .init("conflicts", .array(.object([])), required: true),
-        .init("depended", .array(JournalText.schema), required: true), .init("undone", .boolean()),
-    ])
+    ]
 }
 
 extension Request {
     /// Whether the call has a key under which a repeated call gets the first answer.
     fileprivate var isRepeatable: Bool { borrowing get { hasField("idempotency-key") } }
+}
+
+/// The calls whose results depended on a merge: their number, and a page of them.
+private struct Dependent {
+    private let count: Int
+    private let calls: [RecordedCall]
+    /// The last call of the page; nil for the last page.
+    private let next: JournalSequence?
+
+    /// The greatest number of calls that the answer of an undo lists.
+    static let atMost = 1000
+    /// No calls, for a merge that begins now.
+    static let none = Dependent()
+
+    static let members: [Schema.Property] = [
+        .init("depended_count", .integer("The number of all calls that depended on the merge."), required: true),
+        .init("depended", .array(JournalText.schema), required: true),
+    ]
+
+    private init() { (count, calls, next) = (0, [], nil) }
+
+    /// Searches for the calls in pages, and continues with a page of the answer. Other reads take their turns between the pages
+    /// of the search.
+    ///
+    /// - Parameters:
+    ///   - merge: the merge, which may be undone already.
+    ///   - call: the call that made the merge.
+    ///   - directory: the projects with all versions of their strategies.
+    ///   - place: the call before the page of the answer.
+    ///   - limit: the greatest number of calls in the page of the answer.
+    ///   - then: makes the next step, with the last snapshot.
+    static func search(
+        on merge: Merge, madeBy call: RecordedCall, _ directory: Directory, after place: JournalSequence = .zero,
+        limit: Int, then: @escaping @Sendable (Dependent, any Snapshot) throws(StoreFault) -> Step
+    ) -> Step {
+        page(DependedCalls(on: merge, madeBy: call, directory)) { all, snapshot throws(StoreFault) in
+            try then(Dependent(all, after: place, limit: limit, snapshot), snapshot)
+        }
+    }
+
+    private static func page(
+        _ search: DependedCalls,
+        _ then: @escaping @Sendable ([JournalSequence], any Snapshot) throws(StoreFault) -> Step
+    ) -> Step {
+        .read { snapshot throws(StoreFault) in
+            guard let calls = try search.page(snapshot) else { return page(search, then) }
+            return try then(calls, snapshot)
+        }
+    }
+
+    private init(
+        _ all: [JournalSequence], after place: JournalSequence, limit: Int, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        let rest = all.drop { $0 <= place }
+        var page: [RecordedCall] = []
+        for sequence in rest.prefix(limit) {
+            page += try snapshot.calls(after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1)
+        }
+        (count, calls) = (all.count, page)
+        next = rest.count > limit ? rest.prefix(limit).last : nil
+    }
+
+    func write(_ json: inout JSONWriter, next name: StaticString) {
+        json.key("depended_count")
+        json.integer(count)
+        json.key("depended")
+        json.array { json in
+            for call in calls { json.object { JournalText.write(call, &$0) } }
+        }
+        json.key(name)
+        if let next { json.decimalString(next.rawValue) } else { json.null() }
+    }
 }

@@ -23,7 +23,9 @@ package protocol Act: Sendable {
     /// Whether the index in memory has all facts of the decision. Calls of other types go directly to the writer.
     static var isDecidedInMemory: Bool { get }
 
-    /// Whether the decision may depend on which people are merged.
+    /// Whether an undo of a merge decides the call again. The journal keeps such a call with the groups that the decision
+    /// read. An act whose decision reads groups is then a ``KeptAct``. False if no merge can change the result, or if the
+    /// journal must not keep the act.
     static var readsMerges: Bool { get }
 
     // The same decision, compiled for each kind of facts in the server. Without these functions a call through `any Act`

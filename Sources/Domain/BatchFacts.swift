@@ -20,13 +20,7 @@ extension DecidingBatchFacts {
         proof.refusal(of: decision, in: project, view)
     }
 
-    package func dependencies(
-        of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
-    ) -> [MergeID] {
-        // A second decision reads groups too. This copy keeps the groups that the first decision read.
-        let groups = trace.groups
-        return groups.isEmpty ? [] : act.dependencies(stamp, project: project, in: view, result, groups)
-    }
+    package var groupsRead: Set<PersonID> { trace.groups }
 
     package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
         KeptFolds.changes(after: changes, in: project, view)

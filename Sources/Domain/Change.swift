@@ -88,15 +88,21 @@ package final class JournalEntry: Sendable {
     package let isForgotten: Bool
     /// The reason that the caller gave, in the caller's words.
     package let note: String?
-    /// The merges without which the call would have another result.
-    package let dependsOn: [MergeID]
+    /// The groups that the decision read, with the act; nil if an undo of a merge need not decide the call again.
+    package let groupNote: GroupNote?
 
     /// A refused call that named a person and identities. The server decides it again when a client repeats it.
     ///
-    /// - Parameter kind: `.unproven` if the server accepted the call without a proof.
+    /// - Parameters:
+    ///   - call: the caller and the marks of the call.
+    ///   - stamp: the values that the writer gave to the call.
+    ///   - refusal: the answer.
+    ///   - person: the person that the call was about.
+    ///   - kind: `.unproven` if the server accepted the call without a proof.
+    ///   - groupNote: the groups that the decision read.
     package init(
         _ call: Call, _ stamp: Stamp, _ refusal: Refusal, person: PersonID?, kind: ActKind = .refused,
-        dependsOn merges: [MergeID] = []
+        groupNote: GroupNote? = nil
     ) {
         at = stamp.journalledAt
         id = stamp.person
@@ -111,7 +117,7 @@ package final class JournalEntry: Sendable {
         changes = []
         isForgotten = false
         note = nil
-        dependsOn = merges
+        self.groupNote = groupNote
     }
 
     /// The entry as the journal keeps it after an erasure of its people or of its values.
@@ -137,14 +143,14 @@ package final class JournalEntry: Sendable {
         }
         isForgotten = entry.isForgotten || isAbout
         note = isAbout ? nil : entry.note
-        dependsOn = entry.dependsOn
+        groupNote = isAbout || entry.groupNote?.roots.contains(where: people.contains) == true ? nil : entry.groupNote
     }
 
     /// Whether the call changed a project, an app, a key or a strategy.
     package var changesDirectory: Bool { kind.changesDirectory }
 
     package init(
-        _ call: Call, _ stamp: Stamp, _ outcome: Outcome, _ reply: Reply, dependsOn merges: [MergeID] = []
+        _ call: Call, _ stamp: Stamp, _ outcome: Outcome, _ reply: Reply, groupNote: GroupNote? = nil
     ) {
         at = stamp.journalledAt
         id = stamp.person
@@ -159,6 +165,6 @@ package final class JournalEntry: Sendable {
         changes = outcome.changes
         isForgotten = false
         note = outcome.note
-        dependsOn = merges
+        self.groupNote = groupNote
     }
 }

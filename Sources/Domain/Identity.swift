@@ -22,6 +22,9 @@ package struct Identity: Hashable, Sendable {
         self.key = key
     }
 
+    /// An identity whose value is not known.
+    package init(_ type: IdentityType, without key: IdentityKey) { self.init(type, "", key: key) }
+
     /// The same identity without its value, for values that must be forgotten.
     package var withoutValue: Identity { Identity(type, "", key: key) }
 

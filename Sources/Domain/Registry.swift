@@ -39,6 +39,15 @@ package enum Registry {
         return kinds
     }()
 
+    /// The acts that the journal keeps, by their numbers.
+    static let keptActs: [UInt8: any KeptAct.Type] = {
+        var types: [UInt8: any KeptAct.Type] = [:]
+        for case let act as any KeptAct.Type in acts {
+            precondition(types.updateValue(act, forKey: act.keptNumber) == nil, "Two kept acts have one number.")
+        }
+        return types
+    }()
+
     /// The types of answers, by their tags.
     static let answers: [UInt8: any Answer.Type] = {
         func type<A: Act>(of act: A.Type) -> any Answer.Type { A.Answer.self }

@@ -17,6 +17,16 @@ package protocol Snapshot {
 
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]?
 
+    /// The versions of a document that calls since a sequence wrote, and the version before them: the last version first.
+    ///
+    /// Derived documents (``DocumentKind/isDerived``) have no earlier versions, so the key must name a document of another
+    /// kind.
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion]
+
+    /// The content of a version of a document; nil if the version removed the document, or if the person of the version is
+    /// erased.
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]?
+
     /// A page of a person's rows of one kind, the last first. It begins at a given row, or at the last row.
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
@@ -53,10 +63,78 @@ package protocol Snapshot {
     /// The call that made a merge.
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall?
 
-    /// The calls that would have another result without a merge, in the order of the journal.
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall]
+    /// The calls of earlier versions that would have another result without a merge. Earlier versions found these calls when
+    /// they decided them.
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence]
+
+    /// A page of the notes of calls that read a group with one of some people as its root, in the order of the journal.
+    ///
+    /// - Parameters:
+    ///   - people: the roots of the groups.
+    ///   - sequence: the call before the page.
+    ///   - limit: the greatest number of notes.
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(StoreFault) -> [NotedCall]
+
+    /// The last call of the journal.
+    func lastCall() throws(StoreFault) -> JournalSequence
+
+    /// A page of the links that calls ended, in the order of the calls. Links of erased people have no value.
+    ///
+    /// - Parameters:
+    ///   - place: the last link of the page before.
+    ///   - limit: the greatest number of links.
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink]
+
+    /// The number of the last row that an earlier call than the given call added.
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber
 
     var hash: KeyedHash { get }
+}
+
+/// A version of a document.
+package struct DocumentVersion: Equatable, Sendable {
+    package let key: DocumentKey
+    /// The number of the version in the store.
+    package let number: Int64
+    /// The call that wrote the version.
+    package let madeBy: JournalSequence
+
+    package init(_ key: DocumentKey, number: Int64, madeBy: JournalSequence) {
+        self.key = key
+        self.number = number
+        self.madeBy = madeBy
+    }
+}
+
+/// A link that a call ended.
+package struct EndedLink: Equatable, Sendable {
+    /// The position of a link among the ended links.
+    package struct Place: Equatable, Sendable {
+        package let call: JournalSequence
+        package let link: Int64
+
+        package init(call: JournalSequence, link: Int64) {
+            self.call = call
+            self.link = link
+        }
+
+        /// The position behind all links that a call ended.
+        package init(after call: JournalSequence) { self.init(call: call, link: .max) }
+    }
+
+    package let place: Place
+    package let person: PersonID
+    package let type: IdentityType
+    package let value: String
+
+    package init(place: Place, person: PersonID, type: IdentityType, value: String) {
+        self.place = place
+        self.person = person
+        self.type = type
+        self.value = value
+    }
 }
 
 /// A page of rows in the order of their moments.

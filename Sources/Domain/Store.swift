@@ -123,10 +123,9 @@ package protocol BatchFacts: AnyObject {
         _ names: SameUserID, after changes: [Change], _ stamp: Stamp, in project: ProjectID
     ) -> (changes: [Change], full: Full?)
 
-    /// The merges without which a call would have another result.
-    func dependencies(
-        of act: any Act, _ stamp: Stamp, in project: ProjectID, _ result: Result<Decision<Reply>, Refusal>
-    ) -> [MergeID]
+    /// The roots of the groups with two or more members that the last decision read. Later questions to the batch facts add
+    /// groups.
+    var groupsRead: Set<PersonID> { get }
 
     /// The documents that a call must also replace to keep the folds of large groups correct (``KeptFolds``).
     func folds(after changes: [Change], in project: ProjectID) -> [Change]

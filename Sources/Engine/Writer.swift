@@ -194,6 +194,7 @@ package final class Writer {
         _ seen: inout [PersonID: SeenAt]
     ) -> Answer {
         let call = job.call
+        var groups: Set<PersonID> = []
         func keep(_ entry: JournalEntry) {
             workspace.apply(entry)
             entries.append(entry)
@@ -211,7 +212,10 @@ package final class Writer {
                 }
                 return .success(earlier)
             }
-            let decision = try workspace.decide(job.act, stamp, in: call.project)
+            let result = Result { () throws(Refusal) in try workspace.decide(job.act, stamp, in: call.project) }
+            // The proof and the folds read groups too, and no result depends on these groups.
+            if type(of: job.act).readsMerges { groups = workspace.groupsRead }
+            let decision = try result.get()
             if let proof, refusal == nil {
                 refusal = workspace.refusal(of: decision, by: proof, in: call.project)
                 if let refusal, proof.mode == .require { throw refusal }
@@ -226,9 +230,9 @@ package final class Writer {
                     outcome.changes += merges.changes
                     full = full ?? merges.full
                 }
-                let merges = dependencies(of: job, stamp, .success(decision), workspace)
                 outcome.changes += workspace.folds(after: outcome.changes, in: call.project)
-                keep(JournalEntry(call, stamp, outcome, decision.answer, dependsOn: merges))
+                let note = GroupNote(job.act, stamp, readRootsOf: groups, strategy)
+                keep(JournalEntry(call, stamp, outcome, decision.answer, groupNote: note))
                 // The id is used, also if the call makes no person.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
@@ -268,10 +272,10 @@ package final class Writer {
             } else if let full = error.full {
                 noteFull(full, about: error.about ?? job.act.subjects.about, call, stamp, kind: .refused, keep)
             } else if error.isJournalled {
-                let merges = dependencies(of: job, stamp, .failure(error), workspace)
+                let note = GroupNote(job.act, stamp, readRootsOf: groups, directory.strategy(of: call.project))
                 keep(
                     JournalEntry(
-                        call, stamp, error, person: job.act.subjects.about ?? error.about, dependsOn: merges))
+                        call, stamp, error, person: job.act.subjects.about ?? error.about, groupNote: note))
             }
             return .failure(.refused(error))
         }
@@ -299,13 +303,6 @@ package final class Writer {
         }
         if userIDs.isEmpty { return nil }
         return SameUserID(userIDs, except: strategy.blockedValues, in: call.project, hash: store.hash)
-    }
-
-    private func dependencies(
-        of job: Job, _ stamp: Stamp, _ result: Result<Decision<Reply>, Refusal>, _ workspace: any BatchFacts
-    ) -> [MergeID] {
-        guard type(of: job.act).readsMerges else { return [] }
-        return workspace.dependencies(of: job.act, stamp, in: job.call.project, result)
     }
 
     /// The stamp of the next call. The journal's time never goes back, and ids of people only grow. The expiry of codes and

@@ -119,9 +119,54 @@ struct MemorySnapshot: Snapshot {
         }.map(call)
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] { [] }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(StoreFault) -> [NotedCall] {
         try readLimit.check()
-        return journal.indices.filter { journal[$0].dependsOn.contains(merge) }.prefix(limit).map(call)
+        let people = Set(people)
+        let notes = journal.indices.dropFirst(Int(sequence.rawValue)).lazy.compactMap { index -> NotedCall? in
+            guard let note = journal[index].groupNote, note.roots.contains(where: people.contains) else { return nil }
+            return NotedCall(call: JournalSequence(rawValue: Int64(index) + 1), act: note.act)
+        }
+        return Array(notes.prefix(limit))
+    }
+
+    func lastCall() throws(StoreFault) -> JournalSequence { JournalSequence(rawValue: Int64(journal.count)) }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        try readLimit.check()
+        var links: [(person: PersonID, identity: Identity)] = []
+        var ended: [EndedLink] = []
+        for (index, entry) in journal.enumerated() {
+            let call = JournalSequence(rawValue: Int64(index) + 1)
+            for change in entry.changes {
+                switch change {
+                case .linked(let person, let identity): links.append((person, identity))
+                case .unlinked(let person, let type, let key):
+                    guard
+                        let link = links.lastIndex(where: { $0.person == person && $0.identity.key == key }),
+                        call > place.call || call == place.call && Int64(link) > place.link
+                    else { continue }
+                    ended.append(
+                        EndedLink(
+                            place: EndedLink.Place(call: call, link: Int64(link)), person: person, type: type,
+                            value: links[link].identity.value))
+                default: break
+                }
+            }
+        }
+        let sorted = ended.sorted { ($0.place.call, $0.place.link) < ($1.place.call, $1.place.link) }
+        return Array(sorted.prefix(limit))
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        try readLimit.check()
+        let rows = journal.prefix(Int(max(0, sequence.rawValue - 1))).reduce(0) { count, entry in
+            count + entry.changes.count { if case .rowAdded = $0 { true } else { false } }
+        }
+        return RowNumber(rawValue: Int64(rows))
     }
 
     /// A call in the form in which other stores read it.
@@ -191,6 +236,29 @@ struct MemorySnapshot: Snapshot {
     func document(_ key: DocumentKey) throws(StoreFault) -> [UInt8]? {
         try readLimit.check()
         return facts.document(key)
+    }
+
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
+        try readLimit.check()
+        var versions: [DocumentVersion] = []
+        for (index, entry) in journal.enumerated().reversed() {
+            let call = JournalSequence(rawValue: Int64(index) + 1)
+            for case .documentPut(key, _, _) in entry.changes {
+                versions.append(DocumentVersion(key, number: call.rawValue, madeBy: call))
+                break
+            }
+            if let last = versions.last, last.madeBy < sequence { break }
+        }
+        return versions
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        try readLimit.check()
+        for case .documentPut(version.key, let person, let body) in journal[Int(version.number) - 1].changes.reversed()
+        {
+            return body.isEmpty || facts.isErased(person) ? nil : body
+        }
+        return nil
     }
 
     func rows(

@@ -95,7 +95,10 @@ struct BatchWriter {
             case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
             }
         }
-        for merge in entry.dependsOn { tables.callMerges.add(.integer(merge.rawValue), .integer(call)) }
+        if let note = entry.groupNote {
+            for root in note.roots { tables.callGroups.add(.integer(root.rawValue), .integer(call)) }
+            tables.callActs.add(.integer(call), .blob(note.act))
+        }
         for person in entry.otherPeople { tables.callPeople.add(.integer(person.rawValue), .integer(call)) }
         if entry.changesDirectory {
             directory.append((entry, call))
@@ -209,7 +212,8 @@ private struct Tables {
             .integer("last_document"), .uuid("batch"),
         ])
     var callPeople = TableInsert("call_people", [.integer("person"), .integer("sequence")])
-    var callMerges = TableInsert("call_merges", [.integer("merge"), .integer("sequence")])
+    var callGroups = TableInsert("call_groups", [.integer("person"), .integer("sequence")])
+    var callActs = TableInsert("call_acts", [.integer("sequence"), .blob("act")])
     var counts = TableInsert(
         "row_counts", [.integer("person"), .integer("kind"), .integer("last"), .integer("count")],
         conflict: "ON CONFLICT (person, kind) DO UPDATE SET last = excluded.last, count = excluded.count")
@@ -219,7 +223,7 @@ private struct Tables {
     var erased = Ends("UPDATE people SET erased_by = ended.call", "people.id = ended.id")
 
     func send(to connection: Connection) {
-        for table in [people, links, merges, rows, counts, documents, journal, callPeople, callMerges] {
+        for table in [people, links, merges, rows, counts, documents, journal, callPeople, callGroups, callActs] {
             table.send(to: connection)
         }
         for ends in [endedLinks, endedMerges, supersededRows, erased] { ends.send(to: connection) }

@@ -34,6 +34,7 @@ package final class PostgresDoctor {
         }
         try lookAtClock()
         try lookAtKinds()
+        try lookAtKeptActs()
         try lookAtHashes(KeyedHash(key: hashKey))
         try lookAtHolders()
         _ = try ask(Session.rollback.text)
@@ -198,6 +199,17 @@ package final class PostgresDoctor {
             ]
         ),
         (
+            "notes of calls",
+            [
+                Check(
+                    "kept_act_origin", "The kept act of call #0 has no journal row.",
+                    """
+                    SELECT sequence FROM call_acts
+                    WHERE NOT EXISTS (SELECT FROM journal WHERE sequence = call_acts.sequence)
+                    """)
+            ]
+        ),
+        (
             "documents",
             [
                 .origin("document_origin", of: "Document", in: "documents"),
@@ -248,6 +260,26 @@ package final class PostgresDoctor {
                 found(code, ["\(count) of the \(table) are of kind \(kind), which this version does not know."])
             }
         }
+    }
+
+    /// Checks notes of calls that read groups: each kept act is readable.
+    private func lookAtKeptActs() throws(StoreFault) {
+        progress("kept acts")
+        var wrong: [String] = []
+        var last: Int64 = .min
+        while true {
+            let acts = try ask(
+                "SELECT sequence, act FROM call_acts WHERE sequence > $1 ORDER BY sequence LIMIT 10000",
+                Parameters(last))
+            for row in 0..<acts.count {
+                last = acts.integer(row, 0)
+                if acts.blob(row, 1).flatMap(KeptCall.init(packed:)) == nil {
+                    wrong.append("The kept act of call \(last) cannot be read.")
+                }
+            }
+            if acts.count == 0 { break }
+        }
+        found("kept_act", wrong)
     }
 
     /// Checks that the hash of each link is the hash of its value.

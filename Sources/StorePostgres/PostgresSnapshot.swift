@@ -211,6 +211,33 @@ final class PostgresSnapshot: Snapshot {
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    /// The sweep empties documents of erased people later, and until then nobody may read them.
+    private static let contentOfVersion = Statement("SELECT body FROM documents WHERE id = $1 AND \(isOfNobodyErased)")
+    private static let versionsSince = Statement(
+        """
+        SELECT id, made_by FROM documents WHERE hash = $1 AND kind = $2::bigint::smallint AND id >= coalesce((
+            SELECT id FROM documents WHERE hash = $1 AND kind = $2::bigint::smallint AND made_by < $3
+            ORDER BY id DESC LIMIT 1
+        ), 0) ORDER BY id DESC
+        """)
+
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
+        var parameters = Parameters()
+        parameters.add(key.hash.uuid)
+        parameters.add(Int64(key.kind.rawValue))
+        parameters.add(sequence.rawValue)
+        let rows = try ask(PostgresSnapshot.versionsSince, parameters)
+        return (0..<rows.count).map { row in
+            DocumentVersion(
+                key, number: rows.integer(row, 0), madeBy: JournalSequence(rawValue: rows.integer(row, 1)))
+        }
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        let rows = try ask(PostgresSnapshot.contentOfVersion, Parameters(version.number))
+        return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     // MARK: - Rows
 
     private static let columns = "id, person, previous, kind, at, recognition, device, body"
@@ -319,7 +346,21 @@ final class PostgresSnapshot: Snapshot {
         """)
     private static let callOfMerge = Statement("SELECT made_by FROM merges WHERE id = $1")
     private static let callsOnMerge = Statement(
-        "SELECT sequence FROM call_merges WHERE merge = $1 ORDER BY sequence LIMIT $2")
+        "SELECT sequence FROM call_merges WHERE merge = $1 ORDER BY sequence")
+    private static let notedCalls = Statement(
+        """
+        SELECT sequence, act FROM call_acts WHERE sequence IN (
+            SELECT sequence FROM call_groups WHERE person = ANY ($1::bigint[]) AND sequence > $2
+        ) ORDER BY sequence LIMIT $3
+        """)
+    private static let journalEnd = Statement("SELECT max(sequence) FROM journal")
+    private static let linksEnded = Statement(
+        """
+        SELECT ended_by, id, person, type, value FROM links
+        WHERE ended_by >= $1 AND (ended_by > $1 OR id > $2) ORDER BY ended_by, id LIMIT $3
+        """)
+    private static let rowBefore = Statement(
+        "SELECT last_row FROM journal WHERE sequence < $1 ORDER BY sequence DESC LIMIT 1")
 
     func calls(after sequence: JournalSequence, limit: Int) throws(StoreFault) -> [RecordedCall] {
         try calls(try ask(PostgresSnapshot.callsAfter, Parameters(sequence.rawValue, Int64(limit))))
@@ -338,8 +379,52 @@ final class PostgresSnapshot: Snapshot {
         try calls(try ask(PostgresSnapshot.callOfMerge, Parameters(merge.rawValue))).first
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try calls(try ask(PostgresSnapshot.callsOnMerge, Parameters(merge.rawValue, Int64(limit))))
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
+        let rows = try ask(PostgresSnapshot.callsOnMerge, Parameters(merge.rawValue))
+        return (0..<rows.count).map { JournalSequence(rawValue: rows.integer($0, 0)) }
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(StoreFault) -> [NotedCall] {
+        var parameters = Parameters()
+        parameters.add(integers: people.map(\.rawValue))
+        parameters.add(sequence.rawValue)
+        parameters.add(Int64(limit))
+        let rows = try ask(PostgresSnapshot.notedCalls, parameters)
+        return (0..<rows.count).map { row in
+            NotedCall(call: JournalSequence(rawValue: rows.integer(row, 0)), act: rows.blob(row, 1) ?? [])
+        }
+    }
+
+    func lastCall() throws(StoreFault) -> JournalSequence {
+        let rows = try ask(PostgresSnapshot.journalEnd, Parameters())
+        return JournalSequence(rawValue: rows.isNull(0, 0) ? 0 : rows.integer(0, 0))
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        let rows = try ask(
+            PostgresSnapshot.linksEnded, Parameters(place.call.rawValue, place.link, Int64(limit)))
+        var links: [EndedLink] = []
+        for row in 0..<rows.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 3))) else {
+                throw StoreFault(
+                    .corrupt,
+                    "Link \(rows.integer(row, 1)) has type \(rows.integer(row, 3)), which this version does not know.")
+            }
+            let place = EndedLink.Place(
+                call: JournalSequence(rawValue: rows.integer(row, 0)), link: rows.integer(row, 1))
+            links.append(
+                EndedLink(
+                    place: place, person: PersonID(rawValue: rows.integer(row, 2)), type: type,
+                    value: rows.text(row, 4) ?? ""))
+        }
+        return links
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        let rows = try ask(PostgresSnapshot.rowBefore, Parameters(sequence.rawValue))
+        return RowNumber(rawValue: rows.count == 0 ? 0 : rows.integer(0, 0))
     }
 
     private func calls(_ sequences: Rows) throws(StoreFault) -> [RecordedCall] {

@@ -274,6 +274,20 @@ enum Schema {
         -- Since which journal row another row stands for a row, or none does. No read and no count has it from then on.
         ALTER TABLE rows ADD COLUMN superseded_by bigint;
         """,
+        """
+        -- The calls that read a group of two or more people, by the root of the group. Earlier versions wrote call_merges.
+        CREATE TABLE call_groups (
+            person bigint NOT NULL,
+            sequence bigint NOT NULL,
+            CONSTRAINT call_groups_key PRIMARY KEY (person, sequence)
+        );
+
+        -- What these calls wanted, so that an undo of a merge can decide them again (KeptAct.swift).
+        CREATE TABLE call_acts (
+            sequence bigint CONSTRAINT call_acts_key PRIMARY KEY,
+            act bytea NOT NULL
+        );
+        """,
     ]
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.

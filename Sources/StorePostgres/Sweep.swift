@@ -54,6 +54,15 @@ enum Sweep {
                 reply = ''
             WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
             """),
+        // Removes the acts of these calls, and the notes of calls that read the people's groups.
+        Statement(
+            """
+            DELETE FROM call_acts WHERE sequence IN (
+                SELECT sequence FROM journal WHERE person = ANY ($1::bigint[]) AND kind <> \(ActKind.erase.rawValue)
+                UNION SELECT sequence FROM call_groups WHERE person = ANY ($1::bigint[])
+            )
+            """),
+        Statement("DELETE FROM call_groups WHERE person = ANY ($1::bigint[])"),
         // An attachment may have had no owner before. The answers of calls also describe it.
         Statement(
             """

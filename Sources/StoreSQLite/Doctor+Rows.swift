@@ -62,10 +62,16 @@ extension Doctor {
         }
     }
 
-    /// Checks documents: each document is reachable, and has a person and its journal row.
+    /// Checks documents: each document is reachable, has a person and its journal row, and follows a version under its key.
     func examineDocuments() throws(SQLiteFault) {
         progress("documents")
-        try page("SELECT id, kind, hash, person, made_by FROM documents WHERE id > ? ORDER BY id LIMIT ?") { row in
+        let sql = """
+            SELECT documents.id, documents.kind, documents.hash, documents.person, documents.made_by, documents.previous,
+                before.kind = documents.kind AND before.hash = documents.hash AND before.id < documents.id
+            FROM documents LEFT JOIN documents AS before ON before.id = documents.previous
+            WHERE documents.id > ? ORDER BY documents.id LIMIT ?
+            """
+        try page(sql) { row in
             let id = row.integer(0)
             guard origin(of: "Document \(id)", "document_origin", row.integer(4)) else { return id }
             if DocumentKind(rawValue: UInt8(truncatingIfNeeded: row.integer(1))) == nil {
@@ -74,9 +80,28 @@ extension Doctor {
             if row.withBytes(2, { Hash128($0) }) == nil {
                 found("document_hash", "Document \(id) has a hash that does not have 16 bytes.")
             }
+            if let previous = row.optionalInteger(5), row.optionalInteger(6) != 1 {
+                found(
+                    "document_chain", "Document \(id) follows document \(previous), which is no earlier version of it.")
+            }
             // A document of a project, such as its catalog, has no person.
             if row.integer(3) != 0 { examine(row.integer(3), of: "Document \(id)", "document_person") }
             return id
+        }
+    }
+
+    /// Checks notes of calls that read groups: each kept act is readable, and has its journal row.
+    func examineKeptActs() throws(SQLiteFault) {
+        progress("kept acts")
+        try page(
+            "SELECT sequence, act FROM call_acts WHERE sequence > ? ORDER BY sequence LIMIT ?", from: .min
+        ) { row in
+            let call = row.integer(0)
+            guard origin(of: "The kept act of call \(call)", "kept_act_origin", call) else { return call }
+            if row.blob(1).flatMap(KeptCall.init(packed:)) == nil {
+                found("kept_act", "The kept act of call \(call) cannot be read.")
+            }
+            return call
         }
     }
 

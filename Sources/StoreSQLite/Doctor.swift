@@ -36,6 +36,7 @@ package final class Doctor {
             try examinePeople()
             try examineLinks()
             try examineMerges()
+            try examineKeptActs()
             try examineRows()
             try examineRowHeads()
             try examineDocuments()

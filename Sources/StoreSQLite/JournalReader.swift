@@ -12,6 +12,8 @@ final class JournalReader {
     private let link: Statement
     private let origin: Statement
     private let dependent: Statement
+    private let noted: Statement
+    private let endedLinks: Statement
     private let previous: Statement
     private let people: FactTable
     private let links: FactTable
@@ -32,7 +34,18 @@ final class JournalReader {
             "SELECT sequence FROM call_people WHERE person = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?")
         link = try connection.prepare("SELECT type, value FROM links WHERE id = ?")
         dependent = try connection.prepare(
-            "SELECT sequence FROM call_merges WHERE merge = ? ORDER BY sequence LIMIT ?")
+            "SELECT sequence FROM call_merges WHERE merge = ? ORDER BY sequence")
+        noted = try connection.prepare(
+            """
+            SELECT call_acts.sequence, act FROM call_groups JOIN call_acts ON call_acts.sequence = call_groups.sequence
+            WHERE person = ?1 AND call_groups.sequence > ?2 AND call_groups.sequence < ?3
+            ORDER BY call_groups.sequence LIMIT ?4
+            """)
+        endedLinks = try connection.prepare(
+            """
+            SELECT ended_by, link, person, type, value FROM link_ends JOIN links ON links.id = link
+            WHERE ended_by >= ?1 AND (ended_by > ?1 OR link > ?2) ORDER BY ended_by, link LIMIT ?3
+            """)
         origin = try connection.prepare("SELECT made_by FROM merges WHERE id = ?")
         previous = try connection.prepare("SELECT previous FROM journal WHERE sequence = ? AND person = ?")
         people = try FactTable(connection, "people", ["id"])
@@ -100,15 +113,59 @@ final class JournalReader {
         return try origin.step() ? try call(origin.integer(0)) : nil
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(SQLiteFault) -> [RecordedCall] {
+    func calls(dependingOn merge: MergeID) throws(SQLiteFault) -> [JournalSequence] {
         dependent.bind(1, merge.rawValue)
-        dependent.bind(2, Int64(limit))
-        var sequences: [Int64] = []
-        while try dependent.step() { sequences.append(dependent.integer(0)) }
-        dependent.reset()
-        var calls: [RecordedCall] = []
-        for sequence in sequences { if let call = try call(sequence) { calls.append(call) } }
+        defer { dependent.reset() }
+        var calls: [JournalSequence] = []
+        while try dependent.step() { calls.append(JournalSequence(rawValue: dependent.integer(0))) }
         return calls
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(SQLiteFault) -> [NotedCall] {
+        var page: [NotedCall] = []
+        for person in people {
+            noted.bind(1, person.rawValue)
+            noted.bind(2, sequence.rawValue)
+            // A full page has no place for later calls than its last call.
+            noted.bind(3, page.count < limit ? .max : page.last?.call.rawValue ?? .max)
+            noted.bind(4, Int64(limit))
+            defer { noted.reset() }
+            var others: [NotedCall] = []
+            while try noted.step() {
+                others.append(
+                    NotedCall(call: JournalSequence(rawValue: noted.integer(0)), act: noted.blob(1) ?? []))
+            }
+            if others.isEmpty { continue }
+            // A call can read several groups.
+            let known = Set(page.map(\.call))
+            page += others.filter { !known.contains($0.call) }
+            page.sort { $0.call < $1.call }
+            page.removeLast(max(0, page.count - limit))
+        }
+        return page
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(SQLiteFault) -> [EndedLink] {
+        endedLinks.bind(1, place.call.rawValue)
+        endedLinks.bind(2, place.link)
+        endedLinks.bind(3, Int64(limit))
+        defer { endedLinks.reset() }
+        var links: [EndedLink] = []
+        while try endedLinks.step() {
+            let place = EndedLink.Place(
+                call: JournalSequence(rawValue: endedLinks.integer(0)), link: endedLinks.integer(1))
+            links.append(
+                EndedLink(
+                    place: place, person: PersonID(rawValue: endedLinks.integer(2)),
+                    type: try type(endedLinks.integer(3)), value: endedLinks.text(4) ?? ""))
+        }
+        return links
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(SQLiteFault) -> RowNumber {
+        RowNumber(rawValue: try rows.first(madeSince: sequence.rawValue) - 1)
     }
 
     /// The call of a person before another call of the person; nil if no such call exists, or if the other call is not in
@@ -249,21 +306,26 @@ private struct FactTable {
         last = try connection.prepare("SELECT max(id) FROM \(table)")
     }
 
+    /// The number of the first row that a call or a later call made. If no such row exists, the number after the last row.
+    func first(madeSince call: Int64) throws(SQLiteFault) -> Int64 {
+        let end = try last.step() ? last.integer(0) : 0
+        last.reset()
+        var (low, high): (Int64, Int64) = (1, max(end, 0) + 1)
+        while low < high {
+            let middle = low + (high - low) / 2
+            probe.bind(1, middle)
+            let madeBy = try probe.step() ? probe.integer(0) : .max
+            probe.reset()
+            if madeBy >= call { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
     /// Calls the body for each row of some calls.
     func forEach(
         madeBy calls: ClosedRange<Int64>, _ body: (_ row: Statement, _ call: Int64) throws(SQLiteFault) -> Void
     ) throws(SQLiteFault) {
-        let end = try last.step() ? last.integer(0) : 0
-        last.reset()
-        if end <= 0 { return }
-        var (low, high): (Int64, Int64) = (1, end)
-        while low < high {
-            let middle = low + (high - low) / 2
-            probe.bind(1, middle)
-            let call = try probe.step() ? probe.integer(0) : .max
-            probe.reset()
-            if call >= calls.lowerBound { high = middle } else { low = middle + 1 }
-        }
+        let low = try first(madeSince: calls.lowerBound)
         rows.bind(1, low)
         defer { rows.reset() }
         while try rows.step() {

@@ -60,7 +60,8 @@ final class RowWriter {
     private let erase: Statement
     private let journal: RowInserter
     private let callPeople: RowInserter
-    private let callMerges: RowInserter
+    private let callGroups: RowInserter
+    private let callActs: RowInserter
     private let projects: RowInserter
     private let apps: RowInserter
     private let keys: RowInserter
@@ -90,7 +91,7 @@ final class RowWriter {
             connection, into: "rows",
             ["id", "person", "previous", "kind", "at", "recognition", "device", "made_by", "body"])
         documents = try RowInserter(
-            connection, into: "documents", ["id", "kind", "hash", "person", "made_by", "body"])
+            connection, into: "documents", ["id", "kind", "hash", "person", "made_by", "body", "previous"])
         rowHeads = try connection.prepare("UPDATE people SET rows = ? WHERE id = ?")
         oldRows = try connection.prepare(
             """
@@ -113,7 +114,8 @@ final class RowWriter {
                 "sequence", "at", "project", "key", "kind", "person", "previous", "request_id", "replay", "body",
                 "inputs", "reply", "note",
             ])
-        callMerges = try RowInserter(connection, into: "call_merges", ["merge", "sequence"])
+        callGroups = try RowInserter(connection, into: "call_groups", ["person", "sequence"])
+        callActs = try RowInserter(connection, into: "call_acts", ["sequence", "act"])
         callPeople = try RowInserter(connection, into: "call_people", ["person", "sequence"])
         projects = try RowInserter(connection, into: "projects", ["id", "name", "made_at", "made_by"])
         apps = try RowInserter(
@@ -164,7 +166,8 @@ final class RowWriter {
     ) throws(SQLiteFault) {
         let last = numbers.sequence
         var erasures: [(person: PersonID, call: Int64)] = []
-        var dependencies: [(merge: MergeID, call: Int64)] = []
+        var groupsRead: [(root: PersonID, call: Int64)] = []
+        var acts: [(act: [UInt8], call: Int64)] = []
         var touched: [(person: PersonID, call: Int64)] = []
         var mergeRows: [(merge: Merge, madeBy: Int64)] = []
         var mergeEndRows: [(merge: MergeID, endedBy: Int64)] = []
@@ -196,7 +199,10 @@ final class RowWriter {
                 case .projectMade, .appMade, .keyMade, .appRevoked, .keyRevoked, .renamed, .strategySet: break
                 }
             }
-            for merge in entry.dependsOn { dependencies.append((merge, sequence)) }
+            if let note = entry.groupNote {
+                for root in note.roots { groupsRead.append((root, sequence)) }
+                acts.append((note.act, sequence))
+            }
             for person in entry.otherPeople { touched.append((person, sequence)) }
             if entry.changesDirectory { try writeDirectory(entry, madeBy: sequence) }
         }
@@ -234,16 +240,19 @@ final class RowWriter {
             supersede.bind(2, row.rawValue)
             try supersede.run()
         }
-        try write(putDocuments, after: numbers.document)
-        try deleteSuperseded(putDocuments, after: numbers.document, documentNumber)
+        try write(putDocuments, after: numbers.document, documentNumber)
         for (person, call) in erasures {
             erase.bind(1, call)
             erase.bind(2, person.rawValue)
             try erase.run()
         }
-        try callMerges.insert(dependencies) { row, column, dependency in
-            row.bind(column + 1, dependency.merge.rawValue)
-            row.bind(column + 2, dependency.call)
+        try callGroups.insert(groupsRead) { row, column, read in
+            row.bind(column + 1, read.root.rawValue)
+            row.bind(column + 2, read.call)
+        }
+        try callActs.insert(acts) { row, column, kept in
+            row.bind(column + 1, kept.call)
+            row.bind(column + 2, blob: kept.act)
         }
         try callPeople.insert(touched) { row, column, touched in
             row.bind(column + 1, touched.person.rawValue)
@@ -314,29 +323,30 @@ final class RowWriter {
         }
     }
 
-    /// Deletes earlier versions of kept folds. Folds are derived from facts, so they are no history.
-    private func deleteSuperseded(
+    /// Writes documents, each with the number of the version before it. Kept folds are derived from facts, so their earlier
+    /// versions are no history, and are deleted.
+    private func write(
         _ put: [PutDocument], after last: Int64, _ documentNumber: (DocumentKey) -> Int64?
     ) throws(SQLiteFault) {
         var latest: [DocumentKey: Int64] = [:]
-        for (place, put) in put.enumerated() where put.key.kind.isDerived {
-            let before = latest.updateValue(last + Int64(place) + 1, forKey: put.key) ?? documentNumber(put.key)
-            guard let before else { continue }
-            deleteDocument.bind(1, before)
-            try deleteDocument.run()
+        let previous = put.enumerated().map { place, put in
+            latest.updateValue(last + Int64(place) + 1, forKey: put.key) ?? documentNumber(put.key)
         }
-    }
-
-    private func write(_ put: [PutDocument], after last: Int64) throws(SQLiteFault) {
-        var number = last
+        var place = 0
         try documents.insert(put) { statement, column, put in
-            number += 1
-            statement.bind(column + 1, number)
+            statement.bind(column + 1, last + Int64(place) + 1)
             statement.bind(column + 2, Int64(put.key.kind.rawValue))
             statement.bind(column + 3, blob: put.key.hash.bytes)
             statement.bind(column + 4, put.person.rawValue)
             statement.bind(column + 5, put.madeBy)
             statement.bind(column + 6, blob: put.body)
+            statement.bind(column + 7, put.key.kind.isDerived ? nil : previous[place])
+            place += 1
+        }
+        for (put, previous) in zip(put, previous) where put.key.kind.isDerived {
+            guard let previous else { continue }
+            deleteDocument.bind(1, previous)
+            try deleteDocument.run()
         }
     }
 

@@ -112,8 +112,24 @@ struct SQLiteSnapshot: Snapshot {
         return try reader().calls(of: person, last: last, before: before, limit: limit)
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try reader().calls(dependingOn: merge, limit: limit)
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
+        try reader().calls(dependingOn: merge)
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(StoreFault) -> [NotedCall] {
+        try reader().calls(readingGroupsOf: people, after: sequence, limit: limit)
+    }
+
+    func lastCall() throws(StoreFault) -> JournalSequence { settled.sequence }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        try reader().endedLinks(after: place, limit: limit)
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        try reader().lastRow(before: sequence)
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try reader().call(ofMerge: merge) }
@@ -136,6 +152,18 @@ struct SQLiteSnapshot: Snapshot {
             if number == wanted { return nil }
         }
         return nil
+    }
+
+    func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
+        guard let last = lock.read({ index.documentNumber(key) }) else { return [] }
+        return try reader().versions(of: key, from: last, since: sequence)
+    }
+
+    func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
+        guard let found = try reader().content(of: version), !lock.read({ index.isErased(found.person) }) else {
+            return nil
+        }
+        return found.body.isEmpty ? nil : found.body
     }
 
     func rows(
@@ -181,6 +209,7 @@ final class Reader {
     private let connection: Connection
     private let link: Statement
     private let body: Statement
+    private let version: Statement
     private let row: Statement
     private let arrival: Statement
     private let journal: JournalReader
@@ -194,7 +223,7 @@ final class Reader {
         self.file = file
         let connection = try file.openBeside(.readWrite)
         self.connection = connection
-        (link, body, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
+        (link, body, version, row, arrival, journal) = try file.attempt { () throws(SQLiteFault) in
             // A connection that is opened read-only could not read the log.
             try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -2048;")
             return (
@@ -204,6 +233,7 @@ final class Reader {
                     FROM links JOIN journal ON journal.sequence = links.made_by WHERE links.id = ?
                     """),
                 try connection.prepare("SELECT body FROM documents WHERE id = ?"),
+                try connection.prepare("SELECT made_by, previous, person, body FROM documents WHERE id = ?"),
                 try connection.prepare(
                     """
                     SELECT previous, at, recognition, device, body, person, kind, superseded_by IS NOT NULL
@@ -263,8 +293,24 @@ final class Reader {
         }
     }
 
-    func calls(dependingOn merge: MergeID, limit: Int) throws(StoreFault) -> [RecordedCall] {
-        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge, limit: limit) }
+    func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {
+        try file.attempt { () throws(SQLiteFault) in try journal.calls(dependingOn: merge) }
+    }
+
+    func calls(
+        readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
+    ) throws(StoreFault) -> [NotedCall] {
+        try file.attempt { () throws(SQLiteFault) in
+            try journal.calls(readingGroupsOf: people, after: sequence, limit: limit)
+        }
+    }
+
+    func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
+        try file.attempt { () throws(SQLiteFault) in try journal.endedLinks(after: place, limit: limit) }
+    }
+
+    func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
+        try file.attempt { () throws(SQLiteFault) in try journal.lastRow(before: sequence) }
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
@@ -350,6 +396,35 @@ final class Reader {
             defer { body.reset() }
             // An empty document means that the document was removed.
             return try body.step() ? body.blob(0).flatMap { $0.isEmpty ? nil : $0 } : nil
+        }
+    }
+
+    /// The versions of a document since a call, and the version before them: the chain of earlier versions from a version on.
+    func versions(
+        of key: DocumentKey, from last: Int64, since sequence: JournalSequence
+    ) throws(StoreFault) -> [DocumentVersion] {
+        try file.attempt { () throws(SQLiteFault) in
+            var versions: [DocumentVersion] = []
+            var next: Int64? = last
+            while let number = next {
+                version.bind(1, number)
+                defer { version.reset() }
+                guard try version.step() else { break }
+                let found = DocumentVersion(
+                    key, number: number, madeBy: JournalSequence(rawValue: version.integer(0)))
+                versions.append(found)
+                next = found.madeBy < sequence ? nil : version.optionalInteger(1)
+            }
+            return versions
+        }
+    }
+
+    /// The content of a version, with its person.
+    func content(of found: DocumentVersion) throws(StoreFault) -> (person: PersonID, body: [UInt8])? {
+        try file.attempt { () throws(SQLiteFault) in
+            version.bind(1, found.number)
+            defer { version.reset() }
+            return try version.step() ? (PersonID(rawValue: version.integer(2)), version.blob(3) ?? []) : nil
         }
     }
 

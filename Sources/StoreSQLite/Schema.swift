@@ -230,6 +230,27 @@ enum Schema {
             entries BLOB NOT NULL
         ) STRICT;
         """,
+        """
+        -- A document knows the version under its key that came before it, as rows and calls do. Kept folds have no versions.
+        ALTER TABLE documents ADD COLUMN previous INTEGER;
+
+        UPDATE documents SET previous = before.earlier FROM (
+            SELECT id AS version, lag(id) OVER (PARTITION BY kind, hash ORDER BY id) AS earlier FROM documents
+        ) AS before WHERE documents.id = before.version AND before.earlier IS NOT NULL;
+
+        -- The calls that read a group of two or more people, by the root of the group. Earlier versions wrote call_merges.
+        CREATE TABLE call_groups (
+            person INTEGER NOT NULL,
+            sequence INTEGER NOT NULL,
+            PRIMARY KEY (person, sequence)
+        ) STRICT, WITHOUT ROWID;
+
+        -- What these calls wanted, so that an undo of a merge can decide them again (KeptAct.swift).
+        CREATE TABLE call_acts (
+            sequence INTEGER PRIMARY KEY,
+            act BLOB NOT NULL
+        ) STRICT;
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

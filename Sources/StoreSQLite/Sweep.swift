@@ -97,9 +97,12 @@ struct Sweep {
             UPDATE journal SET request_id = '', note = NULL, replay = NULL, body = NULL, inputs = NULL, reply = x''
             WHERE sequence = ?
             """)
+        let forgetAct = try connection.prepare("DELETE FROM call_acts WHERE sequence = ?")
         for sequence in theirs {
             forget.bind(1, sequence)
             try forget.run()
+            forgetAct.bind(1, sequence)
+            try forgetAct.run()
         }
         let rewrite = try connection.prepare("UPDATE journal SET inputs = ? WHERE sequence = ?")
         for (sequence, inputs) in others {
@@ -107,7 +110,23 @@ struct Sweep {
             rewrite.bind(2, sequence)
             try rewrite.run()
         }
-        if after == start { run(step: .keys) }
+        if after == start {
+            try forgetGroups(connection)
+            run(step: .keys)
+        }
+    }
+
+    /// Removes the notes of calls that read the people's groups, and their acts.
+    private func forgetGroups(_ connection: Connection) throws(SQLiteFault) {
+        let acts = try connection.prepare(
+            "DELETE FROM call_acts WHERE sequence IN (SELECT sequence FROM call_groups WHERE person = ?)")
+        let groups = try connection.prepare("DELETE FROM call_groups WHERE person = ?")
+        for person in ids {
+            acts.bind(1, person)
+            try acts.run()
+            groups.bind(1, person)
+            try groups.run()
+        }
     }
 
     /// Inputs without the erased values; nil if the inputs have no erased values.

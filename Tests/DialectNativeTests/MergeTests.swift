@@ -172,7 +172,17 @@ struct MergeTests {
             try client.claimDialect("properties", #"{"user_id":"\#(anonymous)","properties":{"p":"1"}}"#).status == 200)
         let person = try client.get("/onym/v1/people/claim_user_id:ada")
         let merge = try #require(person.list("merges").first?["id"] as? String, "\(person)")
+        func places(_ answer: NativeClient.Answer) -> [Int?] { answer.list("depended").map { $0["seq"] as? Int } }
+        let dry = try client.post("/onym/v1/merges/\(merge)/undo?dry_run=true")
         let undone = try client.post("/onym/v1/merges/\(merge)/undo")
+        #expect(dry["depended_count"] as? Int == 1 && undone["depended_count"] as? Int == 1, "\(dry) \(undone)")
+        #expect(places(dry) == places(undone) && undone["depended_next"] is NSNull)
+        let listed = try client.get("/onym/v1/merges/\(merge)/depended?limit=1")
+        #expect(places(listed) == places(undone) && listed["next_cursor"] is NSNull)
+        let call = try #require(listed.list("depended").first?["seq"] as? Int, "\(listed)")
+        let behind = try client.get("/onym/v1/merges/\(merge)/depended?cursor=\(call)")
+        #expect(behind["depended_count"] as? Int == 1 && behind.list("depended").isEmpty, "\(behind)")
+        #expect(try client.get("/onym/v1/merges/m_1/depended").status == 404)
         let depended = undone.list("depended").compactMap { $0["refused"] as? String ?? $0["kind"] as? String }
         #expect(depended == ["claimed_by_another"], "\(undone)")
         let agent = [("Authorization", "Bearer \(client.server.credentials.claimAgentKey)")]

@@ -180,10 +180,11 @@ private final class TwinWorld {
             return
         }
         if let undo = command as? UndoMerge, undone == nil, let made = merges.first(where: { $0.id == undo.merge }) {
+            let directory = fixture.store.directory
             let depended = try fixture.store.read { snapshot throws(StoreFault) in
-                try snapshot.calls(dependingOn: undo.merge, limit: 1000)
+                try snapshot.calls(dependingOn: undo.merge, directory)
             }
-            undone = ([made.step, index], depended.map(\.sequence.rawValue))
+            undone = ([made.step, index], depended.map(\.rawValue))
         }
         let before = fixture.store.counts.lastSequence.rawValue
         let answer = fixture.process([command])[0]

@@ -13,6 +13,15 @@ struct ActTableTests {
         try world.playAll { act in
             let before = world.fixture.store.counts.lastSequence
             let reply = try world.make(act).get()
+            if act is any KeptAct {
+                let stamp = Stamp(at: world.fixture.clock.now, person: PersonID(rawValue: 1))
+                func note(_ act: any Act) -> GroupNote? {
+                    GroupNote(act, stamp, readRootsOf: [PersonID(rawValue: 1)], .default)
+                }
+                let packed = try #require(note(act)).act
+                let kept = try #require(KeptCall(packed: packed), "\(type(of: act)): a kept act is read again")
+                #expect(type(of: kept.act) == type(of: act) && kept.at == stamp.at && note(kept.act)?.act == packed)
+            }
             if type(of: act).kinds.isEmpty {
                 #expect(world.fixture.store.counts.lastSequence == before, "\(act) changes nothing")
                 return reply

@@ -54,6 +54,8 @@ struct DoctorTests {
             ("UPDATE strategies SET document = ''", "strategy_document"),
             ("UPDATE rows SET kind = 250 WHERE id = 2", "row_kind"),
             ("UPDATE rows SET person = 77 WHERE id = 2", "row_person"),
+            ("INSERT INTO call_acts (sequence, act) VALUES (1, '\\x00')", "kept_act"),
+            ("INSERT INTO call_acts (sequence, act) VALUES (0, '\\x00')", "kept_act_origin"),
             ("UPDATE rows SET previous = 1 WHERE id = 4", "row_chain"),
             ("UPDATE rows SET previous = 3 WHERE id = 3", "row_chain"),
             ("UPDATE rows SET made_by = 999 WHERE id = 3", "row_origin"),

@@ -16,7 +16,7 @@ struct DoctorTests {
         }
         var looked: [String] = []
         let findings = try Doctor(StoreFile(folder: fixture.folder.path)) { looked.append($0) }.examine()
-        #expect(looked.count == 7)
+        #expect(looked.count == 8)
         return Set(findings.map(\.code))
     }
 
@@ -57,6 +57,9 @@ struct DoctorTests {
             ("UPDATE rows SET kind = 2 WHERE id = 4", "row_heads"),
             ("UPDATE documents SET kind = 250", "document_kind"),
             ("UPDATE documents SET hash = x'00'", "document_hash"),
+            ("UPDATE documents SET previous = id", "document_chain"),
+            ("INSERT INTO call_acts (sequence, act) VALUES (1, x'00')", "kept_act"),
+            ("INSERT INTO call_acts (sequence, act) VALUES (0, x'00')", "kept_act_origin"),
             ("UPDATE documents SET person = 77", "document_person"),
             ("UPDATE documents SET made_by = 0", "document_origin"),
             ("UPDATE merges SET rule = 250", "merge_rule"),

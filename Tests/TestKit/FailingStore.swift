@@ -1,5 +1,6 @@
 package import Domain
 import Foundation
+import StoreMemory
 package import Threads
 
 /// When a commit fails.
@@ -24,6 +25,9 @@ package final class FailingStore: Store {
     package let foldedPeople = Monitor<Set<PersonID>>([])
 
     package init(_ store: any Store) { self.store = store }
+
+    /// The committed entries, if the store is in memory.
+    package var journal: [JournalEntry] { (store as? MemoryStore)?.journal ?? [] }
 
     /// Has the next commit fail, and then some attempts to recover.
     package func failNextCommit(_ fault: CommitFault, failedRecoveries: Int = 0) {

@@ -11,6 +11,8 @@ package struct DeleteUser: Act {
     }
 
     package static var kinds: [ActKind] { [.erase] }
+    /// A deletion that depends on a merge erases all people of the merge, and the notes of their calls with them.
+    package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(people: [person]) }
     package var byteCount: Int { 512 }
 

@@ -61,6 +61,13 @@ package struct LinkInstall: Act {
         name = Identity(install, in: project, hash: hash)
     }
 
+    init(_ install: InstallID, app: AppID, to external: Identity, name: Identity) {
+        self.install = install
+        self.app = app
+        self.external = external
+        self.name = name
+    }
+
     package static var kinds: [ActKind] { [.linkInstall] }
     package var subjects: Subjects { Subjects(mentions: [name.key], links: [external]) }
     package var byteCount: Int { 512 }

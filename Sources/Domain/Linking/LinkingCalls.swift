@@ -18,6 +18,14 @@ package struct LinkingCaller: Sendable {
         self.thumbprint = thumbprint
         name = Identity(install, in: project, hash: hash)
     }
+
+    init(_ install: InstallID, app: AppID, family: Int64, thumbprint: String?, name: Identity) {
+        self.install = install
+        self.app = app
+        self.family = family
+        self.thumbprint = thumbprint
+        self.name = name
+    }
 }
 
 extension Identity {

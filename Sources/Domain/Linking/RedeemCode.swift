@@ -23,6 +23,8 @@ package struct IssueCode: Act {
     }
 
     package static var kinds: [ActKind] { [.issueCode] }
+    /// The journal must not keep the seal of a code (docs/decisions/0012).
+    package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(mentions: [external.key]) }
     package var byteCount: Int { 512 }
 
@@ -105,6 +107,8 @@ package struct RedeemCode: Act {
     }
 
     package static var kinds: [ActKind] { [.redeemCode] }
+    /// The journal must not keep the seal of a code (docs/decisions/0012).
+    package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(codes: [SealedName(digest, seal, hash: hash)]) }
     package var byteCount: Int { 512 }
 
@@ -208,6 +212,8 @@ package struct LinkLate: Act {
     }
 
     package static var kinds: [ActKind] { [.linkInstall] }
+    /// The journal must not keep the seal of a code (docs/decisions/0012).
+    package static var readsMerges: Bool { false }
     package var subjects: Subjects {
         Subjects(mentions: [caller.name.key], codes: [SealedName(digest, seal, hash: hash)])
     }

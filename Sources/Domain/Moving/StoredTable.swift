@@ -4,6 +4,8 @@ package enum StoredTable: String, CaseIterable, Sendable {
     case projects, apps, keys, strategies, people, links, merges, rows, documents, journal
     case callPeople = "call_people"
     case callMerges = "call_merges"
+    case callGroups = "call_groups"
+    case callActs = "call_acts"
 
     /// A column and the kind of its values.
     package struct Column: Sendable {
@@ -74,13 +76,15 @@ package enum StoredTable: String, CaseIterable, Sendable {
             ]
         case .callPeople: [.integer("person"), .integer("sequence")]
         case .callMerges: [.integer("merge"), .integer("sequence")]
+        case .callGroups: [.integer("person"), .integer("sequence")]
+        case .callActs: [.integer("sequence"), .bytes("act")]
         }
     }
 
     /// The number of key columns.
     package var keyColumns: Int {
         switch self {
-        case .callPeople, .callMerges: 2
+        case .callPeople, .callMerges, .callGroups: 2
         default: 1
         }
     }
