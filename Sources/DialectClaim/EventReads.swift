@@ -46,7 +46,8 @@ enum EventReads {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    RowSearch(.event, try filter(request, caller, tools).fromStart, EventCount()).step { count, _ in
+                    let filter = try filter(request, caller, tools).fromStart
+                    return RowSearch(.event, filter, EventCount(in: filter.project)).step { count, _ in
                         IdentityCalls.json { count.write(&$0) }
                     }
                 })),
@@ -87,13 +88,34 @@ enum EventReads {
     private struct EventCount: RowFinding {
         private var count = 0
         private var users: Set<IdentityKey> = []
-        private var sessions: Set<String> = []
+        private var sessions: Set<UInt64> = []
+        private var people: Set<UInt64> = []
+
+        static let takesColumns = true
+        private let project: ProjectID
+
+        init(in project: ProjectID) { self.project = project }
 
         mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             count += 1
             if let user = row.user { users.insert(user.key) }
-            if let session = row.members["session_id"] { sessions.insert(session.lowercased()) }
+            if let session = row.members["session_id"] {
+                sessions.insert(RunColumn.session.number(of: session, in: project, snapshot.hash))
+            }
             return true
+        }
+
+        mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let person = try run.column(.person), let session = try run.column(.session) else { return false }
+            count += match.count
+            people.formUnion(match.values(of: person))
+            sessions.formUnion(match.values(of: session))
+            return true
+        }
+
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+            users.formUnion(try snapshot.shownUsers(of: people.map(PersonID.init(number:)), in: project).values)
+            sessions.remove(RunColumn.missing)
         }
 
         func write(_ json: inout JSONWriter) {

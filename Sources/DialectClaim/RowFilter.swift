@@ -126,7 +126,27 @@ struct RowFilter: Sendable {
         return true
     }
 
-    private static let uuids: Set<String> = ["session_id", "tracking_id"]
+    /// The conditions of the filter on the columns of runs.
+    func conditions(_ kind: RowKind, _ hash: KeyedHash) -> RunConditions {
+        let columns = RunColumn.columns(of: kind) ?? []
+        var conditions = RunConditions()
+        if let app { conditions.columns.append((.app, [UInt64(bitPattern: app)])) }
+        if let isDevelopment {
+            conditions.columns.append((.mode, [isDevelopment ? RunColumn.development : RunColumn.production]))
+        }
+        func add(_ member: String, _ texts: [String]) {
+            guard let column = RunColumn(of: member), columns.contains(column) else {
+                conditions.isComplete = false
+                return
+            }
+            conditions.columns.append((column, texts.map { column.number(of: $0, in: project, hash) }))
+        }
+        if let levels { add("level", Array(levels)) }
+        for (member, value) in equal { add(member, [value]) }
+        return conditions
+    }
+
+    static let uuids: Set<String> = ["session_id", "tracking_id"]
 
     /// The parameters of the query that all lists of rows take, for the API's description.
     static func parameters(_ members: [String], isOfProject: Bool = false) -> [Schema.Property] {

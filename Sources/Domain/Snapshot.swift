@@ -36,6 +36,27 @@ package protocol Snapshot {
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
     ) throws(StoreFault) -> [StoredRow]
 
+    /// The rows with some numbers, in any order. A row that ``row(_:)`` does not find is left out.
+    func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow]
+
+    /// The rows of all projects and kinds after a number, in the order of their numbers.
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)]
+
+    /// A row after which this read may find further rows, but no row before it that is missing now: the last committed row, as far
+    /// as this process knows.
+    var lastRow: RowNumber { get }
+
+    /// The documents under several keys of one kind, without those that do not exist.
+    func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]]
+
+    /// The identities of some types that people hold, each person's oldest first. People without such identities are left out.
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]]
+
+    /// The groups of several people.
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group]
+
     /// A page of the people of a project that hold identities of some types, the last link first. A page may name one person
     /// twice.
     func holders(
@@ -244,5 +265,27 @@ extension Snapshot {
             if let alias = try alias(id) { aliases.append(alias) }
         }
         return aliases
+    }
+}
+
+extension Snapshot {
+    package func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow] {
+        var rows: [StoredRow] = []
+        for number in numbers {
+            if let row = try row(number) { rows.append(row) }
+        }
+        return rows
+    }
+
+    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
+        var documents: [DocumentKey: [UInt8]] = [:]
+        for key in keys { documents[key] = try document(key) }
+        return documents
+    }
+
+    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        var groups: [PersonID: Group] = [:]
+        for person in people { groups[person] = group(of: person) }
+        return groups
     }
 }

@@ -83,6 +83,42 @@ struct SQLiteSnapshot: Snapshot {
 
     private static let pagesAtMost = 1000
 
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)] {
+        // A row may be on the disk and its person not yet in the index.
+        let page = try reader().rows(after: number, upTo: lastRow, limit: limit)
+        return lock.read {
+            page.compactMap { row in
+                guard !index.isErased(row.person), let place = index.place(of: row.person) else { return nil }
+                return (index.project(of: place), row)
+            }
+        }
+    }
+
+    var lastRow: RowNumber { lock.read { RowNumber(rawValue: Int64(index.counts.rows)) } }
+
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]] {
+        _ = try reader()
+        var held: [PersonID: [(type: IdentityType, key: IdentityKey)]] = [:]
+        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
+            lock.read {
+                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
+                    guard let place = index.place(of: person) else { continue }
+                    // The newest link comes first.
+                    index.committed.forEachIdentity(of: place) { type, key in
+                        if types.contains(type) { held[person, default: []].insert((type, key), at: 0) }
+                        return true
+                    }
+                }
+            }
+        }
+        return held
+    }
+
+    /// The writer waits while a reader has the lock.
+    private static let peopleAtOnce = 500
+
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {
@@ -293,6 +329,33 @@ final class Reader {
                 let row = Row(
                     kind, at: Instant(milliseconds: statement.integer(3)), recognition: statement.rowHash(4),
                     device: statement.rowHash(5), body: statement.blob(6) ?? [])
+                rows.append(
+                    StoredRow(
+                        number: RowNumber(rawValue: statement.integer(0)),
+                        person: PersonID(rawValue: statement.integer(1)), row: row,
+                        previous: statement.optionalInteger(2).map(RowNumber.init)))
+            }
+            return rows
+        }
+    }
+
+    /// Rows of all kinds in the order of their numbers.
+    func rows(after number: RowNumber, upTo last: RowNumber, limit: Int) throws(StoreFault) -> [StoredRow] {
+        try file.attempt { () throws(SQLiteFault) in
+            let statement = try connection.prepare(
+                """
+                SELECT id, person, previous, kind, at, recognition, device, body FROM rows
+                WHERE id > ? AND id <= ? AND superseded_by IS NULL ORDER BY id LIMIT ?
+                """)
+            statement.bind(1, number.rawValue)
+            statement.bind(2, last.rawValue)
+            statement.bind(3, Int64(limit))
+            var rows: [StoredRow] = []
+            while try statement.step() {
+                guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: statement.integer(3))) else { continue }
+                let row = Row(
+                    kind, at: Instant(milliseconds: statement.integer(4)), recognition: statement.rowHash(5),
+                    device: statement.rowHash(6), body: statement.blob(7) ?? [])
                 rows.append(
                     StoredRow(
                         number: RowNumber(rawValue: statement.integer(0)),
