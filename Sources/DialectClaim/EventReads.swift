@@ -113,9 +113,10 @@ enum EventReads {
             return true
         }
 
-        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
             users.formUnion(try snapshot.shownUsers(of: people.map(PersonID.init(number:)), in: project).values)
             sessions.remove(RunColumn.missing)
+            return true
         }
 
         func write(_ json: inout JSONWriter) {

@@ -19,8 +19,8 @@ protocol RowFinding: Sendable {
         _ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Bool
 
-    /// Completes the finding after the last run.
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault)
+    /// Completes the finding after the last run. Returns false if a row that it needs is gone; then the search begins again.
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
 }
 
 extension RowFinding {
@@ -29,7 +29,7 @@ extension RowFinding {
     mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         preconditionFailure("The finding takes rows only.")
     }
-    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {}
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool { true }
 }
 
 /// A row that a search has found.
@@ -154,8 +154,9 @@ struct RowSearch<Finding: RowFinding>: Sendable {
                 start = run.head.end
                 lookedAt += run.head.count
             }
-            try finding.finish(in: filter.project, snapshot)
-            return false
+            if try finding.finish(in: filter.project, snapshot) { return false }
+            (finding, start) = (empty, 0)
+            return nil
         }
         var range = filter.range
         (range.after, range.limit) = (place, finding.rowsAtOnce)

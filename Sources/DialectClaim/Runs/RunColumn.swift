@@ -20,6 +20,7 @@ enum RunColumn: UInt8, CaseIterable, Sendable {
     case step = 14
     case error = 15
     case duration = 16
+    case issue = 17
 
     /// The number of a row without the member.
     static let missing: UInt64 = 0
@@ -43,6 +44,7 @@ enum RunColumn: UInt8, CaseIterable, Sendable {
         case .tracking: "tracking_id"
         case .step: "step_name"
         case .error: "error"
+        case .issue: "issue_id"
         }
     }
 
@@ -61,7 +63,8 @@ enum RunColumn: UInt8, CaseIterable, Sendable {
                 .error, .duration,
             ]
         case .step: [.person, .app, .mode, .environment, .appVersion, .screen, .step]
-        case .occurrence, .attachment, .feedback, .answer: [.person, .app, .mode]
+        case .occurrence: [.person, .app, .mode, .issue]
+        case .attachment, .feedback, .answer: [.person, .app, .mode]
         case .context, .accessGranted, .accessLost, .accessTransferred, .accessProperties, .attribution, .install: nil
         }
     }
@@ -103,7 +106,7 @@ struct RunRow: Equatable, Sendable {
             case .mode: members.isDevelopment ? RunColumn.development : RunColumn.production
             case .duration: members.durationMilliseconds.map(RunColumn.number(ofDuration:)) ?? RunColumn.missing
             case .level, .environment, .session, .screen, .appVersion, .deviceModel, .systemVersion, .slug, .phase,
-                .tracking, .step, .error:
+                .tracking, .step, .error, .issue:
                 column.member.flatMap { members[$0] }.map { column.number(of: $0, in: project, hash) }
                     ?? RunColumn.missing
             }
