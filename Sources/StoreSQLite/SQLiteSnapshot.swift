@@ -66,8 +66,8 @@ struct SQLiteSnapshot: Snapshot {
         var rows: [StoredRow] = []
         var range = range
         let wanted = range.limit
-        // Rows of other projects, and of erased people, may be in between.
-        for _ in 0..<SQLiteSnapshot.pagesAtMost {
+        // Rows of other projects, and of erased people, may be in between. Then the pages grow, up to a limit.
+        while true {
             let page = try reader().rows(of: kind, range)
             let own = lock.read {
                 page.filter { row in
@@ -77,9 +77,12 @@ struct SQLiteSnapshot: Snapshot {
             rows += own.prefix(wanted - rows.count)
             guard page.count == range.limit, rows.count < wanted, let last = page.last else { break }
             range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+            range.limit = max(range.limit, min(2 * range.limit, SQLiteSnapshot.rowsInPage))
         }
         return rows
     }
+
+    private static let rowsInPage = 4096
 
     private static let pagesAtMost = 1000
 

@@ -76,6 +76,29 @@ struct RunsContractTests {
         #expect(try test.removed() == [1, 3])
     }
 
+    @Test("a page in the order of moments passes many rows of another project", arguments: StoreKind.allCases)
+    func otherProject(_ kind: StoreKind) throws {
+        let test = try RunsContractTests(kind)
+        let fixture = test.fixture
+        let other = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
+        let setUp = Job(
+            call: Call(project: other.id, key: nil), act: SetUp(project: other, apps: [], keys: []))
+        _ = try fixture.writer.process([setUp], at: fixture.clock.now)[0].get()
+        let ada = Identity(.claimUserID, "ada", in: other.id, hash: fixture.store.hash)
+        let rows = (0..<1200).map { Row(.event, at: fixture.clock.now, body: Array(#"{"n":\#($0)}"#.utf8)) }
+        let job = Job(
+            call: Call(project: other.id, key: nil),
+            act: Collect([.init(user: ada, rows: rows, sighting: test.sighting)]))
+        _ = try fixture.writer.process([job], at: fixture.clock.now)[0].get()
+        fixture.clock.advance(milliseconds: 10)
+        try test.collect("bob", ["a"])
+        try fixture.store.read { snapshot throws(StoreFault) in
+            var range = RowsByTime()
+            (range.isAscending, range.limit) = (true, 1)
+            #expect(try snapshot.rows(of: .event, in: World.project, range).map(\.number.rawValue) == [1201])
+        }
+    }
+
     @Test("many rows, documents, identities and groups are read at once", arguments: StoreKind.allCases)
     func atOnce(_ kind: StoreKind) throws {
         let test = try RunsContractTests(kind)
