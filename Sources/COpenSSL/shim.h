@@ -69,6 +69,35 @@ static inline int onym_ed25519_sign(EVP_PKEY *key, const unsigned char *message,
     return made;
 }
 
+// Seals bytes with AES-256-GCM: the sealed bytes have the length of the plain ones, and the tag has 16 bytes.
+static inline int onym_seal(const unsigned char *key, const unsigned char *nonce, const unsigned char *context,
+                            size_t context_count, const unsigned char *plain, size_t count, unsigned char *sealed,
+                            unsigned char *tag) {
+    int made = 0, length = 0;
+    EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
+    made = cipher != NULL && EVP_EncryptInit_ex(cipher, EVP_aes_256_gcm(), NULL, key, nonce) == 1
+        && EVP_EncryptUpdate(cipher, NULL, &length, context, (int)context_count) == 1
+        && EVP_EncryptUpdate(cipher, sealed, &length, plain, (int)count) == 1
+        && EVP_EncryptFinal_ex(cipher, sealed + length, &length) == 1
+        && EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_GET_TAG, 16, tag) == 1;
+    EVP_CIPHER_CTX_free(cipher);
+    return made;
+}
+
+static inline int onym_unseal(const unsigned char *key, const unsigned char *nonce, const unsigned char *context,
+                              size_t context_count, const unsigned char *sealed, size_t count, unsigned char *plain,
+                              const unsigned char *tag) {
+    int made = 0, length = 0;
+    EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
+    made = cipher != NULL && EVP_DecryptInit_ex(cipher, EVP_aes_256_gcm(), NULL, key, nonce) == 1
+        && EVP_DecryptUpdate(cipher, NULL, &length, context, (int)context_count) == 1
+        && EVP_DecryptUpdate(cipher, plain, &length, sealed, (int)count) == 1
+        && EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_SET_TAG, 16, (void *)tag) == 1
+        && EVP_DecryptFinal_ex(cipher, plain + length, &length) == 1;
+    EVP_CIPHER_CTX_free(cipher);
+    return made;
+}
+
 // Makes a key of a point, uncompressed: 4, x, y. A point that is not on the curve is no key.
 static inline EVP_PKEY *onym_p256_key(const unsigned char *point) {
     char group[] = "prime256v1";

@@ -25,10 +25,7 @@ package struct AppStoreServer: Sendable {
     ///   - keyID: Apple's name for the key.
     ///   - key: the key with which the server signs its questions.
     package init(_ url: OutboundURL, sandboxURL: OutboundURL, issuer: String, keyID: String, key: PrivateKey) {
-        func base(_ url: OutboundURL) -> String {
-            url.description.hasSuffix("/") ? url.description : url.description + "/"
-        }
-        (production, sandbox) = (base(url), base(sandboxURL))
+        (production, sandbox) = (url.folder, sandboxURL.folder)
         (self.issuer, self.keyID, self.key) = (issuer, keyID, key)
     }
 

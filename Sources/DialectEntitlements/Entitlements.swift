@@ -11,7 +11,7 @@ package enum Entitlements {
     package static let name = "entitlements"
 
     /// - Parameter stores: the stores that confirm purchases.
-    package static func surface(stores: StoreValidators) -> WireDialect {
+    package static func surface(stores: ProjectStores) -> WireDialect {
         WireDialect(
             name: name,
             description: "Users, their purchases and their access. Compatible with Qonversion's HTTP API.",

@@ -8,7 +8,7 @@ import JSON
 /// The first two generations of the vendor's API, as shipped SDKs use them (spec/entitlements-live.md 1). In their view the
 /// user is the install, also while it has an identity.
 extension Entitlements {
-    package static func legacySurface(stores: StoreValidators) -> WireDialect {
+    package static func legacySurface(stores: ProjectStores) -> WireDialect {
         WireDialect(
             name: "entitlements_legacy",
             description: "The calls of shipped mobile SDKs of Qonversion: starting, identifying, buying and restoring.",
@@ -27,7 +27,7 @@ extension Entitlements {
 }
 
 enum LegacyCalls {
-    static func routes(_ stores: StoreValidators) -> [Endpoint] {
+    static func routes(_ stores: ProjectStores) -> [Endpoint] {
         [
             Endpoint(
                 .post, "/v2/identities", scope: .usersWrite,
@@ -181,7 +181,7 @@ enum LegacyCalls {
 
     /// Handles the receipts of a start, a sync or a restore. A start never fails because of its receipts.
     private static func prove(
-        _ call: Call, _ stores: StoreValidators, _ tools: LoopTools, isRestore: Bool
+        _ call: Call, _ stores: ProjectStores, _ tools: LoopTools, isRestore: Bool
     ) -> Step {
         guard !call.body.claims.isEmpty else { return report(call) }
         let checking = StoreChecking(stores: stores, place: call.place, isPatient: !isRestore) { results in
@@ -201,7 +201,7 @@ enum LegacyCalls {
     }
 
     /// Handles a purchase that an app reports, with the other purchases of its receipt.
-    private static func buy(_ call: Call, _ stores: StoreValidators, _ tools: LoopTools) -> Step {
+    private static func buy(_ call: Call, _ stores: ProjectStores, _ tools: LoopTools) -> Step {
         guard let claim = call.body.claims.first else {
             return .decide(refused(.unreadable, call)) { _, _ in .answer(answer(to: .unreadable)) }
         }

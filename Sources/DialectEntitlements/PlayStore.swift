@@ -70,7 +70,7 @@ package struct PlayStore: StoreValidator {
     ) {
         self.pushSecret = pushSecret
         self.acknowledges = acknowledges
-        base = url.description.hasSuffix("/") ? url.description : url.description + "/"
+        base = url.folder
         self.package = package
         self.account = account
     }

@@ -6,7 +6,7 @@ import JSON
 
 /// The call that records a purchase: a store has to confirm the purchase first (spec/entitlements.md 1.6).
 enum PurchaseCalls {
-    static func routes(_ stores: StoreValidators) -> [Endpoint] {
+    static func routes(_ stores: ProjectStores) -> [Endpoint] {
         [
             Endpoint(
                 .post, "/v3/users/:id/purchases", scope: .usersWrite,

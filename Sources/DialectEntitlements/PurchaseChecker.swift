@@ -17,12 +17,12 @@ package final class PurchaseChecker: Sendable {
         /// The engine's queue whose answers may arrive on any thread.
         package let lane: Int
         package let client: OutboundClient
-        package let stores: StoreValidators
+        package let stores: ProjectStores
         package let clock: @Sendable () -> Instant
         package let limits: Limits
 
         package init(
-            store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: StoreValidators,
+            store: any Store, engine: Engine, lane: Int, client: OutboundClient, stores: ProjectStores,
             clock: @escaping @Sendable () -> Instant, limits: Limits
         ) {
             self.store = store
@@ -86,9 +86,6 @@ package final class PurchaseChecker: Sendable {
             case answered, failed, gone
         }
     }
-
-    /// The stores that can be asked.
-    private static let sources: [Purchase.Source] = [.appStore, .playStore, .stripe]
 
     private let parts: Parts
     private let state = Monitor(State())
@@ -154,36 +151,39 @@ package final class PurchaseChecker: Sendable {
             let found = (count, oldest)
             state.withLock { ($0.figures.due, $0.figures.oldestDueAt) = found }
         }
-        let projects = parts.store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+        let directory = parts.store.directory
+        let projects = directory.projects.keys.filter { parts.stores.of($0, directory).isAsked }.sorted {
+            $0.rawValue < $1.rawValue
+        }
         for place in projects.indices {
             let project = projects[(place + turn) % projects.count]
-            for source in PurchaseChecker.sources {
-                let allowed = lines.allowed(source)
-                let found = try parts.store.read { snapshot throws(StoreFault) in
-                    try DueChecks(
-                        of: source, in: project, at: now, except: busy, limit: max(allowed, 1), snapshot
-                    ).map { due throws(StoreFault) in
-                        (due, due.items.isEmpty ? Catalog() : try snapshot.catalog(of: project))
-                    }
+            // A store that may not be asked now still tells how long its first purchase has waited.
+            let allowed = lines.allowed
+            let found = try parts.store.read { snapshot throws(StoreFault) in
+                try DueChecks(
+                    in: project, at: now, except: busy, limits: allowed.mapValues { max($0, 1) }, snapshot
+                ).map { due throws(StoreFault) in
+                    (due, due.items.isEmpty ? Catalog() : try snapshot.catalog(of: project))
                 }
-                guard let (due, catalog) = found else { continue }
-                count += due.items.count
-                oldest = [oldest, due.items.lazy.compactMap { $0.purchase?.check?.dueAt }.first].compactMap { $0 }.min()
-                begin(allowed > 0 ? due.items : [], due.emptyBefore, of: source, in: project, catalog, &lines)
             }
+            guard let (due, catalog) = found else { continue }
+            count += due.items.count
+            oldest = (due.items.compactMap { $0.purchase?.check?.dueAt } + [oldest].compactMap { $0 }).min()
+            let items = due.items.filter { $0.place.source.flatMap { allowed[$0] } ?? 0 > 0 }
+            begin(items, due.emptyBefore, in: project, catalog, &lines)
         }
     }
 
     /// Notes that questions begin. They are asked when the store has the note.
     private func begin(
-        _ items: [DueChecks.Item], _ emptyBefore: Int64?, of source: Purchase.Source, in project: ProjectID,
-        _ catalog: Catalog, _ lines: inout Lines
+        _ items: [DueChecks.Item], _ emptyBefore: Int64?, in project: ProjectID, _ catalog: Catalog,
+        _ lines: inout Lines
     ) {
         if items.isEmpty, emptyBefore == nil { return }
         let questions = items.compactMap { item in
             item.purchase.map { Question(purchase: $0, project: project, catalog: catalog) }
         }
-        lines.begin(source, questions.count)
+        for question in questions { lines.begin(question.purchase.source) }
         state.withLock { $0.busy.formUnion(questions.map(\.purchase.id)) }
         let notes = items.map { (purchase: $0.id, progress: NoteChecks.Progress.begun(place: $0.place)) }
         submit(NoteChecks(notes, emptyBefore: emptyBefore), in: project) { [self] isDone in
@@ -196,7 +196,7 @@ package final class PurchaseChecker: Sendable {
         case .begun(let questions):
             for question in questions {
                 go(
-                    on: parts.stores.question(
+                    on: parts.stores.of(question.project, tools.directory).question(
                         about: question.purchase, question.catalog, in: question.project, at: parts.clock(),
                         tools.directory),
                     question, &lines)
@@ -214,6 +214,7 @@ package final class PurchaseChecker: Sendable {
 
     private func go(on check: StoreCheck, _ question: Question, _ lines: inout Lines) {
         let (id, source) = (question.purchase.id, question.purchase.source)
+        if case .done(let result) = check { parts.stores.note(result, of: source, question.project, at: parts.clock()) }
         switch check {
         case .ask(let call, let then):
             parts.client.submit(call) { [self] result in push(.answer(result, question, then)) }
@@ -227,13 +228,11 @@ package final class PurchaseChecker: Sendable {
         case .done(.failure(.bad)):
             lines.end(source, isFault: false)
             end(NoteChecks([(id, .failed)]), question, .gone)
-        case .done(.failure(.unavailable)): fail(question, &lines)
+        case .done(.failure(.unavailable(let outage))):
+            // A mistake in the settings of one project is no fault of the store, so the other projects' questions go on.
+            lines.end(source, isFault: outage.reason != .notSetUp)
+            end(NoteChecks([(id, .failed)]), question, .failed)
         }
-    }
-
-    private func fail(_ question: Question, _ lines: inout Lines) {
-        lines.end(question.purchase.source, isFault: true)
-        end(NoteChecks([(question.purchase.id, .failed)]), question, .failed)
     }
 
     /// Stores the result of a question.
@@ -290,16 +289,17 @@ private struct Lines {
         }
     }
 
-    /// The number of questions to a store that may begin now.
-    func allowed(_ source: Purchase.Source) -> Int {
-        guard let line = lines[source], filledAt >= line.pausedUntil else { return 0 }
-        return max(0, min(Int(line.allowance), Lines.inFlightAtMost - line.inFlight))
+    /// The number of questions to each store that may begin now.
+    var allowed: [Purchase.Source: Int] {
+        lines.mapValues { line in
+            filledAt < line.pausedUntil ? 0 : max(0, min(Int(line.allowance), Lines.inFlightAtMost - line.inFlight))
+        }
     }
 
-    /// Notes that questions begin.
-    mutating func begin(_ source: Purchase.Source, _ count: Int) {
-        lines[source]?.allowance -= Double(count)
-        lines[source]?.inFlight += count
+    /// Notes that a question begins.
+    mutating func begin(_ source: Purchase.Source) {
+        lines[source]?.allowance -= 1
+        lines[source]?.inFlight += 1
     }
 
     /// Notes the end of a question. After several faults in a row the store gets a minute's rest.

@@ -6,7 +6,7 @@ import JSON
 
 /// The call that restores purchases, which the vendor's third generation does not have (spec/entitlements.md, decision 5).
 enum RestoreCall {
-    static func route(_ stores: StoreValidators) -> Endpoint {
+    static func route(_ stores: ProjectStores) -> Endpoint {
         Endpoint(
             .post, "/v3/users/:id/restore", scope: .usersWrite,
             operation: Operation(

@@ -5,7 +5,7 @@ import Gateway
 struct StoreChecking: Sendable {
     typealias Items = [Result<Receipt, ReceiptFault>]
 
-    let stores: StoreValidators
+    let stores: ProjectStores
     let place: StorePlace
     /// Whether the call continues without the claims that a store cannot check now.
     let isPatient: Bool

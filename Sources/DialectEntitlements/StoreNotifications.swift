@@ -8,7 +8,7 @@ import JSON
 /// The calls with which stores tell of renewals, refunds and other changes (spec/entitlements-live.md 4.3). A signature stands
 /// in for a key.
 extension Entitlements {
-    package static func notificationSurface(stores: StoreValidators) -> WireDialect {
+    package static func notificationSurface(stores: ProjectStores) -> WireDialect {
         WireDialect(
             name: "store_notifications",
             description: "What app stores tell of purchases. The data itself is signed, so a call needs no key.",
@@ -21,7 +21,7 @@ extension Entitlements {
 }
 
 enum StoreNotifications {
-    static func routes(_ stores: StoreValidators) -> [Endpoint] {
+    static func routes(_ stores: ProjectStores) -> [Endpoint] {
         appleRoutes(stores) + [
             Endpoint(
                 .post, "/onym/v1/stores/google/:project/:secret", scope: .usersWrite, keyPlace: .path(isOpen: true),
@@ -37,7 +37,11 @@ enum StoreNotifications {
                         + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),
-                    decode: { request, caller, tools throws(Rejection) in try google(request, caller, stores, tools) })
+                    decode: { request, caller, tools throws(Rejection) in
+                        try refusing(of: .playStore, caller, stores) { () throws(Rejection) in
+                            try google(request, caller, stores, tools)
+                        }
+                    })
             ),
             Endpoint(
                 .post, "/onym/v1/stores/stripe/:project", scope: .usersWrite, keyPlace: .path(isOpen: true),
@@ -53,12 +57,16 @@ enum StoreNotifications {
                         + Entitlements.answers([.notFound])),
                 action: .steps(
                     body: BufferedBody(),
-                    decode: { request, caller, tools throws(Rejection) in try stripe(request, caller, stores, tools) })
+                    decode: { request, caller, tools throws(Rejection) in
+                        try refusing(of: .stripe, caller, stores) { () throws(Rejection) in
+                            try stripe(request, caller, stores, tools)
+                        }
+                    })
             ),
         ]
     }
 
-    private static func appleRoutes(_ stores: StoreValidators) -> [Endpoint] {
+    private static func appleRoutes(_ stores: ProjectStores) -> [Endpoint] {
         [(applePath, "apple_notification"), (vendorsApplePath, "apple_notification_by_key")].flatMap { path, id in
             [
                 Endpoint(
@@ -75,7 +83,9 @@ enum StoreNotifications {
                     action: .steps(
                         body: BufferedBody(),
                         decode: { request, caller, tools throws(Rejection) in
-                            try apple(request, caller, stores, tools)
+                            try refusing(of: .appStore, caller, stores) { () throws(Rejection) in
+                                try apple(request, caller, stores, tools)
+                            }
                         })),
                 Endpoint(
                     .get, path, scope: .usersWrite, keyPlace: .path(isOpen: true), limit: .none,
@@ -108,13 +118,27 @@ enum StoreNotifications {
         return Caller(of: project, scopes: [.usersWrite], at: now)
     }
 
+    /// Counts a notification that the body refuses.
+    private static func refusing(
+        of source: Purchase.Source, _ caller: Caller, _ stores: ProjectStores,
+        _ body: () throws(Rejection) -> Step
+    ) throws(Rejection) -> Step {
+        do throws(Rejection) {
+            return try body()
+        } catch {
+            stores.activity.note(notificationOf: source, .refused, caller.project, at: caller.now)
+            throw error
+        }
+    }
+
     // MARK: - Google Play
 
     private static func google(
-        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+        _ request: borrowing Request, _ caller: Caller, _ stores: ProjectStores, _ tools: LoopTools
     ) throws(Rejection) -> Step {
-        guard let store = stores.play else {
-            return .answer(Entitlements.response(to: StoreOutage(source: .playStore, reason: .notSetUp)))
+        let end = end(of: .playStore, caller, stores)
+        guard let store = stores.of(caller.project, tools.directory).play else {
+            return end(.failure(.unavailable(StoreOutage(source: .playStore, reason: .notSetUp))))
         }
         guard store.isAddressed(by: request.parameters[1]) else {
             throw Rejection(
@@ -137,28 +161,21 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return taking(store.news(of: notification, for: caller.project, at: caller.now))
-    }
-
-    /// Continues with the statements that a store has made.
-    private static func taking(_ check: StoreCheck) -> Step {
-        switch check {
-        case .done(.success(let receipts)):
-            .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
-        case .done(.failure(.unavailable(let outage))): .answer(Entitlements.response(to: outage))
-        // The store does not know the purchase any more, so a repetition would not help.
-        case .done(.failure(.bad)): .answer(Entitlements.object { _ in })
-        case .ask(let call, let then): .ask(call) { result, tools in taking(then(result, tools)) }
+        return store.news(of: notification, for: caller.project, at: caller.now).step { result in
+            // If the store does not know the purchase any more, a repetition would not help.
+            if case .failure(.bad) = result { return end(.success([])) }
+            return end(result)
         }
     }
 
     // MARK: - Stripe
 
     private static func stripe(
-        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+        _ request: borrowing Request, _ caller: Caller, _ stores: ProjectStores, _ tools: LoopTools
     ) throws(Rejection) -> Step {
-        guard let store = stores.stripe else {
-            return .answer(Entitlements.response(to: StoreOutage(source: .stripe, reason: .notSetUp)))
+        let end = end(of: .stripe, caller, stores)
+        guard let store = stores.of(caller.project, tools.directory).stripe else {
+            return end(.failure(.unavailable(StoreOutage(source: .stripe, reason: .notSetUp))))
         }
         guard let signature = request.field("stripe-signature"),
             store.hasSigned(request.body, signature, at: caller.now)
@@ -172,19 +189,13 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return store.news(of: event, for: caller.project, at: caller.now) { result in
-            switch result {
-            case .success: .answer(Entitlements.object { _ in })
-            case .failure(.unavailable(let outage)): .answer(Entitlements.response(to: outage))
-            case .failure(.bad(let fault)): .answer(Entitlements.response(to: .refused(.badReceipt(fault))))
-            }
-        }
+        return store.news(of: event, for: caller.project, at: caller.now, end)
     }
 
     // MARK: - Apple
 
     private static func apple(
-        _ request: borrowing Request, _ caller: Caller, _ stores: StoreValidators, _ tools: LoopTools
+        _ request: borrowing Request, _ caller: Caller, _ stores: ProjectStores, _ tools: LoopTools
     ) throws(Rejection) -> Step {
         var signed: String?
         do throws(JSONFault) {
@@ -197,20 +208,43 @@ enum StoreNotifications {
             throw Entitlements.invalid(error)
         }
         guard let signed else { throw Entitlements.invalid("signedPayload is required") }
-        guard let store = stores.appStore else {
-            return .answer(Entitlements.response(to: StoreOutage(source: .appStore, reason: .notSetUp)))
+        let end = end(of: .appStore, caller, stores)
+        guard let store = stores.of(caller.project, tools.directory).appStore else {
+            return end(.failure(.unavailable(StoreOutage(source: .appStore, reason: .notSetUp))))
         }
         do throws(StoreProblem) {
-            let receipts = try store.news(signed, for: caller.project, at: caller.now, tools)
-            return .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+            return end(.success(try store.news(signed, for: caller.project, at: caller.now, tools)))
         } catch {
-            switch error {
             // Apple repeats a notification after 503, and gives up after other refusals.
-            case .unavailable(let outage): return .answer(Entitlements.response(to: outage))
-            case .bad:
-                return .answer(
-                    Entitlements.error(
-                        .unauthorized, "request", "control_unauthorized", "The signature does not lead to the root"))
+            if case .unavailable = error { return end(.failure(error)) }
+            throw Rejection(
+                Entitlements.error(
+                    .unauthorized, "request", "control_unauthorized", "The signature does not lead to the root"))
+        }
+    }
+
+    /// The end of a notification's call: stores its statements, or says why the server cannot take it now.
+    private static func end(
+        of source: Purchase.Source, _ caller: Caller, _ stores: ProjectStores
+    ) -> @Sendable (Result<[Receipt], StoreProblem>) -> Step {
+        let (project, now) = (caller.project, caller.now)
+        return { result in
+            func note(_ result: StoreActivity.Result) {
+                stores.activity.note(notificationOf: source, result, project, at: now)
+            }
+            switch result {
+            case .success(let receipts) where receipts.isEmpty:
+                note(.ignored)
+                return .answer(Entitlements.object { _ in })
+            case .success(let receipts):
+                note(.stored)
+                return .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+            case .failure(.unavailable(let outage)):
+                note(.postponed)
+                return .answer(Entitlements.response(to: outage))
+            case .failure(.bad(let fault)):
+                note(.ignored)
+                return .answer(Entitlements.response(to: .refused(.badReceipt(fault))))
             }
         }
     }

@@ -1,5 +1,5 @@
-package import Domain
-package import Gateway
+import Domain
+import Gateway
 import JSON
 import Outbound
 
@@ -80,6 +80,14 @@ enum StoreCheck: Sendable {
     case done(Result<[Receipt], StoreProblem>)
     case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
 
+    /// Continues a call with the result, when the store has answered all questions.
+    func step(_ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step) -> Step {
+        switch self {
+        case .done(let result): next(result)
+        case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).step(next) }
+        }
+    }
+
     static func bad(_ fault: ReceiptFault) -> StoreCheck { .done(.failure(.bad(fault))) }
 
     static func unavailable(_ source: Purchase.Source, _ reason: StoreOutage.Reason) -> StoreCheck {
@@ -115,17 +123,21 @@ struct StoreOutage: Error, Equatable {
     }
 }
 
-/// All stores that confirm purchases. No other store can confirm a purchase.
-package struct StoreValidators: StoreValidator {
+/// The stores that confirm a project's purchases. No other store can confirm a purchase.
+struct StoreValidators: StoreValidator {
     /// The receipts of `onym receipt`.
-    package var tests: TestReceipts
+    var tests: TestReceipts
     /// Whether the server also accepts test receipts in production, for trials.
-    package var takesTestsInProduction = false
-    package var appStore: AppStore?
-    package var stripe: Stripe?
-    package var play: PlayStore?
+    var takesTestsInProduction = false
+    var appStore: AppStore?
+    var stripe: Stripe?
+    var play: PlayStore?
+    /// The mistakes in the options, by store. A store with a mistake is missing.
+    var faults: [String: StoreOptionFault] = [:]
+    /// Whether the server asks the stores by itself.
+    var isAsked = true
 
-    package init(tests: TestReceipts) { self.tests = tests }
+    init(tests: TestReceipts) { self.tests = tests }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         if let receipt = claim.receipt, receipt.hasPrefix(TestReceipts.prefix) {
@@ -184,32 +196,5 @@ extension StoreValidators {
             stripe?.question(about: purchase, catalog, in: project, at: now) ?? .unavailable(.stripe, .notSetUp)
         case .paddle: .bad(.unknown)
         }
-    }
-
-    /// Asks the store of a purchase now, stores the answer, and continues with the reason why there is none.
-    ///
-    /// - Parameters:
-    ///   - purchase: a known purchase.
-    ///   - catalog: the products of the project.
-    ///   - project: the project of the purchase.
-    ///   - now: the present moment.
-    ///   - directory: the apps of the project.
-    ///   - next: the next step of the call; nil stands for an answer of the store.
-    package func ask(
-        about purchase: Purchase, _ catalog: Catalog, in project: ProjectID, at now: Instant, _ directory: Directory,
-        then next: @escaping @Sendable (_ fault: String?) -> Step
-    ) -> Step {
-        @Sendable func go(on check: StoreCheck) -> Step {
-            switch check {
-            case .ask(let call, let then): .ask(call) { result, tools in go(on: then(result, tools)) }
-            case .done(.success(let receipts)):
-                .decide(TakeStoreNews(receipts, asked: purchase.id)) { _, _ in next(nil) }
-            case .done(.failure(.unavailable(let outage))): next(outage.message)
-            case .done(.failure(.bad(.foreign))): next("The store's answer is for another app or another world")
-            case .done(.failure(.bad(.unreadable))): next("The store cannot be asked about this purchase alone")
-            case .done(.failure(.bad)): next("The store does not know this purchase any more")
-            }
-        }
-        return go(on: question(about: purchase, catalog, in: project, at: now, directory))
     }
 }

@@ -13,6 +13,14 @@ package struct Stripe: StoreValidator {
     /// The secrets with which Stripe signs events, each as a prepared hash.
     private let webhookSecrets: [HMAC]
     private let graceDays: Int64
+    private let proof: ProofRule?
+
+    /// Whether a client needs a proof for a subscription that nobody has.
+    package enum ProofRule: String, Sendable {
+        case required
+        /// The first client that names a subscription has it.
+        case id
+    }
 
     package static let standardURL = "https://api.stripe.com/"
     package static let standardGraceDays: Int64 = 3
@@ -22,13 +30,16 @@ package struct Stripe: StoreValidator {
     ///   - key: the secret key of the customer's account.
     ///   - webhookSecrets: the secrets with which Stripe signs events; none if the server takes no events.
     ///   - graceDays: the days of access after the end of a period whose payment has failed.
+    ///   - proof: the rule for clients; nil for the rule of the world.
     package init(
-        _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays
+        _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays,
+        proof: ProofRule? = nil
     ) {
-        base = url.description.hasSuffix("/") ? url.description : url.description + "/"
+        base = url.folder
         self.key = key
         self.webhookSecrets = webhookSecrets.map { HMAC(key: Array($0.utf8)) }
         self.graceDays = graceDays
+        self.proof = proof
     }
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
@@ -65,7 +76,8 @@ package struct Stripe: StoreValidator {
                         claim.product.map({ product in subscription.items.contains { $0.isOf(product) } }) ?? true
                     else { return .failure(.bad(.foreign)) }
                     let receipts = subscription.receipts(
-                        in: place.project, at: place.now, isProof: place.isServer, buyer: buyer, graceDays: graceDays,
+                        in: place.project, at: place.now, isProof: place.isServer, buyer: buyer,
+                        takesFirst: takesFirst(in: place.world), graceDays: graceDays,
                         hash: tools.hash
                     ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
                     // The claimed product is the reported one.
@@ -74,6 +86,9 @@ package struct Stripe: StoreValidator {
                 })
         }
     }
+
+    /// Whether the first client that names a subscription has it.
+    private func takesFirst(in world: AccessWorld) -> Bool { proof.map { $0 == .id } ?? (world == .sandbox) }
 
     /// The question for a subscription; nil for a text that cannot be an id at Stripe, so that it becomes no part of an address.
     private func asking(for id: String, at folder: String = "subscriptions") -> OutboundCall? {
@@ -134,26 +149,31 @@ package struct Stripe: StoreValidator {
     /// Asks for the subscription of an event, and continues with its statements.
     func news(
         of event: StripeEvent, for project: ProjectID, at now: Instant,
-        _ next: @escaping @Sendable (Result<Void, StoreProblem>) -> Step
+        _ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step
     ) -> Step {
-        guard let id = event.subscription, let call = asking(for: id) else { return next(.success(())) }
+        guard let id = event.subscription, let call = asking(for: id) else { return next(.success([])) }
         return .ask(call) { result, tools in
             switch read(result, id, tools) {
-            case .failure(.bad): return next(.success(()))
+            case .failure(.bad): return next(.success([]))
             case .failure(let problem): return next(.failure(problem))
             case .success(let subscription):
-                guard subscription.isLive == event.isLive else { return next(.success(())) }
+                guard subscription.isLive == event.isLive else { return next(.success([])) }
                 // A product has two names at Stripe. The project's catalog has one of them.
                 return .read { snapshot throws(StoreFault) in
                     let catalog = try snapshot.catalog(of: project)
-                    return .decide(
-                        TakeStoreNews(
-                            subscription.receipts(
-                                in: project, at: now, isProof: true, graceDays: graceDays, hash: snapshot.hash
-                            ) { names in names.first { catalog.product($0) != nil } ?? names.first })
-                    ) { _, _ in next(.success(())) }
+                    return next(.success(statements(subscription, catalog, in: project, at: now, snapshot.hash)))
                 }
             }
+        }
+    }
+
+    /// The statements about a subscription, under the names that the catalog has.
+    private func statements(
+        _ subscription: StripeSubscription, _ catalog: Catalog, in project: ProjectID, at now: Instant,
+        _ hash: KeyedHash
+    ) -> [Receipt] {
+        subscription.receipts(in: project, at: now, isProof: true, graceDays: graceDays, hash: hash) { names in
+            names.first { catalog.product($0) != nil } ?? names.first
         }
     }
 
@@ -164,9 +184,7 @@ package struct Stripe: StoreValidator {
         return .ask(call) { result, tools in
             .done(
                 read(result, id, tools).map { subscription in
-                    subscription.receipts(
-                        in: project, at: now, isProof: true, graceDays: graceDays, hash: tools.hash
-                    ) { names in names.first { catalog.product($0) != nil } ?? names.first }
+                    statements(subscription, catalog, in: project, at: now, tools.hash)
                 })
         }
     }

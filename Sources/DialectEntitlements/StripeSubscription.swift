@@ -116,9 +116,11 @@ struct StripeSubscription {
     /// - Parameters:
     ///   - isProof: whether the caller answers for whose the purchase is.
     ///   - buyer: the user for whom the app's server has made the checkout.
+    ///   - takesFirst: whether a subscription that nobody has belongs to the first caller that names it.
     ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
-        in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, graceDays: Int64, hash: KeyedHash,
+        in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
+        graceDays: Int64, hash: KeyedHash,
         product: (_ names: [String]) -> String?
     ) -> [Receipt] {
         let world: AccessWorld = isLive ? .production : .sandbox
@@ -145,7 +147,7 @@ struct StripeSubscription {
                 ? .proof
                 : .name(
                     user: buyer ?? metadata["onym_user_id"], identity: metadata["onym_identity_id"],
-                    takesFirst: world == .sandbox)
+                    takesFirst: takesFirst)
             receipt.accounts = (customer.map { [$0] } ?? []).map {
                 StoreAccount.name(.stripe, $0, in: world, of: project, hash: hash)
             }

@@ -175,7 +175,7 @@ package final class ConsoleDoor: Sendable {
         return nil
     }
 
-    /// The key of the living session that a call's cookie names; nil if there is none.
+    /// The key of the session in a call's cookie; nil without a cookie, and for a session that has ended.
     private func session(
         _ request: borrowing Request, isSecure: Bool, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) -> AccessKey? {

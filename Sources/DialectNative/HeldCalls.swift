@@ -32,12 +32,9 @@ enum HeldCalls {
                 if named != nil, type == nil { throw AdminText.wrong("type must be an identity type.", request.id) }
                 let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
+                    switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        guard snapshot.person(person, in: project) != nil else {
-                            return Native.problem(.refused(.noSuchPerson), id)
-                        }
                         let held = try held(by: person, snapshot).filter { _, identity in
                             (type == nil || type == identity.type)
                                 && (text.map { identity.value.lowercased().contains($0) } ?? true)
@@ -59,12 +56,9 @@ enum HeldCalls {
                 let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
                 let strategy = tools.directory.strategy(of: project)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
+                    switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        guard snapshot.person(person, in: project) != nil else {
-                            return Native.problem(.refused(.noSuchPerson), id)
-                        }
                         return try shared(person, strategy, in: project, snapshot)
                     }
                 }

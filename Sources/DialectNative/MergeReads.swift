@@ -29,12 +29,9 @@ enum MergeReads {
                 let (name, list) = (PersonName(text, caller, tools), try ListQuery(request))
                 let (project, id) = (caller.project, request.id)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
+                    switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        guard snapshot.person(person, in: project) != nil else {
-                            return Native.problem(.refused(.noSuchPerson), id)
-                        }
                         return try page(of: person, state ?? nil, list, in: project, snapshot)
                     }
                 }

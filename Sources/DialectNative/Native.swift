@@ -22,8 +22,8 @@ package enum Native {
         /// The keys that sign test receipts.
         package let receipts: TestReceipts
         package let mint: Mint
-        /// Asks the store of a purchase, and continues with the reason why it has not answered.
-        package let askStore: AskStore
+        /// The stores that confirm purchases.
+        package let stores: StoreTools
         /// The last use of a key since the server started.
         package let keyUse: @Sendable (KeyID) -> Instant?
         package let counts: @Sendable () -> StoreCounts
@@ -36,11 +36,6 @@ package enum Native {
         /// The door of the console; nil if the server has no console.
         package let console: ConsoleDoor?
 
-        package typealias AskStore =
-            @Sendable (
-                Purchase, Catalog, ProjectID, Instant, Directory, @escaping @Sendable (_ fault: String?) -> Step
-            ) -> Step
-
         package init(
             unreadiness: @escaping @Sendable () -> String?,
             clockBehindSeconds: @escaping @Sendable () -> Int64, metrics: @escaping @Sendable () -> [UInt8],
@@ -48,10 +43,10 @@ package enum Native {
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
-            warnings: ClientWarnings, askStore: @escaping AskStore, status: @escaping @Sendable () -> ServerStatus?,
+            warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
             firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?
         ) {
-            self.askStore = askStore
+            self.stores = stores
             self.firstKeys = firstKeys
             self.status = status
             self.console = console
@@ -93,7 +88,8 @@ package enum Native {
                 + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
-                + CatalogCalls.routes + PurchaseCalls.routes(sources) + TransferCalls.routes
+                + CatalogCalls.routes + StoreCalls.routes(sources.stores) + PurchaseCalls.routes(sources)
+                + TransferCalls.routes
                 + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
                 + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources, at: door) + DeliveryCalls.routes

@@ -98,12 +98,9 @@ enum PeopleCalls {
                 )
                 let filter = try timelineFilter(request)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
+                    switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
                     case .success(let person):
-                        guard snapshot.person(person, in: project) != nil else {
-                            return Native.problem(.refused(.noSuchPerson), id)
-                        }
                         let timeline = try Timeline(of: person, filter, snapshot)
                         return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
                     }
@@ -130,12 +127,9 @@ enum PeopleCalls {
             let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
             let list = try ListQuery(request)
             return { snapshot throws(StoreFault) in
-                switch name.find(in: snapshot) {
+                switch name.find(in: project, snapshot) {
                 case .failure(let problem): return problem.response(id)
                 case .success(let person):
-                    guard snapshot.person(person, in: project) != nil else {
-                        return Native.problem(.refused(.noSuchPerson), id)
-                    }
                     return try JournalText.answer(person, list, snapshot)
                 }
             }

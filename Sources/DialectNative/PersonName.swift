@@ -82,6 +82,13 @@ enum PersonName: Sendable {
         }
     }
 
+    /// Finds the person among the people of a project.
+    func find(in project: ProjectID, _ snapshot: any Snapshot) -> Result<PersonID, Problem> {
+        find(in: snapshot).flatMap { person in
+            snapshot.person(person, in: project) == nil ? .failure(.nobody) : .success(person)
+        }
+    }
+
     func find(in snapshot: any Snapshot) -> Result<PersonID, Problem> {
         switch self {
         case .nobody: return .failure(.nobody)

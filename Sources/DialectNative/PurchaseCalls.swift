@@ -43,7 +43,7 @@ enum PurchaseCalls {
                             guard let (purchase, _) = try find(names, in: project, snapshot) else {
                                 return .answer(Native.problem(.refused(.noSuchPurchase), id))
                             }
-                            return sources.askStore(
+                            return sources.stores.ask(
                                 purchase, try snapshot.catalog(of: project), project, now, directory
                             ) {
                                 fault in

@@ -12,12 +12,15 @@ package final class Directory: Sendable {
     package let signingKeys: [ProjectID: [SigningKey]]
     /// The links and sessions of the consoles.
     private let consoles: [ProjectID: ConsoleBook]
+    /// The options of projects for the stores that confirm purchases.
+    private let storeOptions: [ProjectID: StoreOptions]
 
     package init(
         projects: [Project] = [], apps: [App] = [], keys: [AccessKey] = [],
         strategies: [ProjectID: StrategyHistory] = [:], signingKeys: [ProjectID: [SigningKey]] = [:],
-        consoles: [ProjectID: ConsoleBook] = [:]
+        consoles: [ProjectID: ConsoleBook] = [:], storeOptions: [ProjectID: StoreOptions] = [:]
     ) {
+        self.storeOptions = storeOptions
         self.consoles = consoles
         self.signingKeys = signingKeys
         self.strategies = strategies
@@ -35,7 +38,7 @@ package final class Directory: Sendable {
     /// The directory after a call. Changes of other facts do not affect it.
     package func applying(_ entry: JournalEntry) -> Directory {
         var (projects, apps, keys, strategies) = (projects, apps, keys, strategies)
-        var (signingKeys, consoles) = (signingKeys, consoles)
+        var (signingKeys, consoles, storeOptions) = (signingKeys, consoles, storeOptions)
         for change in entry.changes {
             switch change {
             case .projectMade(let project): projects[project.id] = project
@@ -55,6 +58,7 @@ package final class Directory: Sendable {
                     let isOwn = key == ConsoleBook.key(of: entry.project)
                     let other = isOwn ? nil : projects.keys.first { key == ConsoleBook.key(of: $0) }
                     consoles[other ?? entry.project] = ConsoleBook(packed: body)
+                case .storeOptions: storeOptions[entry.project] = StoreOptions(packed: body)
                 default: continue
                 }
             case .personMade, .linked, .unlinked, .rowAdded, .rowSuperseded, .merged, .mergeUndone, .personErased:
@@ -63,11 +67,14 @@ package final class Directory: Sendable {
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions)
     }
 
     /// The links and sessions of a project's console.
     package func console(of project: ProjectID) -> ConsoleBook { consoles[project] ?? ConsoleBook() }
+
+    /// The options of a project for the stores that confirm purchases.
+    package func storeOptions(of project: ProjectID) -> StoreOptions { storeOptions[project] ?? StoreOptions() }
 
     /// The key with a hash. The key may be revoked or expired.
     package func key(_ hash: KeyHash) -> AccessKey? { keysByHash[hash] }
@@ -76,11 +83,11 @@ package final class Directory: Sendable {
     package func strategy(of project: ProjectID) -> Strategy { strategies[project]?.current.strategy ?? .default }
 
     /// The kinds of documents that a directory contains, one document for each project.
-    package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook]
+    package static let documentKinds: [DocumentKind] = [.signingKeys, .consoleBook, .storeOptions]
 
     /// The same directory with documents that a store has read; nil if this version cannot read a document.
     package func with(_ documents: [(kind: DocumentKind, project: ProjectID, body: [UInt8])]) -> Directory? {
-        var (signingKeys, consoles) = (signingKeys, consoles)
+        var (signingKeys, consoles, storeOptions) = (signingKeys, consoles, storeOptions)
         for (kind, project, body) in documents {
             switch kind {
             case .signingKeys:
@@ -89,12 +96,15 @@ package final class Directory: Sendable {
             case .consoleBook:
                 guard let book = ConsoleBook(packed: body) else { return nil }
                 consoles[project] = book
+            case .storeOptions:
+                guard let options = StoreOptions(packed: body) else { return nil }
+                storeOptions[project] = options
             default: preconditionFailure("The directory has no documents of the kind \(kind).")
             }
         }
         return Directory(
             projects: Array(projects.values), apps: Array(apps.values), keys: Array(keys.values),
-            strategies: strategies, signingKeys: signingKeys, consoles: consoles)
+            strategies: strategies, signingKeys: signingKeys, consoles: consoles, storeOptions: storeOptions)
     }
 
     /// Whether a key is inside an app, so that every user of the app has it. Such a key proves nothing about its caller.

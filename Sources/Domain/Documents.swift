@@ -81,7 +81,7 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case runList = 68
     case runsEnd = 69
     /// A part of a run.
-    case runPart = 83
+    case runPart = 86
     /// The rows of runs that later rows supersede, by their numbers, and the erased people with rows in runs.
     case removedRows = 84
     case erasedFromRuns = 85
@@ -104,6 +104,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case checkHour = 81
     /// The first hour that may have due checks, by the project's number.
     case checkStart = 82
+    /// The options of a project for the stores that confirm purchases.
+    case storeOptions = 83
     /// An install of the Linking dialect, by its id.
     case install = 50
     /// The state of a user in the Linking dialect.

@@ -22,7 +22,7 @@ package enum Registry {
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,
         UndoTransfer.self,
-        CatalogEdit.self,
+        CatalogEdit.self, SetStoreOptions.self,
         // Installs.
         MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,
         RefreshTokens.self, CheckInstall.self, SubmitRows.self, ResetInstall.self, DeleteUser.self,

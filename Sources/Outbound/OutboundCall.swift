@@ -40,6 +40,9 @@ package struct OutboundCall: Equatable, Sendable {
 package struct OutboundURL: Equatable, Sendable, CustomStringConvertible {
     package let description: String
 
+    /// The address as a folder, with a slash at its end, to which a path can be added.
+    package var folder: String { description.hasSuffix("/") ? description : description + "/" }
+
     /// Reads an address; nil for other texts.
     package init?(_ text: String) {
         guard !text.utf8.contains(0), let url = unsafe curl_url() else { return nil }

@@ -9,7 +9,7 @@ protocol ProgramCommand: SendableMetatype {
     /// The command's own flags besides the settings, in the form of its help.
     static var usage: String { get }
     static var valuedFlags: [String] { get }
-    /// The necessary words after the command's name, in order.
+    /// The necessary words after the command's name, in order. A last word with … stands for one word or more.
     static var operands: [String] { get }
     static var switches: [String] { get }
 

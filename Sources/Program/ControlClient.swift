@@ -1,3 +1,5 @@
+import Crypto
+import DialectEntitlements
 import DialectIDSync
 import DialectNative
 import Engine
@@ -15,6 +17,8 @@ struct ControlClient {
     let project: String?
     /// Opens the store for a call, if no server serves it from this folder.
     let openStore: () throws(CommandFault) -> OpenedStore
+    /// The settings of the stores that confirm purchases.
+    var stores: () throws(CommandFault) -> ProjectStores.Server = { () throws(CommandFault) in ProjectStores.Server() }
 
     struct Answer: Equatable {
         let status: Int
@@ -79,9 +83,11 @@ struct ControlClient {
         defer { engine.stop() }
         let readers = Readers(threads: 1)
         defer { readers.stop() }
+        let (secrets, receipts) = (IDSyncSecrets(master: master), TestReceipts(master: master))
         let inspection = Inspection(
-            secrets: IDSyncSecrets(master: master), TestReceipts(master: master), ClientWarnings(), opened.place,
-            since: SystemClock.now())
+            secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
+            stores: ProjectStores(
+                try stores(), tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))))
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(
@@ -148,7 +154,8 @@ extension CommandContext {
             throw .usage("--project must be the id of a project, which is a number.")
         }
         return ControlClient(
-            folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() })
+            folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() },
+            stores: { () throws(CommandFault) in try ServerSettings.stores(settings) })
     }
 
     /// Makes a call, and returns its answer; a problem is thrown.

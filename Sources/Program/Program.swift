@@ -36,6 +36,7 @@ package enum Program {
         (
             "access",
             [
+                StoresShowCommand.self, StoresSetCommand.self, StoresStatusCommand.self,
                 ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
                 OfferingsListCommand.self, OfferingsSetCommand.self, OfferingsRemoveCommand.self,
                 EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
@@ -144,7 +145,9 @@ package enum Program {
             let arguments = try Arguments(
                 words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
                 switches: command.switches)
-            if arguments.words.count > command.operands.count {
+            // A last operand with … stands for one word or more.
+            let isOpen = command.operands.last?.hasSuffix("…") ?? false
+            if arguments.words.count > command.operands.count, !isOpen {
                 throw UsageFault("\"\(arguments.words[command.operands.count])\" is one word too many.")
             }
             if arguments.words.count < command.operands.count {

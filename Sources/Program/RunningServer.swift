@@ -36,7 +36,9 @@ package final class RunningServer: Sendable {
         /// The ad network that knows the source of users in the Claim dialect.
         package var attribution = AdServices()
         /// The stores that confirm purchases, besides the server's own test receipts.
-        package var stores = StoreSettings()
+        package var stores = ProjectStores.Server()
+        /// The server's own questions to the stores.
+        package var purchaseChecks = PurchaseChecker.Limits()
         /// The folder of attachments.
         package var attachments: String
         /// The time for which the server keeps rows.
@@ -102,14 +104,11 @@ package final class RunningServer: Sendable {
                 storeKey: secrets.derivedKey(for: "console cookie"), isTLS: configuration.tls != nil,
                 publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
         let files = configuration.hasConsole ? ConsoleFiles() : nil
-        var stores = StoreValidators(tests: receipts)
-        stores.takesTestsInProduction = configuration.stores.takesTestsInProduction
-        stores.appStore = configuration.stores.appStore
-        stores.stripe = configuration.stores.stripe
-        stores.play = configuration.stores.play
+        let stores = ProjectStores(
+            configuration.stores, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores)
+            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -213,7 +212,7 @@ package final class RunningServer: Sendable {
         purchaseChecker = PurchaseChecker(
             PurchaseChecker.Parts(
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
-                clock: configuration.clock, limits: configuration.stores.checks))
+                clock: configuration.clock, limits: configuration.purchaseChecks))
         inspection.countQuestions(of: purchaseChecker)
         runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs)
     }
@@ -303,18 +302,6 @@ package final class RunningServer: Sendable {
     }
 }
 
-/// The settings of the stores that confirm purchases.
-package struct StoreSettings: Sendable {
-    package var takesTestsInProduction = false
-    package var appStore: AppStore?
-    package var stripe: Stripe?
-    package var play: PlayStore?
-    /// The server's own questions to the stores.
-    package var checks = PurchaseChecker.Limits()
-
-    package init() {}
-}
-
 /// The server's facts about itself, available when its parts exist.
 final class Inspection: Sendable {
     private struct Parts {
@@ -333,8 +320,9 @@ final class Inspection: Sendable {
     private let mint: Mint
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
-    /// The stores that the server asks; nil in a command without a server.
-    private let stores: StoreValidators?
+    private let stores: ProjectStores
+    /// Whether stores can be asked. A command without a server asks none.
+    private let asksStores: Bool
     private let console: ConsoleDoor?
     private let consoleSet: String?
     private let firstKeysPath: String?
@@ -344,10 +332,10 @@ final class Inspection: Sendable {
     init(
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
         since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
-        firstKeysPath: String? = nil,
-        stores: StoreValidators? = nil
+        firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false
     ) {
         self.stores = stores
+        self.asksStores = asksStores
         self.firstKeysPath = firstKeysPath
         self.console = console
         self.consoleSet = consoleSet
@@ -373,10 +361,26 @@ final class Inspection: Sendable {
             rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
-            askStore: { [stores] purchase, catalog, project, now, directory, next in
-                guard let stores else { return next("The server does not run, and only the server asks stores") }
-                return stores.ask(about: purchase, catalog, in: project, at: now, directory, then: next)
-            },
+            stores: StoreTools(
+                ask: { [stores, asksStores] purchase, catalog, project, now, directory, next in
+                    guard asksStores else { return next("The server does not run, and only the server asks stores") }
+                    return stores.ask(about: purchase, catalog, in: project, at: now, directory, then: next)
+                },
+                sealed: { [stores] text, name, project in stores.sealed(text, as: name, in: project) },
+                faults: { [stores] options, project in stores.faults(options, of: project) },
+                serverOptions: stores.serverOptions,
+                states: { [stores] project, directory in
+                    [("app_store", Purchase.Source.appStore), ("play", .playStore), ("stripe", .stripe)].map {
+                        let words = stores.activity.words(of: $1, project)
+                        return StoreTools.State(
+                            store: $0, isSetUp: stores.isSetUp($1, project, directory), answeredAt: words.answeredAt,
+                            faultAt: words.faultAt, fault: words.fault, notifiedAt: words.notifiedAt)
+                    }
+                },
+                due: { [self] in
+                    let figures = checker.withLock { $0?.figures }
+                    return (figures?.due ?? 0, figures?.oldestDueAt)
+                }),
             status: { [self] in status() },
             firstKeys: { [self] in firstKeysPath.map(ProjectPlan.clientKeys(in:)) ?? [:] }, console: console)
     }
@@ -426,6 +430,15 @@ final class Inspection: Sendable {
             store: parts.store.counts, queueDepth: parts.engine.queueDepth,
             clockBehindMilliseconds: parts.engine.clockBehindMilliseconds, memoryBytes: ProcessMemory.residentBytes(),
             to: &text)
+        text.begin(
+            "onym_store_notifications_total", .counter, help: "Notifications of stores about purchases, by result.")
+        for (source, results) in stores.activity.notifications.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            for result in StoreActivity.Result.allCases {
+                text.sample(
+                    "onym_store_notifications_total", labels: [("store", source.name), ("result", result.rawValue)],
+                    results[result] ?? 0)
+            }
+        }
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
         return text.bytes
     }

@@ -1,4 +1,5 @@
 import CLinux
+import DialectEntitlements
 import DialectIDSync
 import Domain
 import EventLoop
@@ -102,6 +103,8 @@ enum ServeCommand: ProgramCommand {
         configuration.attachmentQuotas = ServerSettings.attachmentQuotas(settings)
         configuration.publicURL = settings["public_url"]
         configuration.stores = try ServerSettings.stores(settings)
+        configuration.purchaseChecks.perSecond =
+            settings["purchase_poll_per_second"].flatMap(Int.init) ?? configuration.purchaseChecks.perSecond
         configuration.signingKeyDays =
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
         configuration.hasConsole = settings["console"] == "on"

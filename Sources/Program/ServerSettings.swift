@@ -179,6 +179,10 @@ enum ServerSettings {
             SettingDefinition(
                 "stripe_grace_days", "The days of access while Stripe charges again after a failed payment.",
                 standard: String(Stripe.standardGraceDays), demand: { integer(0...90, $0) }),
+            SettingDefinition(
+                "stripe_proof",
+                "Whether a client proves a new subscription (required) or only names it (id), instead of the world's rule.",
+                demand: { oneOf(["required", "id"], $0) }),
         ]
         + retentions.map { setting, _, what in
             SettingDefinition(
@@ -245,54 +249,37 @@ enum ServerSettings {
         return network
     }
 
-    /// Apple's server, for questions about subscriptions; nil without a key for it.
-    private static func appStoreServer(_ settings: Settings) throws(CommandFault) -> AppStoreServer? {
-        guard let path = settings["app_store_key_file"] else { return nil }
-        let bytes = try Files.bytes(path, orElse: "The key \(path) cannot be read")
-        guard let key = PrivateKey(pem: bytes), "\(key.algorithm)" == "ES256" else {
-            throw .failed("\(path) is no key of Apple: a private key of P-256 in PEM is needed.")
-        }
-        guard let keyID = settings["app_store_key_id"], let issuer = settings["app_store_issuer_id"],
-            settings["app_store_root"] != nil, let url = settings["app_store_url"].flatMap(OutboundURL.init),
-            let sandbox = settings["app_store_sandbox_url"].flatMap(OutboundURL.init)
-        else {
-            throw .failed(
-                "app_store_key_id, app_store_issuer_id and app_store_root must be set beside app_store_key_file.")
-        }
-        return AppStoreServer(url, sandboxURL: sandbox, issuer: issuer, keyID: keyID, key: key)
+    /// The settings of stores that name files, by the options whose values the files have.
+    private static let storeFiles = [
+        "app_store.key": ("app_store_key_file", "The key"),
+        "play.service_account": ("play_service_account", "The service account"),
+    ]
+
+    /// The setting of a store's option.
+    private static func setting(of option: String) -> String {
+        storeFiles[option]?.0 ?? option.split(separator: ".").joined(separator: "_")
     }
 
     /// The stores that confirm purchases.
-    static func stores(_ settings: Settings) throws(CommandFault) -> StoreSettings {
-        var stores = StoreSettings()
-        stores.takesTestsInProduction = settings["mode"] == "development"
-        let roots = (
-            try certificate(settings["app_store_root"]), try certificate(settings["app_store_receipt_root"])
-        )
-        if roots.0 != nil || roots.1 != nil {
-            stores.appStore = AppStore(
-                root: roots.0, receiptRoot: roots.1, bundleID: settings["app_store_bundle_id"],
-                deviceRule: settings["app_store_device_hash"].flatMap(AppStore.DeviceRule.init) ?? .off,
-                appID: settings["app_store_app_id"].flatMap(Int64.init), server: try appStoreServer(settings))
-        }
-        if let path = settings["play_service_account"] {
-            let bytes = try Files.bytes(path, orElse: "The service account \(path) cannot be read")
-            guard let account = PlayStore.ServiceAccount(json: bytes) else {
-                throw .failed("\(path) is no service account of Google: client_email and private_key are needed.")
+    static func stores(_ settings: Settings) throws(CommandFault) -> ProjectStores.Server {
+        var stores = ProjectStores.Server()
+        stores.isForTrying = settings["mode"] == "development"
+        stores.appStoreRoot = try certificate(settings["app_store_root"])
+        stores.appStoreReceiptRoot = try certificate(settings["app_store_receipt_root"])
+        stores.addresses.appStore = settings["app_store_url"].flatMap(OutboundURL.init)
+        stores.addresses.appStoreSandbox = settings["app_store_sandbox_url"].flatMap(OutboundURL.init)
+        stores.addresses.play = settings["play_url"].flatMap(OutboundURL.init)
+        stores.addresses.stripe = settings["stripe_url"].flatMap(OutboundURL.init)
+        for option in StoreOption.all {
+            guard let value = settings[setting(of: option.id)] else { continue }
+            if let (_, what) = storeFiles[option.id] {
+                let bytes = try Files.bytes(value, orElse: "\(what) \(value) cannot be read")
+                stores.options[option.id] = String(decoding: bytes, as: UTF8.self)
+            } else {
+                stores.options[option.id] = value
             }
-            guard let package = settings["play_package_name"], let url = settings["play_url"].flatMap(OutboundURL.init)
-            else { throw .failed("play_package_name must be set beside play_service_account.") }
-            stores.play = PlayStore(
-                url, package: package, account: account, pushSecret: settings["play_push_secret"],
-                acknowledges: settings["play_acknowledge"] != "off")
         }
-        stores.checks.perSecond = settings["purchase_poll_per_second"].flatMap(Int.init) ?? stores.checks.perSecond
-        if let key = settings["stripe_secret_key"], let url = settings["stripe_url"].flatMap(OutboundURL.init) {
-            stores.stripe = Stripe(
-                url, key: key,
-                webhookSecrets: (settings["stripe_webhook_secret"] ?? "").split(separator: ",").map(String.init),
-                graceDays: settings["stripe_grace_days"].flatMap(Int64.init) ?? Stripe.standardGraceDays)
-        }
+        if let fault = stores.faults.first { throw .failed(fault.message(setting)) }
         return stores
     }
 

@@ -24,6 +24,25 @@ struct CryptoTests {
         #expect(Hexadecimal.encode(SHA256.digest(of: Array(text.utf8)).bytes) == expected)
     }
 
+    @Test("seals secrets for one place, and opens nothing else")
+    func seals() {
+        let seal = Seal(key: [UInt8](repeating: 1, count: 32))
+        for text in ["", "a", String(repeating: "long ", count: 1000)] {
+            let plain = Array(text.utf8)
+            let sealed = seal.seal(plain, for: "place")
+            #expect(seal.open(sealed, for: "place") == plain)
+            #expect(seal.seal(plain, for: "place") == sealed, "equal secrets have one form")
+            #expect(seal.seal(plain, for: "other") != sealed && seal.open(sealed, for: "other") == nil)
+            #expect(Seal(key: [UInt8](repeating: 2, count: 32)).open(sealed, for: "place") == nil)
+            for place in sealed.indices.prefix(64) {
+                var changed = sealed
+                changed[place] ^= 1
+                #expect(seal.open(changed, for: "place") == nil)
+            }
+            #expect(seal.open(Array(sealed.dropLast()), for: "place") == nil && seal.open([], for: "place") == nil)
+        }
+    }
+
     @Test("authenticates with HMAC-SHA256 (RFC 4231)")
     func hmac() {
         let one = HMAC(key: [UInt8](repeating: 0x0B, count: 20))

@@ -301,7 +301,9 @@ struct ImportTests {
         #expect(try [usage("bob"), usage("eve"), usage("ada")] == [0, 3, 3])
     }
 
-    @Test("events of the IDSync dialect are none of this dialect, whatever they say", arguments: StoreKind.allCases)
+    @Test(
+        "lists of this dialect have no event of the IDSync dialect, whatever the event says",
+        arguments: StoreKind.allCases)
     func foreign(_ kind: StoreKind) throws {
         let importer = try Importer(kind)
         let (client, credentials) = (importer.client, importer.client.server.credentials)

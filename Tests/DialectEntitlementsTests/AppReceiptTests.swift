@@ -16,8 +16,9 @@ struct AppReceiptTests {
     ) throws -> AccessClient {
         let root = try #require(Certificate(pem: chain.rootPEM))
         return try AccessClient(kind, restore: restore, at: chain.now) {
-            $0.stores.appStore = AppStore(
-                root: nil, receiptRoot: root, bundleID: "com.example.app", deviceRule: deviceRule)
+            $0.stores.appStoreReceiptRoot = root
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
+            $0.stores.options["app_store.device_hash"] = deviceRule.rawValue
         }
     }
 

@@ -14,7 +14,8 @@ struct AppStoreTests {
         let chain = try AppStoreTests.chain.get()
         let root = try #require(Certificate(pem: chain.rootPEM))
         let client = try AccessClient(kind, at: chain.now) {
-            $0.stores.appStore = AppStore(root: root, bundleID: "com.example.app")
+            $0.stores.appStoreRoot = root
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
         }
         try client.makeUser("A")
         return (client, chain)

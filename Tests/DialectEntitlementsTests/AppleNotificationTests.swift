@@ -330,7 +330,8 @@ struct AppleNotificationTests {
             self.chain = chain
             self.name = name
             client = try AccessClient(kind, at: chain.now) {
-                $0.stores.appStore = AppStore(root: root, bundleID: "com.example.app")
+                $0.stores.appStoreRoot = root
+                $0.stores.options["app_store.bundle_id"] = "com.example.app"
             }
         }
 

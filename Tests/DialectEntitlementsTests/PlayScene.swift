@@ -66,16 +66,28 @@ struct PlayScene {
 
     let client: AccessClient
     let google = Google()
+    /// The file of the service account.
+    let account: String
 
-    init(_ kind: StoreKind = .memory, configure: (inout RunningServer.Configuration) -> Void = { _ in }) throws {
+    /// - Parameter isServers: whether the server's settings have the options, and not the project.
+    init(
+        _ kind: StoreKind = .memory, isServers: Bool = true,
+        configure: (inout RunningServer.Configuration) -> Void = { _ in }
+    ) throws {
         let file = try JSONSerialization.data(withJSONObject: [
             "client_email": "onym@example.iam.gserviceaccount.com", "private_key": try PlayScene.key.get(),
             "private_key_id": "k1", "token_uri": google.stand.url + "token",
         ])
-        let account = try #require(PlayStore.ServiceAccount(json: [UInt8](file)))
+        let account = String(decoding: file, as: UTF8.self)
+        self.account = account
         let url = try #require(OutboundURL(google.stand.url))
         client = try AccessClient(kind) {
-            $0.stores.play = PlayStore(url, package: "com.example.app", account: account, pushSecret: PlayScene.secret)
+            $0.stores.addresses.play = url
+            if isServers {
+                $0.stores.options["play.package_name"] = "com.example.app"
+                $0.stores.options["play.service_account"] = account
+                $0.stores.options["play.push_secret"] = PlayScene.secret
+            }
             configure(&$0)
         }
     }

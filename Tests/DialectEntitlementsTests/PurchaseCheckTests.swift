@@ -12,8 +12,8 @@ import Threads
 struct PurchaseCheckTests {
     private func scene(_ kind: StoreKind = .memory) throws -> PlayScene {
         try PlayScene(kind) {
-            $0.stores.checks.pauseMilliseconds = 5
-            $0.stores.checks.perSecond = 1000
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
         }
     }
 
@@ -144,18 +144,26 @@ struct PurchaseCheckTests {
         #expect(try Patience.until { try scene.client.active("A") == ["Y"] })
     }
 
-    @Test("Stripe is asked at the end of a period")
-    func stripe() throws {
+    /// A user with a subscription at Stripe.
+    private func subscribed() throws -> (AccessClient, StandIn) {
         let stand = StandIn(.status(200, StripeTests.subscription()))
         let url = try #require(OutboundURL(stand.url))
         let client = try AccessClient(.memory) {
-            $0.stores.stripe = Stripe(url, key: "rk_secret")
-            $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
         }
         try client.makeUser("A")
         let body =
             #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
         #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        return (client, stand)
+    }
+
+    @Test("Stripe is asked at the end of a period")
+    func stripe() throws {
+        let (client, stand) = try subscribed()
         stand.answer(
             .status(
                 200, StripeTests.subscription(#","current_period_start":1750000099,"current_period_end":1750086400"#)))
@@ -177,17 +185,7 @@ struct PurchaseCheckTests {
 
     @Test("a subscription that is paused is asked about at longer and longer intervals")
     func paused() throws {
-        let stand = StandIn(.status(200, StripeTests.subscription()))
-        let url = try #require(OutboundURL(stand.url))
-        let client = try AccessClient(.memory) {
-            $0.stores.stripe = Stripe(url, key: "rk_secret")
-            $0.stores.checks.pauseMilliseconds = 5
-            $0.stores.checks.perSecond = 1000
-        }
-        try client.makeUser("A")
-        let body =
-            #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
-        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        let (client, stand) = try subscribed()
         stand.answer(
             .status(200, StripeTests.subscription(#","status":"paused","current_period_end":1800000000"#)))
         // Each answer says that the access has ended now.
@@ -208,7 +206,7 @@ struct PurchaseCheckTests {
 
     @Test("an operator asks a store, and is told why there is access", arguments: StoreKind.allCases)
     func byHand(_ kind: StoreKind) throws {
-        let scene = try PlayScene(kind) { $0.stores.checks.perSecond = 0 }
+        let scene = try PlayScene(kind) { $0.purchaseChecks.perSecond = 0 }
         scene.google.says("tok-1", scene.subscription())
         _ = try scene.buy("A", "tok-1")
         let path = "/purchases/playstore:tok-1/check"
@@ -254,14 +252,16 @@ struct PurchaseCheckTests {
         }
         let sandbox = StandIn { _ in .status(200, status.withLock { $0 }) }
         let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
-        let server = AppStoreServer(
-            try #require(OutboundURL(production.url)), sandboxURL: try #require(OutboundURL(sandbox.url)),
-            issuer: "issuer",
-            keyID: "K1", key: try #require(PrivateKey(pem: pem)))
         let root = try #require(Certificate(pem: chain.rootPEM))
         let client = try AccessClient(.memory, at: chain.now) {
-            $0.stores.appStore = AppStore(root: root, bundleID: "com.example.app", server: server)
-            $0.stores.checks.pauseMilliseconds = 5
+            $0.stores.appStoreRoot = root
+            $0.stores.addresses.appStore = OutboundURL(production.url)
+            $0.stores.addresses.appStoreSandbox = OutboundURL(sandbox.url)
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
+            $0.stores.options["app_store.key"] = String(decoding: pem, as: UTF8.self)
+            $0.stores.options["app_store.key_id"] = "K1"
+            $0.stores.options["app_store.issuer_id"] = "issuer"
+            $0.purchaseChecks.pauseMilliseconds = 5
         }
         func transaction(_ id: String, from start: Int64, to end: Int64) throws -> String {
             try chain.sign([

@@ -16,7 +16,10 @@ struct StripeTests {
 
     private func client(_ kind: StoreKind, _ stand: StandIn) throws -> AccessClient {
         let url = try #require(OutboundURL(stand.url))
-        let client = try AccessClient(kind) { $0.stores.stripe = Stripe(url, key: "rk_secret") }
+        let client = try AccessClient(kind) {
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+        }
         try client.makeUser("A")
         return client
     }
@@ -134,7 +137,9 @@ struct StripeTests {
     private func listening(_ kind: StoreKind, _ stand: StandIn) throws -> AccessClient {
         let url = try #require(OutboundURL(stand.url))
         let client = try AccessClient(kind) {
-            $0.stores.stripe = Stripe(url, key: "rk_secret", webhookSecrets: ["whsec_old", StripeTests.secret])
+            $0.stores.addresses.stripe = url
+            $0.stores.options["stripe.secret_key"] = "rk_secret"
+            $0.stores.options["stripe.webhook_secret"] = "whsec_old,\(StripeTests.secret)"
         }
         try client.makeUser("A")
         return client

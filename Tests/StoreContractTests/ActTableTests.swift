@@ -187,6 +187,7 @@ private final class ActWorld {
         edit.sharedDevicePeople = 77
         _ = try play(SetStrategy.edit(edit))
         _ = try play(SetClientConfig(native: [.init("stl", Array("60".utf8))], web: []))
+        _ = try play(SetStoreOptions(["stripe.grace_days": .plain("5"), "stripe.secret_key": .sealed([1, 2])]))
         let project = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
         _ = try play(SetUp(project: project, apps: [], keys: []))
         _ = try play(

@@ -48,7 +48,8 @@ struct PurchaseCheckContractTests {
 
     private func found(_ fixture: StoreFixture, except busy: Set<PurchaseID> = []) throws -> DueChecks? {
         try fixture.store.read { snapshot throws(StoreFault) in
-            try DueChecks(of: .playStore, in: World.project, at: fixture.clock.now, except: busy, limit: 100, snapshot)
+            try DueChecks(
+                in: World.project, at: fixture.clock.now, except: busy, limits: [.playStore: 100], snapshot)
         }
     }
 

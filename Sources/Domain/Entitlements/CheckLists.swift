@@ -18,9 +18,8 @@ package struct CheckPlace: Hashable, Sendable {
         self.slot = slot
     }
 
-    fileprivate func isOf(_ source: Purchase.Source) -> Bool {
-        slot / CheckPlace.slotsOfSource == Int(source.rawValue - 1)
-    }
+    /// The store of the purchases in the list.
+    package var source: Purchase.Source? { Purchase.Source(rawValue: UInt8(slot / CheckPlace.slotsOfSource + 1)) }
 
     static func minute(of moment: Instant) -> Int64 { moment.milliseconds / 60_000 }
 
@@ -181,33 +180,34 @@ package struct DueChecks: Sendable {
     /// The lists of the last minutes may still grow: calls that have begun may be decided a little later.
     private static let lateMilliseconds: Int64 = 120_000
 
-    /// Reads the checks that are due, the earliest first; nil if the project has none.
+    /// Reads the checks that are due, for each store the earliest first; nil if the project has none.
     ///
     /// - Parameters:
-    ///   - source: the store of the purchases.
     ///   - project: the project of the purchases.
     ///   - now: the present moment.
     ///   - busy: purchases about which the server asks at the moment.
-    ///   - limit: the greatest number of purchases.
+    ///   - limits: the greatest number of purchases of each store. The search leaves out all other stores.
     ///   - snapshot: the store's facts.
     package init?(
-        of source: Purchase.Source, in project: ProjectID, at now: Instant, except busy: Set<PurchaseID>, limit: Int,
+        in project: ProjectID, at now: Instant, except busy: Set<PurchaseID>, limits: [Purchase.Source: Int],
         _ snapshot: any Snapshot
     ) throws(StoreFault) {
         guard let start = try snapshot.document(.checkStart(of: project)).flatMap(CheckLists.hour) else { return nil }
         let minute = CheckPlace.minute(of: now)
         let settled = CheckPlace.minute(of: now.advanced(byMilliseconds: -DueChecks.lateMilliseconds)) / 60
-        var (hour, isEmpty) = (start, true)
-        while hour <= minute / 60, hour - start < DueChecks.hoursAtMost, items.count < limit {
+        var (hour, isEmpty, left) = (start, true, limits.filter { $0.value > 0 })
+        while hour <= minute / 60, hour - start < DueChecks.hoursAtMost, !left.isEmpty {
             let filled = try snapshot.document(CheckHour.key(hour, in: project)).flatMap(CheckHour.init(packed:))
             for place in filled?.places(of: hour) ?? [] {
                 isEmpty = false
-                guard place.minute <= minute, items.count < limit else { break }
-                guard place.isOf(source) else { continue }
+                guard place.minute <= minute, !left.isEmpty else { break }
+                guard let source = place.source, let limit = left[source] else { continue }
+                let before = items.count
                 let list = try snapshot.document(place.key(in: project)).flatMap(CheckLists.hashes) ?? []
-                for id in list.lazy.map(PurchaseID.init) where !busy.contains(id) && items.count < limit {
+                for id in list.lazy.map(PurchaseID.init) where !busy.contains(id) && items.count - before < limit {
                     try take(id, at: place, now, snapshot)
                 }
+                left[source] = items.count - before < limit ? limit - (items.count - before) : nil
             }
             hour += 1
             if isEmpty, hour <= settled { emptyBefore = hour }
