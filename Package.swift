@@ -271,7 +271,7 @@ let package = Package(
         // An app of the SDK that tests kill.
         .executableTarget(
             name: "sdk-host", dependencies: ["Onym"], path: "Tests/SDKHost", swiftSettings: testSettings),
-        tests("Onym", ["ClientKit", "Compression", "OnymTesting", "TestKit"]),
+        tests("Onym", ["ClientKit", "Compression", "Crypto", "OnymTesting", "TestKit"]),
         facadeTests("OnymMParticle", "mParticle_Apple_SDK"),
         facadeTests("OnymOwl", "Owlmetry"),
         facadeTests("OnymQonversion", "Qonversion"),

@@ -41,7 +41,7 @@ struct FoundRow: Sendable {
 }
 
 /// Searches the rows of a kind, and gives them to a finding. It finds them in the columns of runs, and in the rows themselves
-/// while most rows are in no run (docs/decisions/0027). One reading looks at a limited number of rows, so that other
+/// while most rows are in no run (docs/decisions/0028). One reading looks at a limited number of rows, so that other
 /// readings run in between: a project can have more rows than fit into memory. A search ends with the last row, and not
 /// before.
 struct RowSearch<Finding: RowFinding>: Sendable {

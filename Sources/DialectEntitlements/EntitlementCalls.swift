@@ -102,12 +102,13 @@ enum EntitlementCalls {
             }
             owners = known
         }
-        return Entitlements.object { json in
+        let all = Access.all(reasons)
+        var response = Entitlements.object { json in
             json.key("object")
             json.string("list")
             json.key("data")
             json.array { json in
-                for access in Access.all(reasons) {
+                for access in all {
                     json.object { json in
                         write(access, &json)
                         guard explains else { return }
@@ -121,6 +122,8 @@ enum EntitlementCalls {
                 }
             }
         }
+        response.accessEndsAt = Access.lastEnd(all)
+        return response
     }
 
     static func write(
@@ -241,6 +244,14 @@ enum EntitlementCalls {
     private static let listSchema = Schema.object([
         .init("object", .string(oneOf: ["list"]), required: true), .init("data", .array(schema), required: true),
     ])
+}
+
+extension Access {
+    /// The last end of active access in seconds; nil if none is active, or one has no end.
+    static func lastEnd(_ all: [Access]) -> Int64? {
+        let active = all.filter(\.isActive)
+        return active.allSatisfy { $0.expiresAt != nil } ? active.compactMap(\.expiresAt).max()?.seconds : nil
+    }
 }
 
 extension AccessPrincipals {

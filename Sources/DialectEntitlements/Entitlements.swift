@@ -10,25 +10,35 @@ import JSON
 package enum Entitlements {
     package static let name = "entitlements"
 
-    /// - Parameter stores: the stores that confirm purchases.
-    package static func surface(stores: ProjectStores) -> WireDialect {
-        WireDialect(
+    /// - Parameters:
+    ///   - stores: the stores that confirm purchases.
+    ///   - signer: signs answers about access.
+    package static func surface(stores: ProjectStores, signer: AnswerSigner) -> WireDialect {
+        let access =
+            UserCalls.routes + IdentityCalls.routes + EntitlementCalls.routes + PurchaseCalls.routes(stores)
+            + [RestoreCall.route(stores)]
+        return WireDialect(
             name: name,
             description: "Users, their purchases and their access. Compatible with Qonversion's HTTP API.",
             cors: CORSPolicy(
                 allowedFields: """
                     Authorization, Content-Type, Accept, Platform, Platform-Version, User-Id, User-locale, Source, \
                     Source-Version, app-version, country, Attempt, Trigger, Onym-Device-User, Onym-Identity, \
-                    Onym-Identity-Token, Idempotency-Key
+                    Onym-Identity-Token, Onym-Nonce, Idempotency-Key
                     """,
-                exposedFields: "X-Request-Id, Retry-After"),
+                exposedFields: "X-Request-Id, Retry-After, Onym-Signature"),
             securitySchemes: [
                 SecurityScheme(
                     "entitlements", .bearer,
                     "A project key, or a secret key (sk_…); a key with test_ before it is for the sandbox.")
             ],
-            routes: UserCalls.routes + IdentityCalls.routes + EntitlementCalls.routes + PropertyCalls.routes
-                + PurchaseCalls.routes(stores) + [RestoreCall.route(stores)] + ForeignCalls.routes,
+            routes: access.map { route in
+                route.signed { request, tools in
+                    signer.signing(request, route.method, at: tools.now) {
+                        try? authenticate($0, tools.directory, tools.now, tools)
+                    }
+                }
+            } + PropertyCalls.routes + ForeignCalls.routes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },

@@ -8,14 +8,20 @@ import JSON
 /// The first two generations of the vendor's API, as shipped SDKs use them (spec/entitlements-live.md 1). In their view the
 /// user is the install, also while it has an identity.
 extension Entitlements {
-    package static func legacySurface(stores: ProjectStores) -> WireDialect {
+    package static func legacySurface(stores: ProjectStores, signer: AnswerSigner) -> WireDialect {
         WireDialect(
             name: "entitlements_legacy",
             description: "The calls of shipped mobile SDKs of Qonversion: starting, identifying, buying and restoring.",
             securitySchemes: [
                 SecurityScheme("entitlements_legacy", .bearer, "A project key; the body can have it as access_token.")
             ],
-            routes: LegacyCalls.routes(stores) + ForeignCalls.legacyRoutes,
+            routes: LegacyCalls.routes(stores).map { route in
+                route.signed { request, tools in
+                    signer.signing(request, route.method, at: tools.now) {
+                        LegacyCalls.caller($0, tools.directory, tools.now, tools)
+                    }
+                }
+            } + ForeignCalls.legacyRoutes,
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 guard let caller = LegacyCalls.caller(request, directory, now, tools) else {
                     throw Rejection(LegacyCalls.badToken)
@@ -404,7 +410,9 @@ enum LegacyCalls {
         let launch = LaunchResult(
             user: call.user.value, at: call.caller.now, world: call.caller.world, catalog: catalog,
             access: Access.all(reasons), client: call.client)
-        return try body(launch, principals)
+        var response = try body(launch, principals)
+        response.accessEndsAt = Access.lastEnd(launch.access)
+        return response
     }
 
     static let envelope = Schema.object([

@@ -1,10 +1,10 @@
 import ByteText
 import Crypto
-import Domain
+package import Domain
 package import Gateway
 import HTTPMessage
 import HTTPServer
-import JSON
+package import JSON
 
 /// The Linking dialect (spec/linking.md): the calls of back ends for Sentiance's user linking, and Onym's own calls for
 /// devices.
@@ -14,7 +14,14 @@ package enum Linking {
         package let tokens: LinkingTokens
         package let proofs: ProofChecker
 
-        package init(tokens: LinkingTokens, proofs: ProofChecker) {
+        /// Writes further public keys of the server, for its list of keys.
+        package let moreKeys: @Sendable (Directory, Instant, inout JSONWriter) -> Void
+
+        package init(
+            tokens: LinkingTokens, proofs: ProofChecker,
+            moreKeys: @escaping @Sendable (Directory, Instant, inout JSONWriter) -> Void = { _, _, _ in }
+        ) {
+            self.moreKeys = moreKeys
             self.tokens = tokens
             self.proofs = proofs
         }
@@ -31,7 +38,7 @@ package enum Linking {
                 SecurityScheme(
                     "install", .bearer, "An install's access token; with a DPoP proof for an install with a key."),
             ],
-            routes: ServerCalls.routes(tools) + DeviceCalls.routes(tools) + [keys(tools.tokens)],
+            routes: ServerCalls.routes(tools) + DeviceCalls.routes(tools) + [keys(tools)],
             authenticate: { request, route, directory, now, loop throws(Rejection) in
                 do throws(LinkingError) {
                     return try authenticate(request, route, directory, now, loop, tools)
@@ -92,19 +99,20 @@ package enum Linking {
         return String(field.dropFirst(scheme.count))
     }
 
-    private static func keys(_ tokens: LinkingTokens) -> Endpoint {
+    private static func keys(_ tools: Tools) -> Endpoint {
         Endpoint(
             .get, "/.well-known/jwks.json", scope: nil,
             operation: Operation(
-                id: "linking_keys", summary: "The keys that sign access tokens (RFC 7517).",
+                id: "linking_keys", summary: "The keys that sign access tokens and answers about access (RFC 7517).",
                 responses: [
                     .init(
-                        .ok, "The last, the present and the next key.",
+                        .ok, "The last, the present and the next key of each purpose.",
                         schema: .object([.init("keys", .array(.object([])), required: true)]))
                 ]),
             action: .answer { _, _, loop in
                 var response = Response(
-                    .ok, contentType: Envelope.contentType, body: tokens.jwks(at: loop.now))
+                    .ok, contentType: Envelope.contentType, 
+                    body: tools.tokens.jwks(at: loop.now) { tools.moreKeys(loop.directory, loop.now, &$0) })
                 response.fields.append(.init("Cache-Control", "public, max-age=3600"))
                 return response
             })

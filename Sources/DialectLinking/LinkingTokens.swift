@@ -52,7 +52,11 @@ package final class LinkingTokens: Sendable {
     private func keys(at now: Instant) -> [SigningKey] { (-1...1).map { key(turn(now) + $0) } }
 
     /// The document of `/.well-known/jwks.json`.
-    package func jwks(at now: Instant) -> [UInt8] {
+    ///
+    /// - Parameters:
+    ///   - now: the present moment.
+    ///   - more: writes further keys.
+    package func jwks(at now: Instant, more: (inout JSONWriter) -> Void = { _ in }) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
             json.key("keys")
@@ -71,6 +75,7 @@ package final class LinkingTokens: Sendable {
                         json.string("EdDSA")
                     }
                 }
+                more(&json)
             }
         }
         return json.bytes

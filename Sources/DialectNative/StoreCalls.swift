@@ -49,6 +49,31 @@ enum StoreCalls {
                     guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
                     return status(project, loop, tools)
                 }),
+            Endpoint(
+                .get, "/onym/v1/access-root", scope: .admin,
+                operation: Operation(
+                    id: "access_root", summary: "Shows the public key with which an app checks answers about access.",
+                    description: """
+                        The key is the same for ever under one master key. An app has it as accessRoot of its \
+                        configuration, and then refuses answers that this server has not signed.
+                        """,
+                    responses: [
+                        .init(
+                            .ok, "The key.",
+                            schema: .object([
+                                .init("project", .string(), required: true),
+                                .init("root", .string("32 bytes of Ed25519 in Base64 for addresses."), required: true),
+                            ]))
+                    ] + Native.problems([])),
+                action: .answer { _, caller, _ in
+                    guard let project = caller?.project else { preconditionFailure("The route has a scope.") }
+                    return Native.json(.ok) { json in
+                        json.key("project")
+                        json.string(String(project.rawValue))
+                        json.key("root")
+                        json.string(tools.accessRoot(project))
+                    }
+                }),
         ]
     }
 

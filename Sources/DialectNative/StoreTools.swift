@@ -38,6 +38,8 @@ package struct StoreTools: Sendable {
     package let faults: @Sendable (StoreOptions, ProjectID) -> [String: String]
     /// The options that the server's settings have.
     package let serverOptions: Set<String>
+    /// The public key with which an app of a project checks answers about access.
+    package let accessRoot: @Sendable (ProjectID) -> String
     package let states: @Sendable (ProjectID, Directory) -> [State]
     /// The number of due questions to stores that the last search found, and the moment since which the first is due.
     package let due: @Sendable () -> (count: Int, since: Instant?)
@@ -45,6 +47,7 @@ package struct StoreTools: Sendable {
     package init(
         ask: @escaping Ask, sealed: @escaping @Sendable (String, String, ProjectID) -> [UInt8],
         faults: @escaping @Sendable (StoreOptions, ProjectID) -> [String: String], serverOptions: Set<String>,
+        accessRoot: @escaping @Sendable (ProjectID) -> String,
         states: @escaping @Sendable (ProjectID, Directory) -> [State],
         due: @escaping @Sendable () -> (count: Int, since: Instant?)
     ) {
@@ -52,6 +55,7 @@ package struct StoreTools: Sendable {
         self.sealed = sealed
         self.faults = faults
         self.serverOptions = serverOptions
+        self.accessRoot = accessRoot
         self.states = states
         self.due = due
     }

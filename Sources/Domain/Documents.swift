@@ -77,7 +77,7 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     /// The settings of a project and of an app in the Claim dialect, by the id of the project or the app.
     case claimProjectSettings = 66
     case claimAppSettings = 67
-    /// The runs of a project's rows of one kind, and the number of the first row that no run has (docs/decisions/0027).
+    /// The runs of a project's rows of one kind, and the number of the first row that no run has (docs/decisions/0028).
     case runList = 68
     case runsEnd = 69
     /// A part of a run.

@@ -223,10 +223,20 @@ package final class Gateway: Sendable {
         Route(
             route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase, body: body
         ) { [self] request, exchange in
+            let context = contexts[exchange.loopIndex]
+            guard let sign = route.signing?(request, context.tools) else {
+                do throws(Rejection) {
+                    return try handle(request, exchange, context)
+                } catch {
+                    return .answer(error.response)
+                }
+            }
             do throws(Rejection) {
-                return try handle(request, exchange, contexts[exchange.loopIndex])
+                let handling = try handle(request, exchange.finishing(with: sign), context)
+                guard case .answer(let response) = handling else { return handling }
+                return .answer(sign(response))
             } catch {
-                return .answer(error.response)
+                return .answer(sign(error.response))
             }
         }
     }

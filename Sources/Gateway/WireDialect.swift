@@ -65,6 +65,19 @@ package struct Endpoint: Sendable {
     package let limit: Limit
     package let operation: Operation
     package let action: Action
+    /// Finds the function that signs the answers to a request; nil for a call whose answers are not signed.
+    package private(set) var signing: Signing?
+
+    /// Finds the function that signs the answer to a request; nil for a request without a signed answer.
+    package typealias Signing =
+        @Sendable (borrowing Request, LoopTools) -> (@Sendable (Response) -> Response)?
+
+    /// The same call, with signed answers.
+    package func signed(by signing: @escaping Signing) -> Endpoint {
+        var endpoint = self
+        endpoint.signing = signing
+        return endpoint
+    }
 
     /// The limit that counts the calls with one key.
     package enum Limit: Sendable { case standard, claim, none }

@@ -25,6 +25,8 @@ package struct Response: Equatable, Sendable {
     package var contentType: ContentType?
     package var fields: [Field]
     package var body: [UInt8]
+    /// The last end of the access that the answer shows, in seconds; nil for an answer without such an end. It is not sent.
+    package var accessEndsAt: Int64?
 
     package init(_ status: Status, contentType: ContentType? = nil, fields: [Field] = [], body: [UInt8] = []) {
         self.status = status

@@ -6,6 +6,8 @@ package struct Exchange: Sendable {
     private let loop: ServerLoop
     private let connection: ConnectionID
     private let ordinal: UInt64
+    /// The last change to the answer, such as a signature.
+    private var finish: (@Sendable (Response) -> Response)?
 
     init(loop: ServerLoop, connection: ConnectionID, ordinal: UInt64) {
         self.loop = loop
@@ -25,10 +27,17 @@ package struct Exchange: Sendable {
         loop.events.post(work)
     }
 
+    /// The same exchange, which changes its answer at the end.
+    package func finishing(with finish: @escaping @Sendable (Response) -> Response) -> Exchange {
+        var exchange = self
+        exchange.finish = finish
+        return exchange
+    }
+
     /// Sends the answer, in the order of the connection's requests. Without a client nothing happens. Call it once, on the
     /// loop's thread.
     package func answer(_ response: Response) {
-        loop.connection(connection)?.complete(ordinal, with: response)
+        loop.connection(connection)?.complete(ordinal, with: finish?(response) ?? response)
     }
 
     /// Sends an answer whose body comes in pieces. The exchange asks for each piece when it has room, and the owner then

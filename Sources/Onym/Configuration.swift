@@ -43,6 +43,11 @@ public struct Configuration: Sendable {
     /// The seconds for which the device's knowledge of entitlements counts without a network, until an entitlement expires:
     /// 30 days; nil for no limit.
     public var accessLifetime: TimeInterval? = 30 * 86_400
+    /// The public key with which the SDK checks answers about access, as `onym keys access-root` prints it; nil to check
+    /// nothing.
+    public var accessRoot: String?
+    /// The treatment of answers about access that the key in ``accessRoot`` does not confirm.
+    public var accessVerification = Verification.required
     /// The device's shop; nil for the platform's own shop: the App Store where StoreKit exists.
     public var shop: (any Shop)?
     /// The hosts of calls of the IDSync dialect, for apps that have several hosts.
@@ -138,6 +143,16 @@ public struct Configuration: Sendable {
             case .linking: "linking"
             }
         }
+    }
+
+    /// The treatment of answers that do not come from the project's server.
+    public enum Verification: Sendable {
+        /// Such an answer does not count, and is tried again.
+        case required
+        /// Such an answer counts, with a notice and a line in the log.
+        case report
+        /// The SDK checks nothing.
+        case off
     }
 
     /// Whether the data is of customers or of developers.

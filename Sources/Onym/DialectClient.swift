@@ -148,13 +148,14 @@ package class DialectClient: @unchecked Sendable {
             if let tokens = tokens?(), !tokens.isEmpty {
                 sent.fields["Onym-Identity-Token"] = tokens.joined(separator: ", ")
             }
+            let question = answerCheck?.ask(&sent)
             let start = runtime.time.now
             let cancel = transport.send(sent) { [weak self] result in
                 guard let self else { return }
                 let now = self.runtime.time.now
                 self.write(request, result, now.timeIntervalSince(start))
                 if case .success(let answer) = result { self.learn(answer, start, now) }
-                let checked = result.mapError(OnymError.init).flatMap {
+                let checked = self.proven(result.mapError(OnymError.init), question).flatMap {
                     OnymError.check($0, at: now, envelope: self.isEnvelope)
                 }
                 self.enter { self.finish(number, checked) }
@@ -180,6 +181,30 @@ package class DialectClient: @unchecked Sendable {
             case .failure(let fault): "\(fault)"
             }
         runtime.log.write(.debug, "\(name): \(request.method) was answered after \(seconds) s: \(outcome)")
+    }
+
+    /// The check of the dialect's answers; nil for a dialect whose answers are not signed.
+    package var answerCheck: AnswerCheck? { nil }
+
+    private func proven(
+        _ result: Result<HTTPAnswer, OnymError>, _ question: AnswerCheck.Question?
+    ) -> Result<HTTPAnswer, OnymError> {
+        guard let question, let check = answerCheck, case .success(var answer) = result else { return result }
+        do throws(AnswerCheck.Fault) {
+            answer.proof = try check.proof(in: answer, to: question)
+        } catch {
+            if runtime.configuration.accessVerification == .report {
+                runtime.announce(.untrusted(error.rawValue))
+                return .success(answer)
+            }
+            // A proxy's refusal has no signature either. It stays a refusal, but not one of the server.
+            if answer.isSuccess {
+                runtime.announce(.untrusted(error.rawValue))
+                return .failure(.untrusted(error.rawValue))
+            }
+            answer.fields["x-request-id"] = nil
+        }
+        return .success(answer)
     }
 
     /// Whether a body has the form of the dialect's errors.

@@ -8,6 +8,9 @@ public enum Notice: Hashable, Sendable {
     case reactivated
     /// The user's entitlements have changed.
     case accessChanged
+    /// An answer about access does not come from the project's server, for this reason. The SDK has not used it, unless the
+    /// configuration only reports such answers.
+    case untrusted(String)
     /// The server has taken a transaction that the device's shop reported by itself: a renewal, an approval, a purchase on another
     /// device. The notice has the shop's id of the product.
     case purchaseReported(String)

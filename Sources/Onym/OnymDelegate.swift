@@ -43,7 +43,7 @@ extension Onym {
             case .accessChanged: delegate.onymDidChangeAccess(self)
             case .dropped(let count, let reason): delegate.onym(self, didDrop: count, reason)
             case .held(let error, let waiting): delegate.onym(self, isHeldBy: error, waiting: waiting)
-            case .purchaseReported, .imported, .unlocked, .fileSetAside, .storageFailed: break
+            case .purchaseReported, .untrusted, .imported, .unlocked, .fileSetAside, .storageFailed: break
             }
         }
     }

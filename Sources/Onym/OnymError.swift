@@ -10,6 +10,8 @@ public enum OnymError: Error, Hashable, Sendable {
     case tls(String)
     /// The connection failed in another way.
     case connection(String)
+    /// The answer does not come from the project's server: its signature is missing or wrong.
+    case untrusted(String)
     /// The server answered with a status that means a failure.
     case http(HTTPFailure)
     /// The server's answer does not fit the call: the answer is empty, incomplete, or of another kind.
@@ -86,7 +88,7 @@ extension OnymError {
     /// Whether the same call may succeed later.
     public var isPassing: Bool {
         switch self {
-        case .offline, .timeout, .connection, .malformed: true
+        case .offline, .timeout, .connection, .malformed, .untrusted: true
         // A redirection, for example, says nothing about the call.
         case .http(let failure): [408, 429].contains(failure.status) || !(400..<500).contains(failure.status)
         case .tls, .refused, .storage, .dropped: false
@@ -96,7 +98,7 @@ extension OnymError {
     /// Whether the answer is missing because of the network.
     package var isOfNetwork: Bool {
         switch self {
-        case .offline, .timeout, .tls, .connection: true
+        case .offline, .timeout, .tls, .connection, .untrusted: true
         case .http, .malformed, .refused, .storage, .dropped: false
         }
     }
@@ -114,7 +116,12 @@ extension OnymError {
     }
 
     /// Whether the server is not trusted: in another network the server may be trusted again.
-    package var isUntrusted: Bool { if case .tls = self { true } else { false } }
+    package var isUntrusted: Bool {
+        switch self {
+        case .tls, .untrusted: true
+        default: false
+        }
+    }
 
     /// The seconds after which the server allows the next try.
     public var retryAfter: TimeInterval? {
@@ -139,6 +146,7 @@ extension OnymError: CustomStringConvertible {
         case .offline: "There is no network; try again when there is."
         case .timeout: "The server did not answer in time; it may have done what was asked. Try again."
         case .tls(let why): "The connection is not safe: \(why)."
+        case .untrusted(let why): "The answer does not come from the project's server: \(why)."
         case .connection(let why): "The connection failed: \(why). Try again."
         case .http(let failure):
             "The server answered \(failure.status)\(failure.code.map { " \($0)" } ?? "")"

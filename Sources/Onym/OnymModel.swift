@@ -37,7 +37,7 @@ public final class OnymModel {
                 switch notice {
                 case .userChanged, .accessChanged, .deactivated, .reactivated, .unlocked:
                     Task { @MainActor in self?.refresh() }
-                case .purchaseReported, .dropped, .held, .imported, .fileSetAside, .storageFailed: break
+                case .purchaseReported, .untrusted, .dropped, .held, .imported, .fileSetAside, .storageFailed: break
                 }
             })
     }

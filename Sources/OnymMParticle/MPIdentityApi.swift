@@ -69,7 +69,7 @@ extension OnymError {
         switch self {
         case .offline: MPIdentityErrorResponseCode.clientNoConnection.rawValue
         case .timeout: MPIdentityErrorResponseCode.clientSideTimeout.rawValue
-        case .tls: MPIdentityErrorResponseCode.sslError.rawValue
+        case .tls, .untrusted: MPIdentityErrorResponseCode.sslError.rawValue
         case .http(let failure): UInt(clamping: failure.status)
         case .refused(.inProgress): MPIdentityErrorResponseCode.requestInProgress.rawValue
         case .refused(.optedOut): MPIdentityErrorResponseCode.optOut.rawValue

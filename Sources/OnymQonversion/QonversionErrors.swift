@@ -47,7 +47,7 @@ extension Qonversion {
 extension OnymError {
     private var code: Qonversion.ErrorCode {
         switch self {
-        case .offline, .timeout, .tls, .connection: .networkConnectionFailed
+        case .offline, .timeout, .tls, .connection, .untrusted: .networkConnectionFailed
         case .malformed: .responseParsingFailed
         case .http(let failure):
             switch failure.status {

@@ -372,7 +372,7 @@ private final class OneAnswer: @unchecked Sendable {
 extension OnymError {
     private var isOfTheNetwork: Bool {
         switch self {
-        case .offline, .timeout, .connection, .tls: true
+        case .offline, .timeout, .connection, .tls, .untrusted: true
         case .http, .malformed, .refused, .storage, .dropped: false
         }
     }

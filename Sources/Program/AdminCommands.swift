@@ -85,6 +85,22 @@ enum AppsRevokeCommand: ProgramCommand {
     }
 }
 
+/// `onym keys access-root`: prints the public key with which apps check answers about access.
+enum KeysAccessRootCommand: ProgramCommand {
+    static let name = "keys access-root"
+    static let summary = "Prints the public key with which apps check answers about access."
+    static let usage = """
+        onym keys access-root [--data DIR] [--project ID] [--json]
+
+        The key goes into the app, as accessRoot of the SDK's configuration. It is no secret.
+        """
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "/onym/v1/access-root")
+    }
+}
+
 /// `onym keys show`: prints the keys of the first project from the file that the first start wrote.
 enum KeysShowCommand: ProgramCommand {
     static let name = "keys show"

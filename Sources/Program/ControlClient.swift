@@ -87,7 +87,8 @@ struct ControlClient {
         let inspection = Inspection(
             secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
             stores: ProjectStores(
-                try stores(), tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))))
+                try stores(), tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
+            signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")))
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(

@@ -47,7 +47,7 @@ package enum Program {
             "projects",
             [
                 ProjectsListCommand.self, ProjectsCreateCommand.self, ProjectsRevokeCommand.self, AppsListCommand.self,
-                AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysListCommand.self,
+                AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysAccessRootCommand.self, KeysListCommand.self,
                 KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
                 SigningKeysAddCommand.self, SigningKeysRetireCommand.self,
             ]

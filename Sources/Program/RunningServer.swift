@@ -106,9 +106,10 @@ package final class RunningServer: Sendable {
         let files = configuration.hasConsole ? ConsoleFiles() : nil
         let stores = ProjectStores(
             configuration.stores, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
+        let signer = AnswerSigner(master: secrets.derivedKey(for: "access answers"))
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true)
+            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true, signer: signer)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -125,13 +126,15 @@ package final class RunningServer: Sendable {
                     let text = AccessKey.Kind.claimClient.newText
                     return (text, ProjectPlan.hash(text))
                 }),
-            Entitlements.surface(stores: stores), Entitlements.legacySurface(stores: stores),
+            Entitlements.surface(stores: stores, signer: signer),
+            Entitlements.legacySurface(stores: stores, signer: signer),
             Entitlements.notificationSurface(stores: stores),
             Linking.surface(
                 Linking.Tools(
                     tokens: LinkingTokens(
                         master: secrets.derivedKey(for: "linking"), rotationDays: configuration.signingKeyDays),
-                    proofs: ProofChecker(now: configuration.clock()))),
+                    proofs: ProofChecker(now: configuration.clock()),
+                    moreKeys: { signer.writeKeys($0, at: $1, to: &$2) })),
         ]
         let metrics = RequestMetrics(
             surfaces: surfaces, loops: configuration.loops, logger: configuration.logger, warnings: warnings)
@@ -321,6 +324,7 @@ final class Inspection: Sendable {
     private let receipts: TestReceipts
     private let warnings: ClientWarnings
     private let stores: ProjectStores
+    private let signer: AnswerSigner
     /// Whether stores can be asked. A command without a server asks none.
     private let asksStores: Bool
     private let console: ConsoleDoor?
@@ -332,8 +336,10 @@ final class Inspection: Sendable {
     init(
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
         since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
-        firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false
+        firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false,
+        signer: AnswerSigner
     ) {
+        self.signer = signer
         self.stores = stores
         self.asksStores = asksStores
         self.firstKeysPath = firstKeysPath
@@ -368,7 +374,7 @@ final class Inspection: Sendable {
                 },
                 sealed: { [stores] text, name, project in stores.sealed(text, as: name, in: project) },
                 faults: { [stores] options, project in stores.faults(options, of: project) },
-                serverOptions: stores.serverOptions,
+                serverOptions: stores.serverOptions, accessRoot: { [signer] in signer.rootText(of: $0) },
                 states: { [stores] project, directory in
                     [("app_store", Purchase.Source.appStore), ("play", .playStore), ("stripe", .stripe)].map {
                         let words = stores.activity.words(of: $1, project)

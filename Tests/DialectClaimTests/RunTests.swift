@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// The runs of rows (docs/decisions/0027), through the whole server.
+/// The runs of rows (docs/decisions/0028), through the whole server.
 @Suite("Runs of rows")
 struct RunTests {
     /// Lengths with which a server makes no runs in a test.

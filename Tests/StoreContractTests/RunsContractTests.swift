@@ -1,4 +1,5 @@
 import Domain
+import Engine
 import TestKit
 import Testing
 

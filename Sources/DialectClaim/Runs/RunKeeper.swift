@@ -2,7 +2,7 @@ package import Domain
 package import Engine
 import Threads
 
-/// Makes runs of rows, so that reads of many rows need not read the rows themselves (docs/decisions/0027). It works behind the
+/// Makes runs of rows, so that reads of many rows need not read the rows themselves (docs/decisions/0028). It works behind the
 /// writer: an upload writes no runs. Of several processes on one store, one makes them.
 package final class RunKeeper: Sendable {
     /// The lengths of runs.

@@ -1,5 +1,5 @@
 /// A note of the server: rows have become a run, or runs have become one run. Runs are derived from rows, so the note changes no
-/// fact (docs/decisions/0027).
+/// fact (docs/decisions/0028).
 package struct KeepRuns: Act {
     /// The documents as the server read them. If another server has changed one, the note changes nothing.
     package let before: [DocumentKey: [UInt8]]

@@ -41,6 +41,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private var refusedPurchases: [RefusedPurchase] = []
 
     private let queue: CallQueue<Call, Outcome>
+    private let check: AnswerCheck?
     /// Rises with each change of the user. An answer to an earlier call does not count after a change.
     private var epoch = 0
     /// The time of the last answer in this process, for each user who was logged in.
@@ -71,12 +72,54 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private struct Cached {
         var at: Date
         var list: JSON
+        /// The proof of a checked answer, with the answer's body.
+        var signed: (proof: AnswerCheck.Proof, body: [UInt8])?
+        /// Whether the proof was checked since the start.
+        var isChecked = false
+
+        init(at: Date, list: JSON) { (self.at, self.list) = (at, list) }
+
+        init(kept: JSON) {
+            at = Date(milliseconds: kept["t"]?.integer ?? 0)
+            guard let body = kept["b"]?.text, let proof = AnswerCheck.Proof(kept: kept["p"]) else {
+                list = kept["l"] ?? .array([])
+                return
+            }
+            signed = (proof, Array(body.utf8))
+            list = JSON(Array(body.utf8))?["data"] ?? .array([])
+        }
+
+        var kept: JSON {
+            guard let signed else { return ["t": .integer(at.milliseconds), "l": list] }
+            return [
+                "t": .integer(at.milliseconds), "b": .string(String(decoding: signed.body, as: UTF8.self)),
+                "p": signed.proof.kept,
+            ]
+        }
     }
 
     package init(_ runtime: Runtime, key: String) throws(FileFault) {
         // The sandbox has the same key with a prefix (spec/entitlements.md 1.1).
         let isSandbox = runtime.configuration.environment == .development && !key.hasPrefix("test_")
         self.key = isSandbox ? "test_\(key)" : key
+        let settings = runtime.configuration
+        check =
+            settings.accessVerification == .off
+            ? nil
+            : settings.accessRoot.map { root in
+                AnswerCheck(
+                    root: root, isSandbox: isSandbox || key.hasPrefix("test_"), endpoint: settings.endpoint,
+                    nonce: { [chance = runtime.chance] in
+                        [chance(), chance()].flatMap { word in
+                            (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) }
+                        }
+                    })
+            }
+        if settings.accessRoot == nil {
+            runtime.log.writeOnce(.warnings, "answers about access are not checked, because accessRoot is not set")
+        } else if check?.hasRoot == false {
+            runtime.log.writeOnce(.errors, "no answer about access can count, because accessRoot is not a key")
+        }
         var callback: (@escaping @Sendable () -> Void) -> Void = { _ in }
         queue = CallQueue { callback($0) }
         var state: JSON = .null
@@ -88,7 +131,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         isCreated = state["created"]?.bool ?? false
         isOptedOut = state["out"]?.bool ?? false
         for (name, entry) in state["cache"]?.members ?? [:] {
-            cache[name] = Cached(at: Date(milliseconds: entry["t"]?.integer ?? 0), list: entry["l"] ?? .array([]))
+            cache[name] = Cached(kept: entry)
         }
         refusedPurchases = (state["refused"]?.elements ?? []).map(RefusedPurchase.init(kept:))
         if device.isEmpty {
@@ -125,10 +168,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             "device": .string(device), "current": .string(current), "identity": .optional(identity),
             "created": .bool(isCreated), "out": .bool(isOptedOut),
             "lifetime": configuration.accessLifetime.map { .integer(Int64($0)) } ?? .null,
-            "cache": .object(cache.mapValues { ["t": .integer($0.at.milliseconds), "l": $0.list] }),
+            "cache": .object(cache.mapValues(\.kept)),
             "refused": refusedPurchases.isEmpty ? .null : .array(refusedPurchases.map(\.kept)),
         ])
     }
+
+    package override var answerCheck: AnswerCheck? { check }
 
     package override func isEnvelope(_ body: JSON) -> Bool {
         body["error"]?["code"]?.text != nil && body["error"]?["message"]?.text != nil
@@ -357,10 +402,27 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     var knownForSure: [String: Entitlement]? { enter { isOptedOut || isShutDown || isOutdated ? nil : cachedNow } }
 
     private var cachedNow: [String: Entitlement]? {
-        guard let cached = cache[cacheKey],
-            runtime.serverNow.timeIntervalSince(cached.at) < lifetime
-        else { return nil }
+        guard let cached = usable else { return nil }
         return effective(EntitlementsClient.read(cached.list), since: cached.at)
+    }
+
+    /// The kept answer for the user who is logged in, if it counts without the server.
+    private var usable: Cached? {
+        let now = runtime.serverNow
+        guard var cached = cache[cacheKey], now.timeIntervalSince(cached.at) < lifetime else { return nil }
+        guard let check, configuration.accessVerification == .required else { return cached }
+        guard let signed = cached.signed, signed.proof.isUsable(at: now), signed.proof.device == device,
+            signed.proof.identity == cacheKey
+        else { return nil }
+        if cached.isChecked { return cached }
+        guard check.verifies(signed.proof, signed.body) else {
+            // Somebody has changed the file.
+            cache[cacheKey] = nil
+            return nil
+        }
+        cached.isChecked = true
+        cache[cacheKey] = cached
+        return cached
     }
 
     /// Whether the user bought or restored something since the last question to the server.
@@ -370,7 +432,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     private func fresh(within seconds: TimeInterval) -> [String: Entitlement]? {
         let now = runtime.serverNow
         guard let at = asked[cacheKey], seconds > 0, (0..<seconds).contains(now.timeIntervalSince(at)),
-            let cached = cache[cacheKey]
+            let cached = usable
         else { return nil }
         let list = EntitlementsClient.read(cached.list)
         let hasExpired = list.values.contains { $0.isActive && ($0.expires.map { $0 <= now } ?? false) }
@@ -385,7 +447,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
                 guard let list = body["data"], list.elements != nil else {
                     return finish(fallBack(answer.malformed))
                 }
-                keep(list)
+                keep(list, answer)
                 grantsAsked = grants
                 // The user bought something while the server answered.
                 if grants != self.grants { asked[cacheKey] = nil }
@@ -402,11 +464,14 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    private func keep(_ list: JSON) {
+    private func keep(_ list: JSON, _ answer: HTTPAnswer) {
         let now = runtime.serverNow
         let isChanged = cache[cacheKey]?.list != list
         asked[cacheKey] = now
-        cache[cacheKey] = Cached(at: now, list: list)
+        var cached = Cached(at: now, list: list)
+        cached.signed = answer.proof.map { ($0, answer.body) }
+        cached.isChecked = true
+        cache[cacheKey] = cached
         while cache.count > EntitlementsClient.cacheLimit,
             let oldest = cache.min(by: { ($0.value.at, $0.key) < ($1.value.at, $1.key) })
         {
@@ -418,9 +483,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// Without a network, the last known answer counts for the user of that answer.
     private func fallBack(_ error: OnymError) -> Result<Outcome, OnymError> {
-        guard error.isPassing || error.isOfAnother, let cached = cache[cacheKey],
-            runtime.serverNow.timeIntervalSince(cached.at) < lifetime
-        else { return .failure(error) }
+        guard error.isPassing || error.isOfAnother, let cached = usable else { return .failure(error) }
         return .success(.entitlements(effective(EntitlementsClient.read(cached.list), since: cached.at)))
     }
 
@@ -455,8 +518,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
         let at = Date(milliseconds: cached["t"]?.integer ?? 0)
         let lifetime = state["lifetime"]?.integer.map(Double.init) ?? .infinity
-        guard now.timeIntervalSince(at) < lifetime else { return (user, [:]) }
-        return (user, effective(read(cached["l"] ?? .array([])), at: now, since: at))
+        let known = Cached(kept: cached)
+        guard now.timeIntervalSince(at) < lifetime, known.signed?.proof.isUsable(at: now) ?? true else {
+            return (user, [:])
+        }
+        return (user, effective(read(known.list), at: now, since: at))
     }
 
     private static func read(_ list: JSON) -> [String: Entitlement] {

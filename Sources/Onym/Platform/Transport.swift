@@ -45,6 +45,8 @@ public struct HTTPAnswer: Hashable, Sendable {
     public var fields: [String: String]
     /// The body.
     public var body: [UInt8]
+    /// The proof that the project's server has made the answer; nil if the SDK does not check the answer.
+    package var proof: AnswerCheck.Proof?
 
     /// Makes an answer.
     public init(status: Int, fields: [String: String] = [:], body: [UInt8] = []) {

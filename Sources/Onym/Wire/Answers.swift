@@ -1,5 +1,10 @@
 package import Foundation
 
+extension HTTPAnswer {
+    /// Whether the status means success.
+    package var isSuccess: Bool { (200..<300).contains(status) }
+}
+
 extension OnymError {
     package init(_ fault: TransportFault) {
         switch fault {
@@ -15,7 +20,7 @@ extension OnymError {
     package static func check(
         _ answer: HTTPAnswer, at now: Date, envelope: (JSON) -> Bool
     ) -> Result<HTTPAnswer, OnymError> {
-        if (200..<300).contains(answer.status) { return .success(answer) }
+        if answer.isSuccess { return .success(answer) }
         return .failure(.http(HTTPFailure(answer, at: now, envelope)))
     }
 }

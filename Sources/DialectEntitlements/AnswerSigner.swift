@@ -1,0 +1,144 @@
+import ByteText
+import Crypto
+package import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+package import JSON
+import Threads
+
+/// Signs answers about access, so that an app can tell them from answers of a proxy (spec/entitlements-live.md 8).
+///
+/// A project's root key signs the keys of each month, and a month's key signs the answers. An app has only the public root
+/// key. All keys follow from the master key, so the server keeps none of them. Every answer has the month's key with the
+/// root's signature: an app needs no other call to check an answer.
+package final class AnswerSigner: Sendable {
+    /// The key of a month.
+    private struct MonthKey: Sendable {
+        let id: String
+        let key: Ed25519Key
+        let startsAt: Int64
+        let endsAt: Int64
+        /// The signature of the root key over the id, the public key and the two moments.
+        let rootSignature: [UInt8]
+    }
+
+    private struct Place: Hashable {
+        let project: ProjectID
+        let month: Int64
+    }
+
+    private let master: HMAC
+    private let months = Monitor<[Place: MonthKey]>([:])
+
+    private static let monthSeconds: Int64 = 30 * 86_400
+    private static let daySeconds: Int64 = 86_400
+    /// The longest time for which an app may use an answer without the server.
+    private static let usableSeconds: Int64 = 30 * 86_400
+    /// The time for which an app may use an answer after the last end of access in it: a renewal is told late.
+    private static let graceSeconds: Int64 = 3 * 86_400
+
+    /// - Parameter master: a key that nothing else uses.
+    package init(master: [UInt8]) { self.master = HMAC(key: master) }
+
+    // MARK: - Keys
+
+    private func root(of project: ProjectID) -> Ed25519Key {
+        Ed25519Key(seed: master.authenticate(Array("access root\0\(project.rawValue)".utf8)).bytes)
+    }
+
+    /// The public root key of a project, in the form in which an app has it.
+    package func rootText(of project: ProjectID) -> String { Base64.encodeForAddresses(root(of: project).publicKey) }
+
+    private func key(of project: ProjectID, _ month: Int64) -> MonthKey {
+        let place = Place(project: project, month: month)
+        if let key = months.withLock({ $0[place] }) { return key }
+        let seed = master.authenticate(Array("access key\0\(project.rawValue)\0\(month)".utf8)).bytes
+        let key = Ed25519Key(seed: seed)
+        let id = "ent-\(project.rawValue)-\(month)"
+        let start = month * AnswerSigner.monthSeconds
+        // An answer stays usable for a month, also the last one under the key.
+        let startsAt = start - AnswerSigner.daySeconds
+        let endsAt = start + 2 * AnswerSigner.monthSeconds + AnswerSigner.daySeconds
+        let signed = [id, Base64.encodeForAddresses(key.publicKey), String(startsAt), String(endsAt)]
+        let made = MonthKey(
+            id: id, key: key, startsAt: startsAt, endsAt: endsAt,
+            rootSignature: root(of: project).sign(Array(signed.joined(separator: "\n").utf8)))
+        months.withLock { months in
+            months = months.filter { abs($0.key.month - month) <= 2 }
+            months[place] = made
+        }
+        return made
+    }
+
+    private static func month(_ now: Instant) -> Int64 { now.seconds / monthSeconds }
+
+    /// A list with more projects than these has the keys of the first. Answers have their keys with them.
+    private static let projectsAtMost = 32
+
+    /// Writes the last, the present and the next key of each project, in the form of RFC 7517.
+    package func writeKeys(_ directory: Directory, at now: Instant, to json: inout JSONWriter) {
+        let projects = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+        for project in projects.prefix(AnswerSigner.projectsAtMost) {
+            for turn: Int64 in -1...1 {
+                let key = key(of: project, AnswerSigner.month(now) + turn)
+                json.object { json in
+                    for (name, value) in [("kty", "OKP"), ("crv", "Ed25519"), ("use", "sig"), ("kid", key.id)] {
+                        json.key(name)
+                        json.string(value)
+                    }
+                    json.key("x")
+                    json.string(Base64.encodeForAddresses(key.key.publicKey))
+                    json.key("nbf")
+                    json.integer(key.startsAt)
+                    json.key("exp")
+                    json.integer(key.endsAt)
+                    json.key("root_sig")
+                    json.string(Base64.encodeForAddresses(key.rootSignature))
+                }
+            }
+        }
+    }
+
+    // MARK: - Answers
+
+    /// The function that signs the answer to a request; nil for a request without a nonce.
+    ///
+    /// - Parameters:
+    ///   - request: the request.
+    ///   - method: the method of the request.
+    ///   - now: the moment of the request.
+    ///   - caller: finds the project and the world of the request.
+    func signing(
+        _ request: borrowing Request, _ method: Method, at now: Instant, caller: (borrowing Request) -> Caller?
+    ) -> (@Sendable (Response) -> Response)? {
+        guard request.hasField("onym-nonce"), let nonce = request.field("onym-nonce"),
+            Base64.decodeForAddresses(Array(nonce.utf8).span)?.count == AnswerSigner.nonceBytes,
+            let caller = caller(request)
+        else { return nil }
+        let key = key(of: caller.project, AnswerSigner.month(now))
+        let target = request.rawPath + (request.rawQuery.map { "?\($0)" } ?? "")
+        let lines = [
+            "onym-entitlements-v1", String(caller.project.rawValue), "\(caller.world.name)", "\(method.name)", target,
+            request.field("onym-device-user") ?? "", request.field("onym-identity") ?? "", nonce,
+        ]
+        return { response in
+            let longest = now.seconds + AnswerSigner.usableSeconds
+            let usableUntil = response.accessEndsAt.map { min($0 + AnswerSigner.graceSeconds, longest) } ?? longest
+            let body = Hexadecimal.encode(SHA256.digest(of: response.body).bytes)
+            let all = lines + [String(now.milliseconds), String(usableUntil), String(response.status.rawValue), body]
+            let signature = key.key.sign(Array(all.joined(separator: "\n").utf8))
+            var response = response
+            response.fields.append(
+                .init(
+                    "Onym-Signature",
+                    "v1;kid=\(key.id);t=\(now.milliseconds);exp=\(usableUntil);"
+                        + "sig=\(Base64.encodeForAddresses(signature));"
+                        + "x=\(Base64.encodeForAddresses(key.key.publicKey));nbf=\(key.startsAt);end=\(key.endsAt);"
+                        + "root_sig=\(Base64.encodeForAddresses(key.rootSignature))"))
+            return response
+        }
+    }
+
+    private static let nonceBytes = 16
+}
