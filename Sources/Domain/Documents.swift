@@ -85,6 +85,8 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     /// The rows of runs that later rows supersede, by their numbers, and the erased people with rows in runs.
     case removedRows = 84
     case erasedFromRuns = 85
+    /// The end of the rows of a project and kind that retention removes.
+    case expiredRows = 87
     /// The ids of a person's attachments.
     case attachmentList = 39
     /// The state of a user in the Entitlements dialect.

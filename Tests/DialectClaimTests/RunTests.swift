@@ -84,8 +84,20 @@ struct RunTests {
         #expect(try counts(client, "") == [3, 1, 1])
         #expect(try counts(client, "user_id=ada") == [0, 0, 0])
         #expect((try client.agent("/v1/events?limit=10")["events"] as? [Any])?.count == 3)
-        // The next run shows the server that the first runs are empty.
+        // A row that is older than the removed rows does not bring them back.
+        let old = OwlClient.event("eve", "older", more: #","timestamp":\#(1_750_000_000_000 - 86_400_000)"#)
+        let key = client.server.credentials.claimImportKey
+        #expect(try client.ingest([old], bundle: nil, path: "/v1/import", key: key).body.contains(#""accepted":1"#))
+        #expect(try counts(client, "") == [4, 2, 1])
+        #expect(try counts(client, "user_id=ada") == [0, 0, 0])
+        // The next run shows the server that the first runs are empty. The older row goes with the next end, after an hour.
+        clock.advance(milliseconds: 3_700_000)
         _ = try client.ingest((0..<8).map { _ in OwlClient.event("bob", "young") })
+        let isGone = try Patience.until {
+            clock.advance(milliseconds: 20)
+            return try RowModel.events(client.server.store).count == 11
+        }
+        #expect(isGone)
         let runs = DocumentKey(.runList, of: 1 << 8 | Int64(RowKind.event.rawValue))
         try Patience.until {
             try client.server.store.read { snapshot throws(StoreFault) in

@@ -111,8 +111,8 @@ final class RowRun {
         (self.head, self.read) = (head, read)
     }
 
-    /// The longest run: places and numbers have two bytes.
-    static let rowsAtMost = 1 << 16
+    /// The longest range of a run: places and numbers have two bytes.
+    static let numbersAtMost: Int64 = 1 << 16
 
     // MARK: - Reading
 

@@ -80,7 +80,7 @@ package struct RunPlan {
 
     package init(_ lengths: RunKeeper.Lengths) {
         precondition(
-            lengths.short > 0 && lengths.long % lengths.short == 0 && lengths.long <= RowRun.rowsAtMost,
+            lengths.short > 0 && lengths.long % lengths.short == 0 && lengths.long <= RowRun.numbersAtMost,
             "The lengths of runs do not fit.")
         self.lengths = lengths
     }
@@ -170,8 +170,10 @@ package struct RunPlan {
         for project in projects {
             for kind in RowKind.allCases where RunColumn.columns(of: kind) != nil {
                 let runs = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project))).runs
-                let oldest = try snapshot.oldestRow(of: kind, in: project, runs)
-                let old = runs.filter { run in oldest.map { run.until < $0.at.milliseconds } ?? true }
+                guard !runs.isEmpty,
+                    let end = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
+                else { continue }
+                let old = runs.filter(end.includes)
                 if old.isEmpty { continue }
                 var edit = Edit()
                 try edit.list(kind, project, snapshot) { list in

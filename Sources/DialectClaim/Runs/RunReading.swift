@@ -40,8 +40,8 @@ struct RunReading {
     let runs: [RowRun]
     private let snapshot: any Snapshot
     private let erased: Set<UInt64>
-    /// The first row of the project and kind in the order of moments: retention removes the rows before it.
-    private let oldest: RowsByTime.Place?
+    /// The rows that retention removes or has removed.
+    private let expired: ExpiredRows?
     private var removed: [Int64: RemovedRows] = [:]
 
     /// The limit of rows that a search reads instead of runs. Beyond it, the search reads all its rows as if there were no runs.
@@ -69,14 +69,16 @@ struct RunReading {
         if later.count == limit { return nil }
         let own = later.filter { $0.project == project && $0.row.row.kind == kind }
         let rows = try RunReading.rows(own.map(\.row), columns, in: project, snapshot)
-        let memory = RowRun(rows, columns, from: end, to: (rows.last?.number ?? end) + 1)
+        let memoryEnd = (rows.last?.number ?? end) + 1
+        guard memoryEnd - end <= RowRun.numbersAtMost else { return nil }
+        let memory = RowRun(rows, columns, from: end, to: memoryEnd)
         (self.kind, self.project, self.columns, self.snapshot) = (kind, project, columns, snapshot)
         runs = list.runs.map { $0.run(kind, in: project, snapshot) } + [memory]
         erased = Set(
             ErasedFromRuns(packed: try snapshot.document(ErasedFromRuns.key)).people.map {
                 UInt64(bitPattern: $0.rawValue)
             })
-        oldest = try snapshot.oldestRow(of: kind, in: project, runs.map(\.head))
+        expired = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
     }
 
     /// The columns of rows. An event of another dialect has none.
@@ -107,7 +109,7 @@ struct RunReading {
     ) throws(StoreFault) -> RunMatch? {
         let head = run.head
         let none = RunMatch(marks: [], count: 0)
-        guard head.count > 0, head.end > start, let oldest, head.until >= oldest.at.milliseconds else { return none }
+        guard head.count > 0, head.end > start, !(expired?.includes(head) ?? false) else { return none }
         if let since = range.since, head.until < since.milliseconds { return none }
         if let until = range.until, head.since >= until.milliseconds { return none }
         if let after = range.after {
@@ -139,13 +141,13 @@ struct RunReading {
             }
             for row in marks.indices { marks[row] &= places[Int(ofRows[row])] }
         }
-        if !(try matchPlaces(run, range, from: start, oldest, &marks)) { return nil }
+        if !(try matchPlaces(run, range, from: start, &marks)) { return nil }
         return RunMatch(marks: marks, count: marks.reduce(0) { $0 + Int($1) })
     }
 
     /// Clears the marks of removed rows and of rows outside the range; false if the run is replaced.
     private mutating func matchPlaces(
-        _ run: RowRun, _ range: RowsByTime, from start: Int64, _ oldest: RowsByTime.Place, _ marks: inout [UInt8]
+        _ run: RowRun, _ range: RowsByTime, from start: Int64, _ marks: inout [UInt8]
     ) throws(StoreFault) -> Bool {
         let head = run.head
         let ranges = head.first >> 16...(head.end - 1) >> 16
@@ -156,7 +158,7 @@ struct RunReading {
         let isCut =
             (range.since.map { head.since < $0.milliseconds } ?? false)
             || (range.until.map { head.until >= $0.milliseconds } ?? false) || range.after != nil
-            || head.since <= oldest.at.milliseconds
+            || (expired.map { head.since < $0.before.milliseconds && head.first <= $0.upTo.rawValue } ?? false)
         guard hasRemoved || isCut || head.first < start else { return true }
         guard let numbers = try run.numbers() else { return false }
         if hasRemoved || head.first < start {
@@ -172,7 +174,9 @@ struct RunReading {
         let (since, until) = (range.since?.milliseconds ?? .min, range.until?.milliseconds ?? .max)
         for row in marks.indices where marks[row] == 1 {
             let place = (times[row], numbers[row])
-            if place.0 < since || place.0 >= until || place < (oldest.at.milliseconds, oldest.number.rawValue) {
+            if place.0 < since || place.0 >= until {
+                marks[row] = 0
+            } else if let expired, place.0 < expired.before.milliseconds, place.1 <= expired.upTo.rawValue {
                 marks[row] = 0
             } else if let after = range.after {
                 let passed = (after.at.milliseconds, after.number.rawValue)
@@ -233,17 +237,7 @@ struct RunReading {
     }
 }
 
-extension Snapshot {
-    /// The first row of a kind in the order of moments; nil if no rows of the runs are left.
-    func oldestRow(
-        of kind: RowKind, in project: ProjectID, _ runs: [RunHead]
-    ) throws(StoreFault) -> RowsByTime.Place? {
-        var range = RowsByTime()
-        (range.isAscending, range.limit) = (true, 1)
-        range.since = runs.lazy.filter { $0.count > 0 }.map(\.since).min().map(Instant.init(milliseconds:))
-        if range.since == nil { return nil }
-        return try rows(of: kind, in: project, range).first.map {
-            RowsByTime.Place(at: $0.row.at, number: $0.number)
-        }
-    }
+extension ExpiredRows {
+    /// Whether retention removes all rows of a run.
+    func includes(_ run: RunHead) -> Bool { run.until < before.milliseconds && run.end - 1 <= upTo.rawValue }
 }

@@ -79,7 +79,7 @@ extension DocumentKind {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
             .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .checkList, .checkHour, .checkStart,
-            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns:
+            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows:
             true
         default: false
         }
