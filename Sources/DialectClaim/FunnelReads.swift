@@ -242,7 +242,9 @@ struct FunnelProgress: RowFinding {
                     group[user] = moments
                 }
             }
-            if !group.isEmpty { groups[texts[number]] = group }
+            if group.isEmpty { continue }
+            // Two texts that look alike are one group.
+            groups[texts[number], default: [:]].merge(group) { one, other in zip(one, other).map(min) }
         }
         return true
     }

@@ -311,7 +311,7 @@ struct MetricFigures: RowFinding {
 
     /// The numbers of rows in runs. Their texts and users are found at the end.
     private struct Numbers: Sendable {
-        var people: Set<UInt64> = []
+        var people = NumberSet()
         var errors: [UInt64: Int] = [:]
         var errorTexts = RunTexts(.error)
         /// The parts by the number of the group, or by the start of the time.
@@ -337,7 +337,7 @@ struct MetricFigures: RowFinding {
         if group != nil, numbers.groupTexts == nil, let column = grouping?.column, column.member != nil {
             numbers.groupTexts = RunTexts(column)
         }
-        numbers.people.formUnion(match.values(of: person))
+        numbers.people.insert(match.values(of: person))
         for row in match.marks.indices where match.marks[row] == 1 {
             let name = phases[phase.places.map { Int($0[row]) } ?? 0]
             let milliseconds = RunColumn.duration(duration.value(of: row))
@@ -361,7 +361,7 @@ struct MetricFigures: RowFinding {
 
     mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
         users.formUnion(
-            try snapshot.shownUsers(of: numbers.people.map(PersonID.init(number:)), in: project).values)
+            try snapshot.shownUsers(of: numbers.people.numbers.map(PersonID.init(number:)), in: project).values)
         guard let texts = try numbers.errorTexts.texts(numbers.errors.keys, snapshot) else { return false }
         for (number, count) in numbers.errors {
             guard let text = texts[number] else { continue }

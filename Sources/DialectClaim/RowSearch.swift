@@ -318,22 +318,29 @@ extension Snapshot {
     /// The user ids that readers see for people, as hashes. People without a user id are left out.
     func shownUsers(of people: [PersonID], in project: ProjectID) throws(StoreFault) -> [PersonID: IdentityKey] {
         let groups = try groups(of: people)
-        let asked = Set(people).union(groups.values.map(\.root))
-        let held = try keys(of: [.claimUserID, .claimAnonymousID], heldBy: Array(asked))
-        func key(_ person: PersonID, _ type: IdentityType) -> IdentityKey? {
-            held[person]?.first { $0.type == type }?.key
-        }
         var shown: [PersonID: IdentityKey] = [:]
+        shown.reserveCapacity(people.count)
         var names = UserNames(project)
-        for person in people {
-            guard let group = groups[person] else { continue }
-            if let known = key(group.root, .claimUserID) ?? key(person, .claimUserID) {
-                shown[person] = known
-            } else if group.count > 1 {
-                shown[person] = try names.user(of: person, self)?.key
+        var known: [PersonID: IdentityKey] = [:]
+        let asked = Set(groups.keys).union(groups.values.map(\.root))
+        for held in try keys(of: [.claimUserID], heldBy: Array(asked)) where known[held.person] == nil {
+            known[held.person] = held.key
+        }
+        for (person, group) in groups {
+            if let user = known[group.root] ?? known[person] {
+                shown[person] = user
             } else {
-                shown[person] = key(person, .claimAnonymousID)
+                shown[person] = try names.user(of: person, self)?.key
             }
+        }
+        // People alone in their groups are most people, and show an id of their own.
+        let alone = groups.isEmpty ? people : people.filter { groups[$0] == nil }
+        var last: (person: PersonID, type: IdentityType)?
+        for held in try keys(of: [.claimUserID, .claimAnonymousID], heldBy: alone) {
+            let isBetter = last?.person != held.person || (held.type, last?.type) == (.claimUserID, .claimAnonymousID)
+            if !isBetter { continue }
+            shown[held.person] = held.key
+            last = (held.person, held.type)
         }
         return shown
     }

@@ -49,12 +49,12 @@ package protocol Snapshot {
     /// The documents under several keys of one kind, without those that do not exist.
     func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]]
 
-    /// The identities of some types that people hold, each person's oldest first. People without such identities are left out.
+    /// The identities of some types that people hold. The identities of one person follow each other, the oldest first.
     func keys(
         of types: [IdentityType], heldBy people: [PersonID]
-    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]]
+    ) throws(StoreFault) -> [HeldKey]
 
-    /// The groups of several people.
+    /// The groups of several people. People alone in their groups are left out.
     func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group]
 
     /// A page of the people of a project that hold identities of some types, the last link first. A page may name one person
@@ -79,6 +79,9 @@ package protocol Snapshot {
 
     var hash: KeyedHash { get }
 }
+
+/// An identity that a person holds.
+package typealias HeldKey = (person: PersonID, type: IdentityType, key: IdentityKey)
 
 /// A page of rows in the order of their moments.
 package struct RowsByTime: Sendable {
@@ -285,7 +288,10 @@ extension Snapshot {
 
     package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
         var groups: [PersonID: Group] = [:]
-        for person in people { groups[person] = group(of: person) }
+        for person in people {
+            let group = group(of: person)
+            if group.count > 1 { groups[person] = group }
+        }
         return groups
     }
 }

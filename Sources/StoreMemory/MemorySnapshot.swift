@@ -90,14 +90,13 @@ struct MemorySnapshot: Snapshot {
 
     func keys(
         of types: [IdentityType], heldBy people: [PersonID]
-    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]] {
+    ) throws(StoreFault) -> [HeldKey] {
         try readLimit.check()
-        var held: [PersonID: [(type: IdentityType, key: IdentityKey)]] = [:]
-        for person in people {
-            let keys = facts.people[person]?.identities.filter { types.contains($0.type) } ?? []
-            if !keys.isEmpty { held[person] = keys.map { ($0.type, $0.key) } }
+        return people.flatMap { person in
+            (facts.people[person]?.identities ?? []).filter { types.contains($0.type) }.map {
+                (person, $0.type, $0.key)
+            }
         }
-        return held
     }
 
     func holders(

@@ -239,22 +239,23 @@ final class PostgresSnapshot: Snapshot {
     private static let keysOfPeople = Statement(
         """
         SELECT person, type, hash FROM links
-        WHERE person = ANY ($1::bigint[]) AND type = ANY ($2::bigint[]) AND ended_by IS NULL ORDER BY id
+        WHERE person = ANY ($1::bigint[]) AND type = ANY ($2::bigint[]) AND ended_by IS NULL
+        ORDER BY person, id
         """)
 
     func keys(
         of types: [IdentityType], heldBy people: [PersonID]
-    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]] {
+    ) throws(StoreFault) -> [HeldKey] {
         var parameters = Parameters()
         parameters.add(integers: people.map(\.rawValue))
         parameters.add(integers: types.map { Int64($0.rawValue) })
         let rows = try ask(PostgresSnapshot.keysOfPeople, parameters)
-        var held: [PersonID: [(type: IdentityType, key: IdentityKey)]] = [:]
+        var held: [HeldKey] = []
         for row in 0..<rows.count {
             guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))),
                 let hash = rows.withBytes(row, 2, { Hash128($0) })
             else { continue }
-            held[PersonID(rawValue: rows.integer(row, 0)), default: []].append((type, IdentityKey(hash: hash)))
+            held.append((PersonID(rawValue: rows.integer(row, 0)), type, IdentityKey(hash: hash)))
         }
         return held
     }
@@ -269,7 +270,7 @@ final class PostgresSnapshot: Snapshot {
         var parameters = Parameters()
         parameters.add(integers: people.map(\.rawValue))
         let rows = try ask(PostgresSnapshot.merged, parameters)
-        var groups = Dictionary(people.map { ($0, Group(alone: $0)) }) { one, _ in one }
+        var groups: [PersonID: Group] = [:]
         for row in 0..<rows.count {
             let person = PersonID(rawValue: rows.integer(row, 0))
             groups[person] = group(of: person)

@@ -101,22 +101,40 @@ struct SQLiteSnapshot: Snapshot {
 
     func keys(
         of types: [IdentityType], heldBy people: [PersonID]
-    ) throws(StoreFault) -> [PersonID: [(type: IdentityType, key: IdentityKey)]] {
+    ) throws(StoreFault) -> [HeldKey] {
         _ = try reader()
-        var held: [PersonID: [(type: IdentityType, key: IdentityKey)]] = [:]
+        var held: [HeldKey] = []
+        held.reserveCapacity(people.count)
         for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
             lock.read {
                 for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
                     guard let place = index.place(of: person) else { continue }
-                    // The newest link comes first.
+                    let start = held.count
                     index.committed.forEachIdentity(of: place) { type, key in
-                        if types.contains(type) { held[person, default: []].insert((type, key), at: 0) }
+                        if types.contains(type) { held.append((person, type, key)) }
                         return true
                     }
+                    // The newest link came first.
+                    if held.count > start + 1 { held[start...].reverse() }
                 }
             }
         }
         return held
+    }
+
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        _ = try reader()
+        var groups: [PersonID: Group] = [:]
+        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
+            lock.read {
+                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
+                    let group = index.committed.group(of: person)
+                    // The members are read later, and that read needs the lock.
+                    if group.count > 1 { groups[person] = Group(root: group.root, count: group.count, self.groups) }
+                }
+            }
+        }
+        return groups
     }
 
     /// The writer waits while a reader has the lock.

@@ -95,18 +95,35 @@ package struct RunPlan {
             let end = RunList.end(try snapshot.document(RunList.endKey))
             if let act = try RunPlan.withoutErased(projects, snapshot) { return (act, joined) }
             if joined != end {
-                if let act = try RunPlan.joining(projects, end, lengths, snapshot) { return (act, nil) }
-                if let act = try RunPlan.withoutExpired(projects, snapshot) { return (act, nil) }
+                let lists = try RunPlan.lists(projects, snapshot)
+                if let act = try RunPlan.joining(lists, end, lengths, snapshot) { return (act, nil) }
+                if let act = try RunPlan.withoutExpired(lists, snapshot) { return (act, nil) }
             }
-            return (try RunPlan.sealing(projects, end, lengths, snapshot), end)
+            return (try RunPlan.sealing(end, lengths, snapshot), end)
         }
         self.joined = nowJoined
         return act.map { (project, $0) }
     }
 
+    private typealias KnownList = (project: ProjectID, kind: RowKind, columns: [RunColumn], list: RunList)
+
+    /// All lists of runs, read at once. A store can have many projects.
+    private static func lists(_ projects: [ProjectID], _ snapshot: any Snapshot) throws(StoreFault) -> [KnownList] {
+        var lists: [KnownList] = []
+        for kind in RowKind.allCases {
+            guard let columns = RunColumn.columns(of: kind) else { continue }
+            let found = try snapshot.documents(projects.map { RunList.key(of: kind, in: $0) })
+            for project in projects {
+                guard let packed = found[RunList.key(of: kind, in: project)] else { continue }
+                lists.append((project, kind, columns, RunList(packed: packed)))
+            }
+        }
+        return lists
+    }
+
     /// Makes the first rows that no run has a run.
     private static func sealing(
-        _ projects: [ProjectID], _ first: Int64, _ lengths: RunKeeper.Lengths, _ snapshot: any Snapshot
+        _ first: Int64, _ lengths: RunKeeper.Lengths, _ snapshot: any Snapshot
     ) throws(StoreFault) -> KeepRuns? {
         let end = (first / lengths.short + 1) * lengths.short
         guard snapshot.lastRow.rawValue >= end - 1 else { return nil }
@@ -114,11 +131,12 @@ package struct RunPlan {
             .filter { $0.row.number.rawValue < end }
         var edit = Edit()
         edit.put(RunList.endKey, first == 1 ? [] : RunList.packed(end: first), RunList.packed(end: end))
+        let ofProjects = Dictionary(grouping: rows, by: \.project)
         for kind in RowKind.allCases {
             guard let columns = RunColumn.columns(of: kind) else { continue }
-            for project in projects {
-                let own = rows.filter { $0.project == project && $0.row.row.kind == kind }.map(\.row)
-                let made = try RunReading.rows(own, columns, in: project, snapshot)
+            for (project, rows) in ofProjects {
+                let own = rows.lazy.filter { $0.row.row.kind == kind }.map(\.row)
+                let made = try RunReading.rows(Array(own), columns, in: project, snapshot)
                 if made.isEmpty { continue }
                 try edit.list(kind, project, snapshot) { list in
                     let head = RunHead(made, from: first, to: end)
@@ -133,55 +151,45 @@ package struct RunPlan {
 
     /// Joins the short runs of a long range.
     private static func joining(
-        _ projects: [ProjectID], _ end: Int64, _ lengths: RunKeeper.Lengths, _ snapshot: any Snapshot
+        _ lists: [KnownList], _ end: Int64, _ lengths: RunKeeper.Lengths, _ snapshot: any Snapshot
     ) throws(StoreFault) -> KeepRuns? {
-        for project in projects {
-            for kind in RowKind.allCases {
-                guard let columns = RunColumn.columns(of: kind) else { continue }
-                let list = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project)))
-                guard let range = list.runs.first(where: { !$0.isSplit }).map({ $0.first / lengths.long }),
-                    end >= (range + 1) * lengths.long
-                else { continue }
-                let old = list.runs.filter { !$0.isSplit && $0.first / lengths.long == range }
-                var rows: [RunRow] = []
-                for head in old {
-                    guard let read = try head.run(kind, in: project, snapshot).rows(columns) else { return nil }
-                    rows += read
-                }
-                var edit = Edit()
-                try edit.list(kind, project, snapshot) { list in
-                    list.runs.removeAll { old.contains($0) }
-                    let head = RunHead(rows, from: old[0].first, to: (range + 1) * lengths.long, isSplit: true)
-                    list.runs.append(head)
-                    list.runs.sort { $0.first < $1.first }
-                    return old.flatMap { $0.keys(kind, in: project) }.map { ($0, []) }
-                        + head.documents(RowRun.parts(rows, columns, from: head.first), kind, in: project)
-                }
-                return edit.act
+        for (project, kind, columns, list) in lists {
+            guard let range = list.runs.first(where: { !$0.isSplit }).map({ $0.first / lengths.long }),
+                end >= (range + 1) * lengths.long
+            else { continue }
+            let old = list.runs.filter { !$0.isSplit && $0.first / lengths.long == range }
+            var rows: [RunRow] = []
+            for head in old {
+                guard let read = try head.run(kind, in: project, snapshot).rows(columns) else { return nil }
+                rows += read
             }
+            var edit = Edit()
+            try edit.list(kind, project, snapshot) { list in
+                list.runs.removeAll { old.contains($0) }
+                let head = RunHead(rows, from: old[0].first, to: (range + 1) * lengths.long, isSplit: true)
+                list.runs.append(head)
+                list.runs.sort { $0.first < $1.first }
+                return old.flatMap { $0.keys(kind, in: project) }.map { ($0, []) }
+                    + head.documents(RowRun.parts(rows, columns, from: head.first), kind, in: project)
+            }
+            return edit.act
         }
         return nil
     }
 
     /// Removes the runs whose rows retention has removed.
-    private static func withoutExpired(
-        _ projects: [ProjectID], _ snapshot: any Snapshot
-    ) throws(StoreFault) -> KeepRuns? {
-        for project in projects {
-            for kind in RowKind.allCases where RunColumn.columns(of: kind) != nil {
-                let runs = RunList(packed: try snapshot.document(RunList.key(of: kind, in: project))).runs
-                guard !runs.isEmpty,
-                    let end = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
-                else { continue }
-                let old = runs.filter(end.includes)
-                if old.isEmpty { continue }
-                var edit = Edit()
-                try edit.list(kind, project, snapshot) { list in
-                    list.runs.removeAll { old.contains($0) }
-                    return old.flatMap { $0.keys(kind, in: project) }.map { ($0, []) }
-                }
-                return edit.act
+    private static func withoutExpired(_ lists: [KnownList], _ snapshot: any Snapshot) throws(StoreFault) -> KeepRuns? {
+        for (project, kind, _, list) in lists where !list.runs.isEmpty {
+            let key = ExpiredRows.key(of: kind, in: project)
+            guard let end = ExpiredRows(packed: try snapshot.document(key)) else { continue }
+            let old = list.runs.filter(end.includes)
+            if old.isEmpty { continue }
+            var edit = Edit()
+            try edit.list(kind, project, snapshot) { list in
+                list.runs.removeAll { old.contains($0) }
+                return old.flatMap { $0.keys(kind, in: project) }.map { ($0, []) }
             }
+            return edit.act
         }
         return nil
     }
@@ -192,33 +200,29 @@ package struct RunPlan {
     ) throws(StoreFault) -> KeepRuns? {
         guard let packed = try snapshot.document(ErasedFromRuns.key) else { return nil }
         let erased = Set(ErasedFromRuns(packed: packed).people.map { UInt64(bitPattern: $0.rawValue) })
-        for project in projects {
-            for kind in RowKind.allCases {
-                guard let columns = RunColumn.columns(of: kind), let person = columns.firstIndex(of: .person) else {
-                    continue
+        for (project, kind, columns, list) in try lists(projects, snapshot) {
+            guard let person = columns.firstIndex(of: .person) else { continue }
+            for old in list.runs {
+                let run = old.run(kind, in: project, snapshot)
+                guard let people = try run.values(of: .person) else { return nil }
+                if !people.contains(where: erased.contains) { continue }
+                guard let rows = try run.rows(columns)?.filter({ !erased.contains($0.values[person]) }) else {
+                    return nil
                 }
-                for old in RunList(packed: try snapshot.document(RunList.key(of: kind, in: project))).runs {
-                    let run = old.run(kind, in: project, snapshot)
-                    guard let people = try run.values(of: .person) else { return nil }
-                    if !people.contains(where: erased.contains) { continue }
-                    guard let rows = try run.rows(columns)?.filter({ !erased.contains($0.values[person]) }) else {
-                        return nil
+                var edit = Edit()
+                try edit.list(kind, project, snapshot) { list in
+                    guard let place = list.runs.firstIndex(of: old) else { return [] }
+                    let gone = old.keys(kind, in: project).map { (key: $0, body: [] as [UInt8]) }
+                    if rows.isEmpty {
+                        list.runs.remove(at: place)
+                        return gone
                     }
-                    var edit = Edit()
-                    try edit.list(kind, project, snapshot) { list in
-                        guard let place = list.runs.firstIndex(of: old) else { return [] }
-                        let gone = old.keys(kind, in: project).map { (key: $0, body: [] as [UInt8]) }
-                        if rows.isEmpty {
-                            list.runs.remove(at: place)
-                            return gone
-                        }
-                        let head = RunHead(
-                            rows, from: old.first, to: old.end, isSplit: old.isSplit, version: old.version &+ 1)
-                        list.runs[place] = head
-                        return gone + head.documents(RowRun.parts(rows, columns, from: old.first), kind, in: project)
-                    }
-                    return edit.act
+                    let head = RunHead(
+                        rows, from: old.first, to: old.end, isSplit: old.isSplit, version: old.version &+ 1)
+                    list.runs[place] = head
+                    return gone + head.documents(RowRun.parts(rows, columns, from: old.first), kind, in: project)
                 }
+                return edit.act
             }
         }
         var edit = Edit()

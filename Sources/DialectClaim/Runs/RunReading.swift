@@ -88,9 +88,12 @@ struct RunReading {
         let parser = JSONParser()
         let revisions = try snapshot.revisions(of: stored.map(\.row))
         return stored.compactMap { row in
-            EventMembers(row.row.body, revision: row.row.recognition.flatMap { revisions[$0] }, parser).map {
-                RunRow(row, $0, columns, in: project, snapshot.hash)
-            }
+            let revision = row.row.recognition.flatMap { revisions[$0] }
+            let members =
+                revision == nil
+                ? EventMembers(row.row.body, parser, only: columns)
+                : EventMembers(row.row.body, revision: revision, parser)
+            return members.map { RunRow(row, $0, columns, in: project, snapshot.hash) }
         }
     }
 
