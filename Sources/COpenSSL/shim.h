@@ -8,6 +8,7 @@
 #include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -142,6 +143,36 @@ static inline int onym_p256_verify(const unsigned char *point, const unsigned ch
     EVP_PKEY_free(key);
     ERR_clear_error();
     return good;
+}
+
+// Makes an RSA key of its modulus and its exponent, each with the highest byte first; NULL for numbers that are no key.
+static inline EVP_PKEY *onym_rsa_key(const unsigned char *modulus, size_t modulus_count, const unsigned char *exponent,
+                                     size_t exponent_count) {
+    BIGNUM *n = BN_bin2bn(modulus, (int)modulus_count, NULL);
+    BIGNUM *e = BN_bin2bn(exponent, (int)exponent_count, NULL);
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    OSSL_PARAM *parameters = NULL;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "RSA", NULL);
+    EVP_PKEY *key = NULL;
+    if (n != NULL && e != NULL && builder != NULL && context != NULL
+        && OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, n) == 1
+        && OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, e) == 1
+        && (parameters = OSSL_PARAM_BLD_to_param(builder)) != NULL && EVP_PKEY_fromdata_init(context) == 1
+        && EVP_PKEY_fromdata(context, &key, EVP_PKEY_PUBLIC_KEY, parameters) != 1) {
+        key = NULL;
+    }
+    EVP_PKEY_CTX_free(context);
+    OSSL_PARAM_free(parameters);
+    OSSL_PARAM_BLD_free(builder);
+    BN_free(e);
+    BN_free(n);
+    ERR_clear_error();
+    return key;
+}
+
+static inline int onym_rsa_sha256_verify(EVP_PKEY *key, const unsigned char *signature, size_t length,
+                                         const unsigned char *message, size_t count) {
+    return onym_verify(key, EVP_sha256(), signature, length, message, count);
 }
 
 #endif

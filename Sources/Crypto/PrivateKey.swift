@@ -40,7 +40,8 @@ package final class PrivateKey: @unchecked Sendable {
         return unsafe EVP_PKEY_get_base_id(handle) == EVP_PKEY_EC ? PrivateKey.raw(signature) : signature
     }
 
-    private func derSignature(_ message: [UInt8]) -> [UInt8] {
+    /// The signature over a message, by SHA-256 and the key's algorithm; a P-256 signature is in DER.
+    package func derSignature(_ message: [UInt8]) -> [UInt8] {
         guard let context = unsafe EVP_MD_CTX_new() else { preconditionFailure("There is no memory for a signature.") }
         defer { unsafe EVP_MD_CTX_free(context) }
         var count = 0

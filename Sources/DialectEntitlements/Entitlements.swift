@@ -38,7 +38,7 @@ package enum Entitlements {
                         try? authenticate($0, tools.directory, tools.now, tools)
                     }
                 }
-            } + PropertyCalls.routes + ForeignCalls.routes,
+            } + PropertyCalls.routes + ForeignCalls.routes + [OfferSignatures.route(stores)],
             authenticate: { request, _, directory, now, tools throws(Rejection) in
                 try authenticate(request, directory, now, tools)
             },

@@ -239,11 +239,21 @@ enum LegacyCalls {
         let isAllBad = !items.isEmpty && items.allSatisfy { (try? $0.get()) == nil }
         return .decide(act) { result, _ in
             if case .failure(let refusal) = result { return .answer(answer(to: .refused(refusal))) }
+            if extent != .sync, case .success(let reply) = result, isFrozen(reply) {
+                return .answer(
+                    failure(.unprocessableContent, invalidPurchase, "Too many have used this receipt; it is frozen"))
+            }
             if isAllBad {
                 return .answer(failure(.unprocessableContent, invalidPurchase, "No purchase of the restore is valid"))
             }
             return report(call)
         }
+    }
+
+    /// Whether a call has brought only purchases that are frozen.
+    private static func isFrozen(_ reply: Reply) -> Bool {
+        guard case .restored(let restored)? = reply.as(AccessReply.self)?.plain else { return false }
+        return restored.isFrozen
     }
 
     private static func products(_ call: Call, _ snapshot: any Snapshot) throws(StoreFault) -> Response {

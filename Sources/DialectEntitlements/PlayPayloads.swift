@@ -247,3 +247,59 @@ struct PlayProduct: PlayBought {
         }
     }
 }
+
+/// A refund in Google's list.
+struct PlayRefund: Equatable, Sendable {
+    let token: String
+    let order: String
+    let at: Instant
+}
+
+/// A page of Google's list of refunds.
+struct PlayRefunds {
+    private(set) var all: [PlayRefund] = []
+    private(set) var nextPage: String?
+
+    init(_ root: JSONValue) throws(JSONFault) {
+        try root.forEachMember(at: "the list") { key, value throws(JSONFault) in
+            switch key {
+            case "voidedPurchases":
+                try value.forEachElement(at: "voidedPurchases") { element throws(JSONFault) in
+                    if let refund = try PlayRefunds.refund(element) { all.append(refund) }
+                }
+            case "tokenPagination":
+                try value.forEachMember(at: "tokenPagination") { key, value throws(JSONFault) in
+                    if case "nextPageToken" = key { nextPage = try value.optionalText(at: "nextPageToken")?.copy() }
+                }
+            default: break
+            }
+        }
+    }
+
+    private static func refund(_ element: JSONValue) throws(JSONFault) -> PlayRefund? {
+        var (token, order, at): (String?, String?, Int64?)
+        try element.forEachMember(at: "voidedPurchases") { key, value throws(JSONFault) in
+            switch key {
+            case "purchaseToken": token = try value.string(at: "purchaseToken")
+            case "orderId": order = try value.optionalText(at: "orderId")?.copy()
+            // Google writes numbers of 64 bits as texts.
+            case "voidedTimeMillis": at = try value.textOrNumber(at: "voidedTimeMillis").flatMap(Int64.init)
+            default: break
+            }
+        }
+        guard let token, let order, let at, at > 0 else { return nil }
+        return PlayRefund(token: token, order: order, at: Instant(milliseconds: at))
+    }
+}
+
+extension Purchase {
+    /// What a refund says about the purchase; nil for an order that is refunded already, or that the purchase does not have.
+    func statement(of refund: PlayRefund, at now: Instant) -> Receipt? {
+        guard var told = history.transactions.last(where: { $0.id.hasSameBytes(as: refund.order) }),
+            told.revokedAt == nil
+        else { return nil }
+        told.revokedAt = refund.at
+        told.signedAt = now
+        return Receipt(purchase: id, source: source, originalTransaction: originalTransaction, told: told)
+    }
+}

@@ -5,7 +5,7 @@ import Domain
 import Gateway
 import HTTPMessage
 import JSON
-package import Outbound
+import Outbound
 import Threads
 
 /// Google Play: the server asks it about the token of a purchase (spec/entitlements-live.md 5).
@@ -44,6 +44,8 @@ package struct PlayStore: StoreValidator {
     private let account: ServiceAccount
     /// The secret in the address of notifications; nil if the server takes none.
     private let pushSecret: String?
+    /// The check of pushes whose address has no secret; nil if the server takes none.
+    let pushTokens: GooglePushTokens?
     /// Whether the server tells Google that the app's users have their purchases. Google refunds others after three days.
     private let acknowledges: Bool
     private let kept = Monitor<Access?>(nil)
@@ -63,19 +65,19 @@ package struct PlayStore: StoreValidator {
     ///   - package: the name of the app at Google.
     ///   - account: the account with which the server asks.
     ///   - pushSecret: the secret in the address of notifications; nil to take none.
+    ///   - pushTokens: the check of pushes whose address has no secret; nil to take none.
     ///   - acknowledges: whether the server tells Google that the app's users have their purchases.
-    package init(
-        _ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String? = nil,
-        acknowledges: Bool = true
+    init(
+        _ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String?,
+        pushTokens: GooglePushTokens?, acknowledges: Bool
     ) {
+        self.pushTokens = pushTokens
         self.pushSecret = pushSecret
         self.acknowledges = acknowledges
         base = url.folder
         self.package = package
         self.account = account
     }
-
-    private static let outage = StoreCheck.unavailable(.playStore, .unreachable)
 
     func check(_ claim: StoreClaim, _ place: StorePlace, _ tools: LoopTools) -> StoreCheck {
         guard let token = claim.receipt, let name = PlayStore.segment(token) else { return .bad(.unreadable) }
@@ -187,11 +189,11 @@ package struct PlayStore: StoreValidator {
     ) -> StoreCheck {
         guard let url = address(path) else { return .bad(.unreadable) }
         return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
-            guard case .success(let answer) = result else { return PlayStore.outage }
+            guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
             switch answer.status {
             case 200..<300:
                 let bought = try? tools.json.read(answer.body) { root throws(JSONFault) in try Bought(root) }
-                return bought.map { next($0, tools) } ?? PlayStore.outage
+                return bought.map { next($0, tools) } ?? .unavailable(.playStore, .unreachable)
             case 400, 404: return otherwise()
             // A wrong key of this server is no mistake of the buyer.
             case 401, 403:
@@ -200,7 +202,30 @@ package struct PlayStore: StoreValidator {
                 return .unavailable(.playStore, .notSetUp)
             // Google forgets a purchase 60 days after its end.
             case 410: return .bad(.expired)
-            default: return PlayStore.outage
+            default: return .unavailable(.playStore, .unreachable)
+            }
+        }
+    }
+
+    // MARK: - Refunds
+
+    /// Asks for a page of the refunds in a span of time. Google tells some refunds only in this list.
+    func refunds(since: Instant, until: Instant, page: String?, at now: Instant) -> StoreQuestion<PlayRefunds> {
+        withAccess(at: now) { access in
+            let range = "startTime=\(since.milliseconds)&endTime=\(until.milliseconds)&type=1"
+            let next = page.map { "&token=\(PercentCoding.encode($0))" } ?? ""
+            guard let url = address("voidedpurchases?\(range)\(next)") else { return .bad(.unreadable) }
+            return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
+                guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
+                switch answer.status {
+                case 200..<300: break
+                case 401, 403:
+                    kept.withLock { $0 = nil }
+                    return .unavailable(.playStore, .notSetUp)
+                default: return .unavailable(.playStore, .unreachable)
+                }
+                let read = try? tools.json.read(answer.body) { root throws(JSONFault) in try PlayRefunds(root) }
+                return read.map { .done(.success($0)) } ?? .unavailable(.playStore, .unreachable)
             }
         }
     }
@@ -210,15 +235,18 @@ package struct PlayStore: StoreValidator {
     }
 
     /// Continues with a token for questions. A token that is kept is renewed when four fifths of its time are over.
-    private func withAccess(at now: Instant, _ next: @escaping @Sendable (String) -> StoreCheck) -> StoreCheck {
+    private func withAccess<Value>(
+        at now: Instant, _ next: @escaping @Sendable (String) -> StoreQuestion<Value>
+    ) -> StoreQuestion<Value> {
         if let known = kept.withLock({ $0 }), known.isFresh(at: now) { return next(known.token) }
         let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion(at: now))"
         return .ask(
             OutboundCall(.post(Array(form.utf8), contentType: "application/x-www-form-urlencoded"), account.tokenURL)
         ) { result, tools in
-            guard case .success(let answer) = result else { return PlayStore.outage }
+            guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
             guard answer.status == 200 else {
-                return answer.status < 500 ? .unavailable(.playStore, .notSetUp) : PlayStore.outage
+                return answer.status < 500
+                    ? .unavailable(.playStore, .notSetUp) : .unavailable(.playStore, .unreachable)
             }
             var (token, seconds): (String?, Int64) = (nil, 0)
             try? tools.json.read(answer.body) { root throws(JSONFault) in
@@ -230,7 +258,9 @@ package struct PlayStore: StoreValidator {
                     }
                 }
             }
-            guard let token, token.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else { return PlayStore.outage }
+            guard let token, token.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else {
+                return .unavailable(.playStore, .unreachable)
+            }
             // Four fifths of the token's time.
             let renewsAt = now.advanced(byMilliseconds: min(max(seconds, 0), 86_400) * 800)
             kept.withLock { $0 = Access(token: token, madeAt: now, renewsAt: renewsAt) }

@@ -148,6 +148,8 @@ package struct StoreAddresses: Sendable {
     package var appStore = OutboundURL(AppStoreServer.standardURL)
     package var appStoreSandbox = OutboundURL(AppStoreServer.standardSandboxURL)
     package var play = OutboundURL(PlayStore.standardURL)
+    /// The keys with which Google signs the tokens of pushes.
+    package var googleKeys = OutboundURL(GooglePushTokens.standardURL)
     package var stripe = OutboundURL(Stripe.standardURL)
 
     package init() {}
@@ -187,6 +189,11 @@ extension StoreValidators {
             appStore = try StoreValidators.appStore(server, value)
         } catch {
             faults["app_store"] = error
+        }
+        do throws(StoreOptionFault) {
+            offers = try StoreValidators.offers(isProjects, value)
+        } catch {
+            faults["app_store"] = faults["app_store"] ?? error
         }
         do throws(StoreOptionFault) {
             play = try StoreValidators.play(server, isProjects, value)
@@ -240,6 +247,21 @@ extension StoreValidators {
             appID: value("app_store.app_id").flatMap(Int64.init), server: asking)
     }
 
+    private static func offers(
+        _ isProjects: (String) -> Bool, _ value: (String) -> String?
+    ) throws(StoreOptionFault) -> OfferSigner? {
+        let name = "app_store.offer_key"
+        guard let text = value(name) else {
+            if isProjects(name) { throw sealedOtherwise(name) }
+            return nil
+        }
+        guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
+            throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
+        }
+        guard let keyID = value("app_store.offer_key_id") else { throw .needs("app_store.offer_key_id", beside: name) }
+        return OfferSigner(keyID: keyID, key: key, bundleID: value("app_store.bundle_id"))
+    }
+
     private static func play(
         _ server: ProjectStores.Server, _ isProjects: (String) -> Bool, _ value: (String) -> String?
     ) throws(StoreOptionFault) -> PlayStore? {
@@ -256,9 +278,16 @@ extension StoreValidators {
             throw .wrong(name, "a service account whose token_uri is not https")
         }
         guard let package = value("play.package_name") else { throw .needs("play.package_name", beside: name) }
+        var pushTokens: GooglePushTokens?
+        if let audience = value("play.push_audience") {
+            guard let email = value("play.push_email") else {
+                throw .needs("play.push_email", beside: "play.push_audience")
+            }
+            pushTokens = server.addresses.googleKeys.map { GooglePushTokens($0, audience: audience, email: email) }
+        }
         return server.addresses.play.map {
             PlayStore(
-                $0, package: package, account: account, pushSecret: value("play.push_secret"),
+                $0, package: package, account: account, pushSecret: value("play.push_secret"), pushTokens: pushTokens,
                 acknowledges: value("play.acknowledge") != "off")
         }
     }

@@ -66,6 +66,11 @@ enum PurchaseCalls {
     private static let kept = Entitlements.error(
         .unprocessableContent, "resource", "already_exists", "purchase belongs to another user")
 
+    /// The answer if too many have proven the purchase.
+    static let frozen = Entitlements.error(
+        .unprocessableContent, "resource", "already_exists",
+        "Too many installs or users have used this receipt, so the purchase is frozen")
+
     /// The refusal of an unknown user comes before all other refusals.
     private static func record(
         _ receipt: Result<Receipt, Refusal>, _ session: AccessSession, _ body: PurchaseBody, _ world: AccessWorld
@@ -76,6 +81,7 @@ enum PurchaseCalls {
                 switch reply.plain {
                 case .purchased(let user, let isNew, _): body.echo(user, isNew ? .created : .ok)
                 case .purchaseKept: PurchaseCalls.kept
+                case .purchaseFrozen: PurchaseCalls.frozen
                 default: preconditionFailure("A purchase was told of, and something else was answered.")
                 }
             })

@@ -38,6 +38,10 @@ package final class PurchaseChecker: Sendable {
     package struct Limits: Sendable {
         /// The questions to one store in a second.
         package var perSecond = 10
+        /// The pause between two searches for refunds at Google.
+        package var refundPauseMilliseconds = 300_000
+        /// The time for which a subscription that would renew gives access after its end while its store does not answer.
+        package var graceMilliseconds: Int64 = 0
         /// The pause between two searches for due purchases.
         package var pauseMilliseconds = 1000
 
@@ -64,6 +68,12 @@ package final class PurchaseChecker: Sendable {
         /// The store has not noted the begin.
         case notBegun([Question])
         case answer(OutboundClient.Result, Question, @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
+        /// The store has not stored a project's refunds.
+        case refundsLost(ProjectID)
+        /// A page of Google's list of refunds.
+        case refunds(
+            OutboundClient.Result, RefundSearch,
+            @Sendable (OutboundClient.Result, LoopTools) -> StoreQuestion<PlayRefunds>)
     }
 
     private struct State {
@@ -111,6 +121,7 @@ package final class PurchaseChecker: Sendable {
         let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
         var next = MonotonicClock.nanoseconds()
         var turn = 0
+        var searches = RefundSearches(pauseMilliseconds: parts.limits.refundPauseMilliseconds)
         while true {
             let (arrivals, isStopping) = state.withLock { state in
                 let arrivals = state.arrivals
@@ -120,13 +131,14 @@ package final class PurchaseChecker: Sendable {
             if isStopping { return }
             if !arrivals.isEmpty {
                 let tools = makeTools()
-                for arrival in arrivals { take(arrival, &lines, tools) }
+                for arrival in arrivals { take(arrival, &lines, &searches, tools) }
             }
             let now = MonotonicClock.nanoseconds()
             if now >= next {
                 next = now + pause
                 // The store logs its own faults; the checker only tries again.
                 try? beginDue(&lines, turn: turn)
+                searchRefunds(&searches, at: now)
                 turn += 1
             }
             let left = Int((next - min(next, MonotonicClock.nanoseconds())) / 1_000_000) + 1
@@ -191,7 +203,9 @@ package final class PurchaseChecker: Sendable {
         }
     }
 
-    private func take(_ arrival: Arrival, _ lines: inout Lines, _ tools: LoopTools) {
+    private func take(
+        _ arrival: Arrival, _ lines: inout Lines, _ searches: inout RefundSearches, _ tools: LoopTools
+    ) {
         switch arrival {
         case .begun(let questions):
             for question in questions {
@@ -204,12 +218,75 @@ package final class PurchaseChecker: Sendable {
         case .notBegun(let questions):
             for question in questions { lines.end(question.purchase.source, isFault: false) }
             free(questions.map(\.purchase.id))
+        case .refundsLost(let project): searches.lose(project)
+        case .refunds(.failure(.cancelled), _, _): break
+        case .refunds(let result, let search, let then): go(on: then(result, tools), search, &searches)
         // The client was stopped. The question comes again after the next start.
         case .answer(.failure(.cancelled), _, _): break
         case .answer(let result, let question, let then):
             if case .success(let answer) = result, answer.status == 429 { lines.slowDown(question.purchase.source) }
             go(on: then(result, tools), question, &lines)
         }
+    }
+
+    // MARK: - Refunds
+
+    /// Asks Google for a page of the refunds that it tells only in a list.
+    private func searchRefunds(_ searches: inout RefundSearches, at monotonic: UInt64) {
+        guard parts.store.leads, parts.limits.perSecond > 0 else { return }
+        let (directory, now) = (parts.store.directory, parts.clock())
+        let projects = directory.projects.keys.filter { project in
+            let stores = parts.stores.of(project, directory)
+            return stores.isAsked && stores.play != nil
+        }
+        guard let project = searches.due(of: projects, at: monotonic),
+            let play = parts.stores.of(project, directory).play
+        else { return }
+        let search = searches.begin(project, of: projects.count, at: now, monotonic)
+        go(
+            on: play.refunds(since: search.since, until: search.begunAt, page: search.page, at: now), search, &searches)
+    }
+
+    private func go(
+        on question: StoreQuestion<PlayRefunds>, _ search: RefundSearch, _ searches: inout RefundSearches
+    ) {
+        switch question {
+        case .ask(let call, let then):
+            parts.client.submit(call) { [self] result in push(.refunds(result, search, then)) }
+        case .done(.success(let refunds)):
+            if !take(refunds.all, in: search.project) { searches.lose(search.project) }
+            searches.end(search, next: refunds.nextPage, at: MonotonicClock.nanoseconds())
+        case .done(.failure(let problem)):
+            searches.fail(search)
+            parts.stores.note(.failure(problem), of: .playStore, search.project, at: parts.clock())
+        }
+    }
+
+    private static let refundsPerCall = 50
+
+    /// Stores the refunds of known purchases. False if the store cannot be read.
+    private func take(_ refunds: [PlayRefund], in project: ProjectID) -> Bool {
+        let now = parts.clock()
+        let statements = try? parts.store.read { snapshot throws(StoreFault) in
+            var statements: [Receipt] = []
+            for refund in refunds {
+                for world in AccessWorld.allCases {
+                    let id = PurchaseID(.playStore, refund.token, in: world, of: project, hash: snapshot.hash)
+                    guard let statement = try snapshot.purchase(id)?.statement(of: refund, at: now) else { continue }
+                    statements.append(statement)
+                }
+            }
+            return statements
+        }
+        guard let statements else { return false }
+        var rest = statements[...]
+        while !rest.isEmpty {
+            submit(TakeStoreNews(Array(rest.prefix(PurchaseChecker.refundsPerCall))), in: project) { [self] isDone in
+                if !isDone { push(.refundsLost(project)) }
+            }
+            rest = rest.dropFirst(PurchaseChecker.refundsPerCall)
+        }
+        return true
     }
 
     private func go(on check: StoreCheck, _ question: Question, _ lines: inout Lines) {
@@ -227,11 +304,11 @@ package final class PurchaseChecker: Sendable {
         // The settings of the server may be for another app, so the server asks again later.
         case .done(.failure(.bad)):
             lines.end(source, isFault: false)
-            end(NoteChecks([(id, .failed)]), question, .gone)
+            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .gone)
         case .done(.failure(.unavailable(let outage))):
             // A mistake in the settings of one project is no fault of the store, so the other projects' questions go on.
             lines.end(source, isFault: outage.reason != .notSetUp)
-            end(NoteChecks([(id, .failed)]), question, .failed)
+            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .failed)
         }
     }
 

@@ -60,7 +60,7 @@ enum RestoreCall {
                 guard case .restored(let restored) = reply.plain else {
                     preconditionFailure("Purchases were restored, and something else was answered.")
                 }
-                return answer(restored, tellsOwners: tellsOwners)
+                return restored.isFrozen ? PurchaseCalls.frozen : answer(restored, tellsOwners: tellsOwners)
             })
     }
 
@@ -112,7 +112,8 @@ enum RestoreCall {
                 .object([
                     .init("transaction_id", .string()), .init("product_id", .string()),
                     .init(
-                        "outcome", .string(oneOf: ["yours", "moved", "shared", "kept", "invalid"]), required: true),
+                        "outcome", .string(oneOf: ["yours", "moved", "shared", "kept", "invalid", "frozen"]),
+                        required: true),
                     .init("from", .array(.string())), .init("by", .array(.string())),
                 ])), required: true),
     ])

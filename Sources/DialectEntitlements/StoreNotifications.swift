@@ -22,27 +22,7 @@ extension Entitlements {
 
 enum StoreNotifications {
     static func routes(_ stores: ProjectStores) -> [Endpoint] {
-        appleRoutes(stores) + [
-            Endpoint(
-                .post, "/onym/v1/stores/google/:project/:secret", scope: .usersWrite, keyPlace: .path(isOpen: true),
-                limit: .none,
-                operation: Operation(
-                    id: "google_notification", summary: "Takes a notification of Google Play.",
-                    description: """
-                        secret is play_push_secret. The server asks Google for the purchase, so the order of notifications \
-                        does not matter.
-                        """,
-                    request: .object([.init("message", .object([]), required: true)]),
-                    responses: [.init(.ok, "The server has stored what Google says.", schema: .object([]))]
-                        + Entitlements.answers([.notFound])),
-                action: .steps(
-                    body: BufferedBody(),
-                    decode: { request, caller, tools throws(Rejection) in
-                        try refusing(of: .playStore, caller, stores) { () throws(Rejection) in
-                            try google(request, caller, stores, tools)
-                        }
-                    })
-            ),
+        appleRoutes(stores) + googleRoutes(stores) + [
             Endpoint(
                 .post, "/onym/v1/stores/stripe/:project", scope: .usersWrite, keyPlace: .path(isOpen: true),
                 limit: .none,
@@ -62,8 +42,38 @@ enum StoreNotifications {
                             try stripe(request, caller, stores, tools)
                         }
                     })
-            ),
+            )
         ]
+    }
+
+    private static func googleRoutes(_ stores: ProjectStores) -> [Endpoint] {
+        [
+            (
+                "/onym/v1/stores/google/:project/:secret", "google_notification",
+                "secret is play.push_secret of the project or of the server."
+            ),
+            (
+                "/onym/v1/stores/google/:project", "google_notification_by_token",
+                "Authorization has the token of a push subscription with play.push_audience and play.push_email."
+            ),
+        ].map { path, id, proof in
+            Endpoint(
+                .post, path, scope: .usersWrite, keyPlace: .path(isOpen: true), limit: .none,
+                operation: Operation(
+                    id: id, summary: "Takes a notification of Google Play.",
+                    description:
+                        "\(proof) The server asks Google for the purchase, so the order of notifications does not matter.",
+                    request: .object([.init("message", .object([]), required: true)]),
+                    responses: [.init(.ok, "The server has stored what Google says.", schema: .object([]))]
+                        + Entitlements.answers([.notFound])),
+                action: .steps(
+                    body: BufferedBody(),
+                    decode: { request, caller, tools throws(Rejection) in
+                        try refusing(of: .playStore, caller, stores) { () throws(Rejection) in
+                            try google(request, caller, stores, tools)
+                        }
+                    }))
+        }
     }
 
     private static func appleRoutes(_ stores: ProjectStores) -> [Endpoint] {
@@ -140,10 +150,9 @@ enum StoreNotifications {
         guard let store = stores.of(caller.project, tools.directory).play else {
             return end(.failure(.unavailable(StoreOutage(source: .playStore, reason: .notSetUp))))
         }
-        guard store.isAddressed(by: request.parameters[1]) else {
-            throw Rejection(
-                Entitlements.error(
-                    .unauthorized, "request", "control_unauthorized", "The address does not have the secret"))
+        let hasSecret = request.parameters.count > 1
+        if hasSecret, !store.isAddressed(by: request.parameters[1]) {
+            throw Rejection(unproven("The address does not have the secret"))
         }
         var data: [UInt8]?
         let notification: PlayNotification
@@ -161,11 +170,32 @@ enum StoreNotifications {
         } catch {
             throw Entitlements.invalid(error)
         }
-        return store.news(of: notification, for: caller.project, at: caller.now).step { result in
-            // If the store does not know the purchase any more, a repetition would not help.
-            if case .failure(.bad) = result { return end(.success([])) }
-            return end(result)
+        let (project, now) = (caller.project, caller.now)
+        let take = { @Sendable in
+            store.news(of: notification, for: project, at: now).step { result in
+                // If the store does not know the purchase any more, a repetition would not help.
+                if case .failure(.bad) = result { return end(.success([])) }
+                return end(result)
+            }
         }
+        if hasSecret { return take() }
+        let noToken = unproven("Authorization does not have a token of the project's push subscription")
+        guard let tokens = store.pushTokens, let field = request.field("authorization"),
+            field.lowercased().hasPrefix("bearer ")
+        else { throw Rejection(noToken) }
+        return tokens.check(String(field.dropFirst(7)), at: now, tools).step { result in
+            switch result {
+            case .success(true): return take()
+            case .failure(let problem): return end(.failure(problem))
+            case .success(false):
+                stores.activity.note(notificationOf: .playStore, .refused, project, at: now)
+                return .answer(noToken)
+            }
+        }
+    }
+
+    private static func unproven(_ message: String) -> Response {
+        Entitlements.error(.unauthorized, "request", "control_unauthorized", message)
     }
 
     // MARK: - Stripe
@@ -217,9 +247,7 @@ enum StoreNotifications {
         } catch {
             // Apple repeats a notification after 503, and gives up after other refusals.
             if case .unavailable = error { return end(.failure(error)) }
-            throw Rejection(
-                Entitlements.error(
-                    .unauthorized, "request", "control_unauthorized", "The signature does not lead to the root"))
+            throw Rejection(unproven("The signature does not lead to the root"))
         }
     }
 
@@ -238,7 +266,9 @@ enum StoreNotifications {
                 return .answer(Entitlements.object { _ in })
             case .success(let receipts):
                 note(.stored)
-                return .call(PreparedCall(TakeStoreNews(receipts)) { _, _ in Entitlements.object { _ in } })
+                return .call(
+                    PreparedCall(TakeStoreNews(receipts, isNotification: true)) { _, _ in Entitlements.object { _ in } }
+                )
             case .failure(.unavailable(let outage)):
                 note(.postponed)
                 return .answer(Entitlements.response(to: outage))

@@ -74,24 +74,28 @@ struct StorePlace: Sendable {
     }
 }
 
-/// The state of a check.
-enum StoreCheck: Sendable {
-    /// The receipts that the store has confirmed. The first of them is the one that the claim names.
-    case done(Result<[Receipt], StoreProblem>)
-    case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreCheck)
+/// The state of a question to a store.
+enum StoreQuestion<Value: Sendable>: Sendable {
+    case done(Result<Value, StoreProblem>)
+    case ask(OutboundCall, then: @Sendable (OutboundClient.Result, LoopTools) -> StoreQuestion<Value>)
 
+    static func bad(_ fault: ReceiptFault) -> StoreQuestion<Value> { .done(.failure(.bad(fault))) }
+
+    static func unavailable(_ source: Purchase.Source, _ reason: StoreOutage.Reason) -> StoreQuestion<Value> {
+        .done(.failure(.unavailable(StoreOutage(source: source, reason: reason))))
+    }
+}
+
+/// The state of a check: the receipts that the store has confirmed. The first of them is the one that the claim names.
+typealias StoreCheck = StoreQuestion<[Receipt]>
+
+extension StoreQuestion {
     /// Continues a call with the result, when the store has answered all questions.
-    func step(_ next: @escaping @Sendable (Result<[Receipt], StoreProblem>) -> Step) -> Step {
+    func step(_ next: @escaping @Sendable (Result<Value, StoreProblem>) -> Step) -> Step {
         switch self {
         case .done(let result): next(result)
         case .ask(let call, let then): .ask(call) { result, tools in then(result, tools).step(next) }
         }
-    }
-
-    static func bad(_ fault: ReceiptFault) -> StoreCheck { .done(.failure(.bad(fault))) }
-
-    static func unavailable(_ source: Purchase.Source, _ reason: StoreOutage.Reason) -> StoreCheck {
-        .done(.failure(.unavailable(StoreOutage(source: source, reason: reason))))
     }
 }
 
@@ -132,6 +136,8 @@ struct StoreValidators: StoreValidator {
     var appStore: AppStore?
     var stripe: Stripe?
     var play: PlayStore?
+    /// The key for offers of the App Store; nil if the project signs none.
+    var offers: OfferSigner?
     /// The mistakes in the options, by store. A store with a mistake is missing.
     var faults: [String: StoreOptionFault] = [:]
     /// Whether the server asks the stores by itself.

@@ -97,8 +97,4 @@ extension Snapshot {
         guard let person = holder(of: identity) else { return nil }
         return try accessUser(person)
     }
-
-    func accessUser(_ person: PersonID) throws(StoreFault) -> AccessUser? {
-        try document(DocumentKey(.accessUser, of: person)).flatMap { AccessUser(person, packed: $0) }
-    }
 }

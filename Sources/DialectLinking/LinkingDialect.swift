@@ -111,7 +111,7 @@ package enum Linking {
                 ]),
             action: .answer { _, _, loop in
                 var response = Response(
-                    .ok, contentType: Envelope.contentType, 
+                    .ok, contentType: Envelope.contentType,
                     body: tools.tokens.jwks(at: loop.now) { tools.moreKeys(loop.directory, loop.now, &$0) })
                 response.fields.append(.init("Cache-Control", "public, max-age=3600"))
                 return response

@@ -67,18 +67,18 @@ enum CatalogCalls {
         Endpoint(
             .put, "/onym/v1/access", scope: .admin,
             operation: Operation(
-                id: "access_set", summary: "Changes the form of answers in the Entitlements dialect.",
-                request: settings,
-                responses: [.init(.ok, "The form of answers.", schema: settings)]
+                id: "access_set", summary: "Changes settings of the Entitlements dialect.",
+                request: settingsRequest,
+                responses: [.init(.ok, "The settings.", schema: settings)]
                     + Native.problems([.badRequest, .unprocessableContent])),
             action: edit(
-                { request, tools throws(Rejection) in .tellMilliseconds(try readSettings(request, tools)) },
+                { request, tools throws(Rejection) in try readSettings(request, tools) },
                 answer: { catalog, _ in { write(settings: catalog, &$0) } })),
         Endpoint(
             .get, "/onym/v1/access", scope: .admin,
             operation: Operation(
-                id: "access_get", summary: "Shows the form of answers in the Entitlements dialect.",
-                responses: [.init(.ok, "The form of answers.", schema: settings)] + Native.problems([])),
+                id: "access_get", summary: "Shows the settings of the Entitlements dialect.",
+                responses: [.init(.ok, "The settings.", schema: settings)] + Native.problems([])),
             action: query { catalog, json in write(settings: catalog, &json) }),
     ]
 
@@ -291,19 +291,32 @@ enum CatalogCalls {
         }
     }
 
-    private static func readSettings(_ request: borrowing Request, _ tools: LoopTools) throws(Rejection) -> Bool {
+    private static func readSettings(
+        _ request: borrowing Request, _ tools: LoopTools
+    ) throws(Rejection) -> CatalogEdit {
         try read(request, tools) { root throws(JSONFault) in
-            var tellsMilliseconds: Bool?
+            var (tellsMilliseconds, freezesShared): (Bool?, Bool?)
             try root.forEachMember(at: "the body") { key, value throws(JSONFault) in
-                guard case "created" = key else { throw JSONFault(.wrong("is not a setting"), at: key.shown) }
-                switch try value.string(at: "created") {
-                case "seconds": tellsMilliseconds = false
-                case "milliseconds": tellsMilliseconds = true
-                default: throw JSONFault(.wrong("must be seconds or milliseconds"), at: "created")
+                switch key {
+                case "created":
+                    switch try value.string(at: "created") {
+                    case "seconds": tellsMilliseconds = false
+                    case "milliseconds": tellsMilliseconds = true
+                    default: throw JSONFault(.wrong("must be seconds or milliseconds"), at: "created")
+                    }
+                case "on_shared_receipt":
+                    switch try value.string(at: "on_shared_receipt") {
+                    case "tell": freezesShared = false
+                    case "freeze": freezesShared = true
+                    default: throw JSONFault(.wrong("must be tell or freeze"), at: "on_shared_receipt")
+                    }
+                default: throw JSONFault(.wrong("is not a setting"), at: key.shown)
                 }
             }
-            guard let tellsMilliseconds else { throw JSONFault(.wrong("is required"), at: "created") }
-            return tellsMilliseconds
+            guard tellsMilliseconds != nil || freezesShared != nil else {
+                throw JSONFault(.wrong("must have created or on_shared_receipt"), at: "the body")
+            }
+            return .settings(tellsMilliseconds: tellsMilliseconds, freezesShared: freezesShared)
         }
     }
 
@@ -356,6 +369,8 @@ enum CatalogCalls {
         json.object { json in
             json.key("created")
             json.string(catalog.tellsMilliseconds ? "milliseconds" : "seconds")
+            json.key("on_shared_receipt")
+            json.string(catalog.freezesShared ? "freeze" : "tell")
         }
     }
 
@@ -388,7 +403,11 @@ enum CatalogCalls {
     private static let product = Schema.object(
         [.init("id", .string(), required: true)] + productFields.map { .init($0.0, $0.1, required: true) })
 
-    private static let settings = Schema.object([
-        .init("created", .string(oneOf: ["seconds", "milliseconds"]), required: true)
-    ])
+    private static let settingFields: [(String, Schema)] = [
+        ("created", .string(oneOf: ["seconds", "milliseconds"])),
+        ("on_shared_receipt", .string(oneOf: ["tell", "freeze"])),
+    ]
+
+    private static let settings = Schema.object(settingFields.map { .init($0.0, $0.1, required: true) })
+    private static let settingsRequest = Schema.object(settingFields.map { .init($0.0, $0.1) }, others: false)
 }

@@ -53,6 +53,34 @@ enum PurchaseCalls {
                             }
                         }
                     })),
+            Endpoint(
+                .post, "/onym/v1/purchases/:id/unfreeze", scope: .admin,
+                operation: Operation(
+                    id: "purchase_unfreeze",
+                    summary: "Ends the freeze of a purchase that too many installs or users have proven.",
+                    description:
+                        "Earlier proofs do not count again. on_shared_receipt of /onym/v1/access freezes purchases.",
+                    responses: [.init(.ok, "The purchase is not frozen.", schema: schema)]
+                        + Native.problems([.notFound, .unprocessableContent])),
+                action: .steps(
+                    body: .optional,
+                    decode: { request, caller, _ throws(Rejection) in
+                        let (names, id) = (try names(request), request.id)
+                        let (project, now) = (caller.project, caller.now)
+                        return .read { snapshot throws(StoreFault) in
+                            guard let (purchase, _) = try find(names, in: project, snapshot) else {
+                                return .answer(Native.problem(.refused(.noSuchPurchase), id))
+                            }
+                            return .decide(UnfreezePurchase(purchase.id)) { result, _ in
+                                if case .failure(let refusal) = result {
+                                    return .answer(Native.problem(.refused(refusal), id))
+                                }
+                                return .read { snapshot throws(StoreFault) in
+                                    .answer(try show(names, fault: nil, in: project, at: now, id, snapshot))
+                                }
+                            }
+                        }
+                    })),
         ]
     }
 
@@ -89,11 +117,25 @@ enum PurchaseCalls {
             return Native.problem(.refused(.noSuchPurchase), id)
         }
         let catalog = try snapshot.catalog(of: project)
+        var owners: [String] = []
+        for person in purchase.owners {
+            if let user = try snapshot.accessUser(person) { owners.append(user.identity ?? user.id) }
+        }
         return Native.json(.ok) { json in
             json.key("purchase")
             json.object { PeopleCalls.write(purchase, world, &$0) }
             json.key("store_says")
             json.object { write(purchase, fault: fault, catalog, at: now, &$0) }
+            json.key("last_notification")
+            json.moment(purchase.notifiedAt)
+            json.key("owners")
+            json.array { json in
+                for identity in owners { json.string(identity) }
+            }
+            json.key("installs")
+            json.integer(purchase.installs.all.count)
+            json.key("frozen")
+            json.bool(purchase.isFrozen(catalog))
             json.key("access")
             json.array { json in
                 let state = purchase.access(at: now, catalog.product(purchase.product))
@@ -148,6 +190,10 @@ enum PurchaseCalls {
                 .init("at", moment, required: true),
                 .init("fault", .anyOf([.string("The reason why the store has not answered."), .null]), required: true),
             ]), required: true),
+        .init("last_notification", moment, required: true),
+        .init("owners", .array(.string("The identity, or the user without one.")), required: true),
+        .init("installs", .integer("The number of installs that have proven the purchase."), required: true),
+        .init("frozen", .boolean("Whether nobody may join or take over the purchase."), required: true),
         .init(
             "access",
             .array(

@@ -21,6 +21,7 @@ package enum Registry {
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,
+        UnfreezePurchase.self,
         UndoTransfer.self,
         CatalogEdit.self, SetStoreOptions.self,
         // Installs.

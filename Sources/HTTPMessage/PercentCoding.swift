@@ -32,6 +32,23 @@ package enum PercentCoding {
         guard decode(bytes, plusIsSpace: plusIsSpace, into: &buffer) else { return nil }
         return String(validating: buffer, as: UTF8.self)
     }
+
+    /// The text for a path or a query: all bytes but letters, digits, `-`, `.`, `_` and `~` become escapes.
+    package static func encode(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                bytes.append(byte)
+            default:
+                bytes.append(UInt8(ascii: "%"))
+                bytes += Array(Hexadecimal.encode([byte]).uppercased().utf8)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }
 
 /// The parameters of a query string, decoded once.

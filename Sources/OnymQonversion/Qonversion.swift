@@ -73,7 +73,8 @@ public final class Qonversion: @unchecked Sendable {
                 switch notice {
                 case .accessChanged: tellUpdate(new)
                 case .purchaseReported: tellPurchase(new)
-                case .userChanged, .deactivated, .reactivated, .untrusted, .dropped, .held, .imported, .unlocked, .fileSetAside,
+                case .userChanged, .deactivated, .reactivated, .untrusted, .dropped, .held, .imported, .unlocked,
+                    .fileSetAside,
                     .storageFailed:
                     break
                 }

@@ -216,7 +216,7 @@ enum ReceiptCommand: ProgramCommand {
 }
 
 /// Definitions, in the form for people.
-private enum CatalogText {
+enum CatalogText {
     /// The path of the definition that `--id` names.
     static func path(_ base: String, _ arguments: Arguments) throws(CommandFault) -> String {
         guard let id = arguments["id"], !id.isEmpty else { throw .usage("--id must be given.") }

@@ -40,14 +40,16 @@ package enum Program {
                 ProductsListCommand.self, ProductsSetCommand.self, ProductsRemoveCommand.self,
                 OfferingsListCommand.self, OfferingsSetCommand.self, OfferingsRemoveCommand.self,
                 EntitlementsListCommand.self, EntitlementsSetCommand.self, EntitlementsRemoveCommand.self,
-                ReceiptCommand.self, PurchasesCheckCommand.self,
+                ReceiptCommand.self, PurchasesCheckCommand.self, PurchasesUnfreezeCommand.self, AccessShowCommand.self,
+                AccessSetCommand.self,
             ]
         ),
         (
             "projects",
             [
                 ProjectsListCommand.self, ProjectsCreateCommand.self, ProjectsRevokeCommand.self, AppsListCommand.self,
-                AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysAccessRootCommand.self, KeysListCommand.self,
+                AppsCreateCommand.self, AppsRevokeCommand.self, KeysShowCommand.self, KeysAccessRootCommand.self,
+                KeysListCommand.self,
                 KeysCreateCommand.self, KeysRevokeCommand.self, SigningKeysListCommand.self,
                 SigningKeysAddCommand.self, SigningKeysRetireCommand.self,
             ]

@@ -109,7 +109,8 @@ package final class RunningServer: Sendable {
         let signer = AnswerSigner(master: secrets.derivedKey(for: "access answers"))
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
-            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true, signer: signer)
+            consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
+            signer: signer)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas

@@ -103,6 +103,9 @@ enum ServeCommand: ProgramCommand {
         configuration.attachmentQuotas = ServerSettings.attachmentQuotas(settings)
         configuration.publicURL = settings["public_url"]
         configuration.stores = try ServerSettings.stores(settings)
+        configuration.purchaseChecks.graceMilliseconds =
+            settings["purchase_outage_grace_hours"].flatMap(Int64.init).map { $0 * 3_600_000 }
+            ?? configuration.purchaseChecks.graceMilliseconds
         configuration.purchaseChecks.perSecond =
             settings["purchase_poll_per_second"].flatMap(Int.init) ?? configuration.purchaseChecks.perSecond
         configuration.signingKeyDays =

@@ -143,6 +143,10 @@ enum ServerSettings {
             SettingDefinition("app_store_key_id", "Apple's id of the key in app_store_key_file."),
             SettingDefinition("app_store_issuer_id", "The id of the account at Apple that has the key."),
             SettingDefinition(
+                "app_store_offer_key_file",
+                "A file with the key (.p8) with which the server signs offers for subscribers of the App Store."),
+            SettingDefinition("app_store_offer_key_id", "Apple's id of the key in app_store_offer_key_file."),
+            SettingDefinition(
                 "app_store_url", "The address of the App Store Server API.", standard: AppStoreServer.standardURL,
                 demand: url),
             SettingDefinition(
@@ -159,6 +163,10 @@ enum ServerSettings {
                 "Whether the server tells Google that users have their purchases: on or off. Google refunds others.",
                 standard: "on", demand: { oneOf(["on", "off"], $0) }),
             SettingDefinition(
+                "purchase_outage_grace_hours",
+                "The hours of access after the end of a subscription while its store does not answer.", standard: "0",
+                demand: { integer(0...72, $0) }),
+            SettingDefinition(
                 "purchase_poll_per_second",
                 "The questions to each store in a second, by which the server keeps access right by itself; 0 for none.",
                 standard: "10", demand: { integer(0...1000, $0) }),
@@ -166,6 +174,14 @@ enum ServerSettings {
                 "play_push_secret",
                 "The secret in the address of Google's notifications, of 32 characters or more; without it none are taken.",
                 isSecret: true, demand: { (32...255).contains($0.utf8.count) ? nil : "32 to 255 characters" }),
+            SettingDefinition(
+                "play_push_audience",
+                "The audience of Google's push subscription, for notifications that a token proves instead of a secret."
+            ),
+            SettingDefinition("play_push_email", "The service account of Google's push subscription."),
+            SettingDefinition(
+                "play_certs_url", "The address of the keys with which Google signs these tokens.",
+                standard: GooglePushTokens.standardURL, demand: url),
             SettingDefinition(
                 "stripe_url", "The address of Stripe.", standard: Stripe.standardURL, demand: url),
             SettingDefinition(
@@ -252,6 +268,7 @@ enum ServerSettings {
     /// The settings of stores that name files, by the options whose values the files have.
     private static let storeFiles = [
         "app_store.key": ("app_store_key_file", "The key"),
+        "app_store.offer_key": ("app_store_offer_key_file", "The key for offers"),
         "play.service_account": ("play_service_account", "The service account"),
     ]
 
@@ -269,6 +286,7 @@ enum ServerSettings {
         stores.addresses.appStore = settings["app_store_url"].flatMap(OutboundURL.init)
         stores.addresses.appStoreSandbox = settings["app_store_sandbox_url"].flatMap(OutboundURL.init)
         stores.addresses.play = settings["play_url"].flatMap(OutboundURL.init)
+        stores.addresses.googleKeys = settings["play_certs_url"].flatMap(OutboundURL.init)
         stores.addresses.stripe = settings["stripe_url"].flatMap(OutboundURL.init)
         for option in StoreOption.all {
             guard let value = settings[setting(of: option.id)] else { continue }

@@ -1,6 +1,7 @@
 import ByteText
 import DialectEntitlements
 import Foundation
+import HTTPMessage
 import Outbound
 import Program
 import TestKit
@@ -20,13 +21,18 @@ struct PlayScene {
         /// Tokens that Google has forgotten.
         let forgotten = Monitor<Set<String>>([])
         let tokens = Monitor(0)
+        /// Pages of the list of refunds: token, order, and the second of the refund.
+        let refunds = Monitor<[[(token: String, order: String, at: Int64)]]>([])
+        /// The answer about Google's keys.
+        let keys = Monitor(#"{"keys":[]}"#)
         let stand: StandIn
 
         init() {
             let (subscriptions, products, isDown, tokens) = (subscriptions, products, isDown, tokens)
-            let forgotten = forgotten
+            let (forgotten, refunds, keys) = (forgotten, refunds, keys)
             stand = StandIn { request in
                 if isDown.withLock({ $0 }) { return .status(500, "") }
+                if request.line.hasPrefix("GET /certs ") { return .status(200, keys.withLock { $0 }) }
                 if request.line.hasPrefix("POST /token ") {
                     let hasGrant = request.body.hasPrefix(
                         "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=")
@@ -44,6 +50,9 @@ struct PlayScene {
                 let path = request.line.split(separator: " ")[1]
                 let token = String(path.split(separator: "/").last ?? "")
                 let start = "/androidpublisher/v3/applications/com.example.app/purchases/"
+                if path.hasPrefix(start + "voidedpurchases?") {
+                    return .status(200, Google.list(refunds.withLock { $0 }, String(path)))
+                }
                 if path.hasPrefix(start + "subscriptionsv2/tokens/"), let said = subscriptions.withLock({ $0[token] }) {
                     return .status(200, said)
                 }
@@ -52,6 +61,20 @@ struct PlayScene {
                 }
                 return .status(forgotten.withLock { $0.contains(token) } ? 410 : 404, "{}")
             }
+        }
+
+        /// A page of the refunds in the span of time that a path names.
+        private static func list(_ pages: [[(token: String, order: String, at: Int64)]], _ path: String) -> String {
+            let query = Query(Array(path.split(separator: "?")[1].utf8).span)
+            func number(_ name: String) -> Int64 { query?[name].flatMap { Int64($0) } ?? -1 }
+            let page = query?["token"].flatMap { Int($0.dropFirst("p+/=".count)) } ?? 0
+            let (from, until) = (number("startTime"), number("endTime"))
+            let entries = pages.indices.contains(page) ? pages[page] : []
+            let rows = entries.filter { (from...until).contains($0.at * 1000) && from >= 0 }.map {
+                #"{"kind":"androidpublisher#voidedPurchase","purchaseToken":"\#($0.token)","orderId":"\#($0.order)","voidedTimeMillis":"\#($0.at * 1000)","voidedSource":1}"#
+            }.joined(separator: ",")
+            let next = page + 1 < pages.count ? #","tokenPagination":{"nextPageToken":"p+/=\#(page + 1)"}"# : ""
+            return #"{"voidedPurchases":[\#(rows)]\#(next)}"#
         }
 
         func says(_ token: String, _ subscription: String) { subscriptions.withLock { $0[token] = subscription } }
@@ -81,8 +104,10 @@ struct PlayScene {
         let account = String(decoding: file, as: UTF8.self)
         self.account = account
         let url = try #require(OutboundURL(google.stand.url))
+        let keys = OutboundURL(google.stand.url + "certs")
         client = try AccessClient(kind) {
             $0.stores.addresses.play = url
+            $0.stores.addresses.googleKeys = keys
             if isServers {
                 $0.stores.options["play.package_name"] = "com.example.app"
                 $0.stores.options["play.service_account"] = account

@@ -101,6 +101,45 @@ struct PurchaseCheckTests {
         #expect(try comes(scene) { try scene.client.active("A") == ["X"] })
     }
 
+    @Test(
+        "while a store does not answer, access is unconfirmed, and goes on for the time of grace (X15)",
+        arguments: [0, 4])
+    func outage(_ hours: Int64) throws {
+        let scene = try PlayScene {
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
+            $0.purchaseChecks.graceMilliseconds = hours * 3_600_000
+        }
+        func stored() throws -> String {
+            try scene.client.administrator("GET", "/purchases/playstore:tok-1/check").body
+        }
+        scene.google.says("tok-1", scene.subscription())
+        scene.google.says("tok-2", scene.subscription(renews: false))
+        for (user, token) in [("A", "tok-1"), ("B", "tok-2")] { _ = try scene.buy(user, token) }
+        #expect(try stored().contains(#""why":"period_runs""#))
+        scene.google.isDown.withLock { $0 = true }
+        day(scene.client, 30, minutes: 10)
+        #expect(try Patience.until { try stored().contains(#""why":"unconfirmed""#) })
+        #expect(try scene.client.active("A") == (hours > 0 ? ["X"] : []))
+        #expect(try scene.client.active("B") == [], "a canceled subscription ends with its period")
+        day(scene.client, 30, minutes: 239)
+        #expect(try scene.client.active("A") == (hours > 0 ? ["X"] : []))
+        day(scene.client, 30, minutes: 240)
+        #expect(try scene.client.active("A") == [])
+        #expect(try stored().contains(#""why":"unconfirmed""#))
+        scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
+        scene.google.isDown.withLock { $0 = false }
+        #expect(try comes(scene) { try scene.client.active("A") == ["X"] })
+        #expect(try stored().contains(#""why":"period_runs""#))
+        // An answer that tells of no renewal ends the access at once.
+        scene.google.isDown.withLock { $0 = true }
+        day(scene.client, 60, minutes: 10)
+        #expect(try comes(scene, everySeconds: 1) { try stored().contains(#""why":"unconfirmed""#) })
+        scene.google.isDown.withLock { $0 = false }
+        #expect(try comes(scene) { try stored().contains(#""why":"ended""#) })
+        #expect(try scene.client.active("A") == [])
+    }
+
     @Test("a purchase that users have is acknowledged once, and one that nobody has is not")
     func acknowledges() throws {
         let scene = try scene()

@@ -35,7 +35,8 @@ struct AccessTests {
         var replies = [
             try call(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "x", name: nil))),
             try call(CatalogEdit.putEntitlement(Catalog.Entitlement(id: "y", name: "Y"))),
-            try call(CatalogEdit.putProduct(product)), try call(CatalogEdit.tellMilliseconds(true)),
+            try call(CatalogEdit.putProduct(product)),
+            try call(CatalogEdit.settings(tellsMilliseconds: true, freezesShared: nil)),
             try call(MakeAccessUser(a, isForTrying: true)), try call(MakeAccessUser(b, isForTrying: false)),
             try call(RecordPurchase(AccessSession(a), .success(receipt("t1", account: "cus")), in: .production)),
         ]

@@ -87,7 +87,7 @@ struct AttackTests {
                     ("source", "apple-search-ads"), ("user_id", scene.mpid), ("install_id", scene.mpid),
                     ("entitlement", "pro"), ("organization", "1"), ("account", "1"), ("workspace", "1"),
                     ("user", "QON_ada"),
-                    ("key", "c"), ("set", "1"), ("file", "main.js"),
+                    ("key", "c"), ("set", "1"), ("file", "main.js"), ("offer", "spring"),
                     ("feedback", "1"), ("questionnaire", "1"), ("response", "1"), ("issue", "1"), ("comment", "1"),
                 ] { path = path.replacing("{\(name)}", with: value) }
                 #expect(!path.contains("{"), "\(path): say here what its parameter is")

@@ -331,7 +331,8 @@ private final class ActWorld {
         later.renewal = Purchase.RenewalState(.canceled, saidAt: Instant(milliseconds: 8))
         later.canBeAsked = true
         _ = try play(TakeStoreNews([later]))
-        _ = try play(NoteChecks([(later.purchase, .failed)]))
+        _ = try play(NoteChecks([(later.purchase, .failed(graceMilliseconds: 0))]))
+        _ = try play(UnfreezePurchase(later.purchase))
         _ = try play(RecordAttribution(Array(#"{"provider":"x"}"#.utf8), of: a))
     }
 

@@ -71,7 +71,13 @@ struct PurchaseCheckContractTests {
                     NoteChecks(
                         asked.map { ($0.id, .begun(place: $0.place)) }, emptyBefore: due.emptyBefore))
                 for item in asked where !random.oneIn(4) {
-                    _ = try fixture.process(NoteChecks([(item.id, random.oneIn(5) ? .over : .failed)]))
+                    _ = try fixture.process(
+                        NoteChecks([
+                            (
+                                item.id,
+                                random.oneIn(5) ? .over : .failed(graceMilliseconds: random.oneIn(2) ? 0 : 3_600_000)
+                            )
+                        ]))
                 }
             case 7..<9:
                 fixture.clock.advance(

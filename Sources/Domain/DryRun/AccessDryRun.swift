@@ -39,7 +39,10 @@ struct AccessDryRun {
             now.documents.apply([catalog.put(project)])
             then.documents.apply([catalog.put(project)])
         case .transferUndone(let undone): undo(undone.id, call)
-        case .purchased, .purchaseKept, .restored, .identified: difference.unknown += 1
+        case .unfrozen(let purchase):
+            now.unfreeze(purchase, stamp(call, nil))
+            then.unfreeze(purchase, stamp(call, nil))
+        case .purchased, .purchaseKept, .purchaseFrozen, .restored, .identified: difference.unknown += 1
         case .user, .granted, .revoked, .propertiesSet, .noted: break
         }
     }
@@ -203,12 +206,14 @@ extension AccessDryRun.World {
     enum Reported: Equatable {
         case taken
         case kept
+        case frozen
         case refused
 
         var text: String {
             switch self {
             case .taken: "taken"
             case .kept: "kept"
+            case .frozen: "frozen"
             case .refused: "refused"
             }
         }
@@ -226,8 +231,15 @@ extension AccessDryRun.World {
         switch decision?.answer.plain {
         case nil: return .refused
         case .purchaseKept: return .kept
+        case .purchaseFrozen: return .frozen
         default: return .taken
         }
+    }
+
+    /// Ends the freeze of a purchase.
+    mutating func unfreeze(_ purchase: PurchaseID, _ stamp: Stamp) {
+        let decision = try? UnfreezePurchase(purchase).unfreeze(stamp, documents)
+        documents.apply(decision?.outcome?.changes ?? [])
     }
 
     /// Decides a restore, and returns the result of each item; nil if the whole call would be refused.

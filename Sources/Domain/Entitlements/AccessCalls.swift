@@ -40,6 +40,10 @@ package indirect enum AccessReply: Equatable, Sendable {
     case purchased(user: String, isNew: Bool, transfer: TransferID?)
     /// The purchase is another identity's, and the strategy leaves it there.
     case purchaseKept
+    /// Too many have proven the purchase, so nobody joins its account and nobody takes it over.
+    case purchaseFrozen
+    /// An administrator has ended the freeze of a purchase.
+    case unfrozen(PurchaseID)
     /// The news of a store were taken.
     case noted
     case restored(Restored)
@@ -83,6 +87,10 @@ package enum ReceiptFault: Error, Equatable, Sendable {
 extension Snapshot {
     package func catalog(of project: ProjectID) throws(StoreFault) -> Catalog {
         try document(Catalog.key(project)).flatMap(Catalog.init(packed:)) ?? Catalog()
+    }
+
+    package func accessUser(_ person: PersonID) throws(StoreFault) -> AccessUser? {
+        try document(AccessUser.key(person)).flatMap { AccessUser(person, packed: $0) }
     }
 }
 

@@ -28,6 +28,10 @@ extension AccessReply: Answer {
             if let transfer { packer.add(UInt64(bitPattern: transfer.rawValue)) }
         case .purchaseKept: packer.add(13 as UInt8)
         case .noted: packer.add(14 as UInt8)
+        case .purchaseFrozen: packer.add(15 as UInt8)
+        case .unfrozen(let purchase):
+            packer.add(16 as UInt8)
+            packer.add(purchase.hash)
         case .restored(let restored):
             packer.add(6 as UInt8)
             restored.pack(into: &packer)
@@ -90,6 +94,10 @@ extension AccessReply: Answer {
             self = .purchased(user: user, isNew: isNew == 1, transfer: transfer)
         case 13: self = .purchaseKept
         case 14: self = .noted
+        case 15: self = .purchaseFrozen
+        case 16:
+            guard let hash = unpacker.hash() else { return nil }
+            self = .unfrozen(PurchaseID(hash: hash))
         case 6:
             guard let restored = Restored(unpacking: &unpacker) else { return nil }
             self = .restored(restored)

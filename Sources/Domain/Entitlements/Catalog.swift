@@ -78,6 +78,8 @@ package struct Catalog: Equatable, Sendable {
     package private(set) var offerings: [Offering] = []
     /// Whether answers have the creation time of users in milliseconds (spec/entitlements.md, decision 4).
     package internal(set) var tellsMilliseconds = false
+    /// Whether a purchase stays with its installs and owners once too many people have proven it.
+    package internal(set) var freezesShared = false
 
     package static let entitlementsPerProject = 1000
     package static let productsPerProject = 1000
@@ -132,8 +134,12 @@ package struct Catalog: Equatable, Sendable {
     mutating func removeEntitlement(_ id: String) { entitlements.removeAll { $0.id.hasSameBytes(as: id) } }
     mutating func removeProduct(_ id: String) { products.removeAll { $0.id.hasSameBytes(as: id) } }
 
+    /// The bits of the first byte.
+    private static let millisecondsBit: UInt8 = 1
+    private static let freezesBit: UInt8 = 2
+
     /// Whether a stored catalog uses milliseconds. The function reads only the first byte.
-    static func tellsMilliseconds(packed: [UInt8]?) -> Bool { packed?.first == 1 }
+    static func tellsMilliseconds(packed: [UInt8]?) -> Bool { (packed?.first ?? 0) & millisecondsBit != 0 }
 
     func put(_ project: ProjectID) -> Change {
         // The document belongs to no person.
@@ -142,7 +148,7 @@ package struct Catalog: Equatable, Sendable {
 
     package var packed: [UInt8] {
         var packer = Packer()
-        packer.add(tellsMilliseconds ? 1 : 0 as UInt8)
+        packer.add((tellsMilliseconds ? Catalog.millisecondsBit : 0) | (freezesShared ? Catalog.freezesBit : 0))
         packer.add(UInt64(entitlements.count))
         for entitlement in entitlements {
             packer.add(entitlement.id)
@@ -176,8 +182,9 @@ package struct Catalog: Equatable, Sendable {
 
     package init?(packed: [UInt8]) {
         var unpacker = Unpacker(packed)
-        guard let tellsMilliseconds = unpacker.byte(), let entitlementCount = unpacker.integer() else { return nil }
-        self.tellsMilliseconds = tellsMilliseconds == 1
+        guard let bits = unpacker.byte(), bits < 4, let entitlementCount = unpacker.integer() else { return nil }
+        tellsMilliseconds = bits & Catalog.millisecondsBit != 0
+        freezesShared = bits & Catalog.freezesBit != 0
         for _ in 0..<entitlementCount {
             guard let id = unpacker.text(), let name = unpacker.optionalText() else { return nil }
             entitlements.append(Entitlement(id: id, name: name))

@@ -6,14 +6,15 @@ package enum CatalogEdit: Act {
     case removeProduct(String)
     case putOffering(Catalog.Offering)
     case removeOffering(String)
-    case tellMilliseconds(Bool)
+    /// The settings that a call names; nil for those that stay.
+    case settings(tellsMilliseconds: Bool?, freezesShared: Bool?)
 
     package static var kinds: [ActKind] { [.editCatalog] }
     package static var readsMerges: Bool { false }
     package var subjects: Subjects { .none }
     package var byteCount: Int { 1024 }
 
-    /// Changes an entitlement, a product or an offering of the catalog. Throws `catalogFull`, `noSuchDefinition`,
+    /// Changes an entitlement, a product, an offering or the settings of the catalog. Throws `catalogFull`, `noSuchDefinition`,
     /// `noSuchProduct`, `noSuchOffering`, `entitlementInUse`, `productOffered`, `undefinedEntitlement`, `undefinedProduct`, or
     /// `storeIDTaken`. A product names only defined entitlements, and a store id means one product, so each purchase gives
     /// definite access.
@@ -55,7 +56,9 @@ package enum CatalogEdit: Act {
         case .removeOffering(let id):
             guard catalog.offering(id) != nil else { throw .noSuchOffering }
             catalog.removeOffering(id)
-        case .tellMilliseconds(let value): catalog.tellsMilliseconds = value
+        case .settings(let tellsMilliseconds, let freezesShared):
+            catalog.tellsMilliseconds = tellsMilliseconds ?? catalog.tellsMilliseconds
+            catalog.freezesShared = freezesShared ?? catalog.freezesShared
         }
         let reply = AccessReply.edited(catalog)
         guard catalog.packed != before.packed else { return Decision(reply) }

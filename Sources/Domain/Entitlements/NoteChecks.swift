@@ -5,8 +5,8 @@ package struct NoteChecks: Act {
         ///
         /// - Parameter place: the list that has the purchase.
         case begun(place: CheckPlace)
-        /// The store could not be asked.
-        case failed
+        /// The store could not be asked. A subscription may give access for some time after its end.
+        case failed(graceMilliseconds: Int64)
         /// The store does not know the purchase any more.
         case over
     }
@@ -41,9 +41,9 @@ package struct NoteChecks: Act {
                     continue
                 }
                 purchase?.check?.dueAt = stamp.at.advanced(byMilliseconds: Purchase.Check.leaseMilliseconds)
-            case .failed:
+            case .failed(let grace):
                 let product = purchase.flatMap { catalog.product($0.product) }
-                purchase?.putOffCheck(after: stamp.at, product)
+                purchase?.putOffCheck(after: stamp.at, product, graceMilliseconds: grace)
             case .over: purchase?.check?.dueAt = nil
             }
             guard let purchase else { continue }

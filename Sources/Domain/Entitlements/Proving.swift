@@ -62,6 +62,20 @@ struct Proving {
             purchase.take(receipt)
             let before = Transfer.Side(purchase)
             ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
+            if let known, known.isFrozen(catalog) {
+                // Nobody joins and nobody loses anything. What the store says counts all the same.
+                ledger.put(purchase)
+                proven.purchases.append(purchase)
+                events += self.events(
+                    purchase, since: known, before, before, hasJoined: false, catalog.product(purchase.product),
+                    principals, stamp, ledger)
+                let hasPart = principals.rule(for: known) != nil
+                proven.items.append(
+                    Restored.Item(
+                        transaction: receipt.transaction, product: receipt.product,
+                        outcome: hasPart ? .yours : .frozen))
+                continue
+            }
             let wasJoined = principals.payer == nil || principals.pays(purchase)
             // A new purchase that replaces another one has its owners.
             let hasOwners = known != nil || !purchase.owners.isEmpty

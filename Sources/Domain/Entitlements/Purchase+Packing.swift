@@ -16,11 +16,16 @@ extension Purchase {
         for moment in owningMoments { packer.add(moment) }
         packer.add(keptFrom)
         packer.add(optional: sharedAt)
-        if replacedBy != nil || check != nil {
-            packer.add((replacedBy == nil ? 0 : 1) | (check == nil ? 0 : 2) as UInt8)
-            if let replacedBy { packer.add(replacedBy.hash) }
-            check?.pack(into: &packer)
-        }
+        let flags: UInt8 =
+            (replacedBy == nil ? 0 : 1) | (check == nil ? 0 : 2) | (unfrozenAt == nil ? 0 : 4)
+            | (notifiedAt == nil ? 0 : 8) | (check?.graceUntil == nil ? 0 : 16)
+        guard flags != 0 else { return packer.bytes }
+        packer.add(flags)
+        if let replacedBy { packer.add(replacedBy.hash) }
+        if let unfrozenAt { packer.add(unfrozenAt) }
+        if let notifiedAt { packer.add(notifiedAt) }
+        if let grace = check?.graceUntil { packer.add(grace) }
+        check?.pack(into: &packer)
         return packer.bytes
     }
 
@@ -49,13 +54,20 @@ extension Purchase {
         self.sharedAt = sharedAt
         // Earlier versions ended here.
         if unpacker.isAtEnd { return }
-        guard let flags = unpacker.byte(), flags < 4 else { return nil }
+        guard let flags = unpacker.byte(), flags < 32 else { return nil }
         if flags & 1 != 0 {
             guard let replacedBy = unpacker.hash() else { return nil }
             self.replacedBy = PurchaseID(hash: replacedBy)
         }
+        var moments: [UInt8: Instant] = [:]
+        for flag: UInt8 in [4, 8, 16] where flags & flag != 0 {
+            guard let moment = unpacker.instant() else { return nil }
+            moments[flag] = moment
+        }
+        (unfrozenAt, notifiedAt) = (moments[4], moments[8])
         if flags & 2 != 0 {
-            guard let check = Check(unpacking: &unpacker) else { return nil }
+            guard var check = Check(unpacking: &unpacker) else { return nil }
+            check.graceUntil = moments[16]
             self.check = check
         }
     }

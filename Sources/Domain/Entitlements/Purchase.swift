@@ -120,6 +120,10 @@ package struct Purchase: Equatable, Sendable {
     var keptFrom: [PersonID] = []
     /// The last moment at which too many installs or identities had proven the purchase; nil if that never happened.
     package internal(set) var sharedAt: Instant?
+    /// The last moment at which an administrator ended the freeze of the purchase. Earlier proofs do not count again.
+    package internal(set) var unfrozenAt: Instant?
+    /// The moment of the last notification of the store; nil if the store has told nothing by itself.
+    package internal(set) var notifiedAt: Instant?
     /// The purchase that has replaced this one. A replaced purchase gives nothing, whatever its store says of it.
     package internal(set) var replacedBy: PurchaseID?
     /// The questions to the store; nil for a purchase about which the server cannot ask.
@@ -168,6 +172,12 @@ package struct Purchase: Equatable, Sendable {
         self.check = check
     }
 
+    /// Notes a notification of the store. A notification that is repeated at once changes nothing.
+    mutating func note(notificationAt moment: Instant) {
+        if let notifiedAt, (0..<60_000).contains(moment.milliseconds - notifiedAt.milliseconds) { return }
+        notifiedAt = moment
+    }
+
     /// Notes that an identity asked for the purchase, and that the purchase stays.
     mutating func keep(from person: PersonID) {
         guard !keptFrom.contains(person), keptFrom.count < Purchase.keptFromAtMost else { return }
@@ -193,11 +203,18 @@ package struct Purchase: Equatable, Sendable {
 
     /// Notes the moment if the receipt of the purchase is in unusually many hands.
     mutating func noteSharing(at moment: Instant) {
-        let start = moment.advanced(byMilliseconds: -Purchase.monthMilliseconds)
+        let month = moment.advanced(byMilliseconds: -Purchase.monthMilliseconds)
+        let start = unfrozenAt.map { max($0, month) } ?? month
         let isShared =
             installs.all.count { $0.joinedAt > start } > Purchase.installsPerMonth
             || owningMoments.count { $0 > start } > Purchase.identitiesPerMonth
         if isShared { sharedAt = moment }
+    }
+
+    /// Whether nobody may join the account of the purchase or take the purchase over, because too many have proven it.
+    package func isFrozen(_ catalog: Catalog) -> Bool {
+        guard catalog.freezesShared, let sharedAt else { return false }
+        return unfrozenAt.map { sharedAt > $0 } ?? true
     }
 
     // MARK: - What counts now
@@ -217,7 +234,7 @@ package struct Purchase: Equatable, Sendable {
     /// The end of the access as reads show it: the refund of a purchase that gives none any more, or else the expiry.
     func end(shownAt moment: Instant, _ definition: Catalog.Product?) -> Instant? {
         if let revokedAt, !isActive(at: moment, definition) { return revokedAt }
-        return expiry(definition)
+        return expiry(definition).map { max($0, check?.graceUntil ?? $0) }
     }
 
     /// Whether the purchase is a subscription, from the store or from the product's definition.
@@ -228,7 +245,14 @@ package struct Purchase: Equatable, Sendable {
 
     /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
-        replacedBy == nil && history.givesAccess && (expiry(definition).map { moment < $0 } ?? true)
+        guard replacedBy == nil, history.givesAccess else { return false }
+        return expiry(definition).map { moment < max($0, check?.graceUntil ?? $0) } ?? true
+    }
+
+    /// Whether the period is over, and the store has not answered since. The purchase may have been renewed.
+    private func isUnconfirmed(at moment: Instant, _ end: Instant?) -> Bool {
+        guard let end, let check else { return false }
+        return moment >= end && check.faults > 0 && renewal != .canceled
     }
 
     /// The reason for which a purchase gives access, or gives none.
@@ -239,7 +263,7 @@ package struct Purchase: Equatable, Sendable {
         package let name: StaticString
 
         private static let names: [StaticString] = [
-            "period_runs", "grace", "no_end", "replaced", "refunded", "upgraded", "ended",
+            "period_runs", "grace", "no_end", "unconfirmed", "replaced", "refunded", "upgraded", "ended",
         ]
         package static let allNames = names.map { "\($0)" }
     }
@@ -249,11 +273,15 @@ package struct Purchase: Equatable, Sendable {
         let end = expiry(definition)
         if isActive(at: moment, definition) {
             guard let end else { return Access(isActive: true, until: nil, name: "no_end") }
+            if let grace = check?.graceUntil, isUnconfirmed(at: moment, end) {
+                return Access(isActive: true, until: grace, name: "unconfirmed")
+            }
             return Access(isActive: true, until: end, name: renewal == .billingIssue ? "grace" : "period_runs")
         }
         if replacedBy != nil { return Access(isActive: false, until: end, name: "replaced") }
         if let revokedAt { return Access(isActive: false, until: revokedAt, name: "refunded") }
-        return Access(isActive: false, until: end, name: history.givesAccess ? "ended" : "upgraded")
+        if !history.givesAccess { return Access(isActive: false, until: end, name: "upgraded") }
+        return Access(isActive: false, until: end, name: isUnconfirmed(at: moment, end) ? "unconfirmed" : "ended")
     }
 
     /// The last moment at which the store has said something; nil if its statements have no moments.

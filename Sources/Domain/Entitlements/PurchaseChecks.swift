@@ -14,6 +14,8 @@ extension Purchase {
         package internal(set) var isUnacknowledged = false
         /// The moment from which on the purchase gives no access, as the questions have found; nil while it gives some.
         var endedAt: Instant?
+        /// The end of the access while the store does not answer; nil if the store has answered.
+        var graceUntil: Instant?
 
         fileprivate static let minute: Int64 = 60_000
         fileprivate static let quarter = 15 * minute
@@ -35,6 +37,7 @@ extension Purchase {
     ///   - isAsked: whether the server has just asked about the purchase.
     ///   - definition: the product.
     mutating func scheduleCheck(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) {
+        check?.graceUntil = nil
         noteEnd(at: moment, definition)
         let next = nextCheck(after: moment, isAsked: isAsked, definition)
         check?.faults = 0
@@ -78,7 +81,16 @@ extension Purchase {
     }
 
     /// Schedules the next question after one without an answer: later after each fault, up to six hours.
-    mutating func putOffCheck(after moment: Instant, _ definition: Catalog.Product?) {
+    ///
+    /// - Parameters:
+    ///   - moment: the present moment.
+    ///   - definition: the product.
+    ///   - grace: the time for which a subscription that would renew gives access after its end.
+    mutating func putOffCheck(after moment: Instant, _ definition: Catalog.Product?, graceMilliseconds grace: Int64) {
+        if grace > 0, renewal == .willRenew, isSubscription(definition), history.givesAccess {
+            let end = expiry(definition)
+            check?.graceUntil = end?.advanced(byMilliseconds: grace)
+        }
         noteEnd(at: moment, definition)
         guard var check else { return }
         check.faults = min(check.faults + 1, Check.faultsAtMost)

@@ -52,11 +52,13 @@ package struct RecordPurchase: Act {
         let proven = try proving.prove(for: principals, stamp, in: project, view)
         if proven.items.first?.outcome == .invalid { throw .badReceipt(.replayed) }
         let user = proven.purchases.first?.user(shownTo: principals, view) ?? principals.user
-        let isKept = isRestore == true && proven.items.first?.outcome == .kept
-        let answer =
-            isKept
-            ? AccessReply.purchaseKept
-            : AccessReply.purchased(user: user.id, isNew: known == nil, transfer: proven.transfer)
+        let answer: AccessReply =
+            switch proven.items.first?.outcome {
+            case .frozen: .purchaseFrozen
+            case .kept where isRestore == true: .purchaseKept
+            case .yours, .moved, .shared, .kept, .invalid, nil:
+                .purchased(user: user.id, isNew: known == nil, transfer: proven.transfer)
+            }
         guard !proven.changes.isEmpty else { return Decision(answer) }
         return Decision(
             .kept(answer, .purchased(AccessParties(principals), receipt, by: strategy, in: world)),

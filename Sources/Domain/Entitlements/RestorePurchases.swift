@@ -114,6 +114,8 @@ package struct Restored: Equatable, Sendable {
         case shared = 3
         case kept = 4
         case invalid = 5
+        /// Too many have proven the purchase, and the project freezes such purchases.
+        case frozen = 6
 
         package var name: StaticString {
             switch self {
@@ -122,6 +124,7 @@ package struct Restored: Equatable, Sendable {
             case .shared: "shared"
             case .kept: "kept"
             case .invalid: "invalid"
+            case .frozen: "frozen"
             }
         }
     }
@@ -155,6 +158,9 @@ package struct Restored: Equatable, Sendable {
     /// The transfer, for an undo of the moves; nil if no purchase moved.
     package let transfer: TransferID?
     package let items: [Item]
+
+    /// Whether all purchases of the call are frozen.
+    package var isFrozen: Bool { !items.isEmpty && items.allSatisfy { $0.outcome == .frozen } }
 }
 
 extension ActKind {

@@ -77,6 +77,11 @@ package struct StoreOption: Sendable {
             store: "app_store", name: "issuer_id", what: "The id of the account at Apple that has the key.",
             form: .text(1...64)),
         StoreOption(
+            store: "app_store", name: "offer_key",
+            what: "The key (.p8) with which the server signs offers for subscribers.", form: .secret(1...4096)),
+        StoreOption(
+            store: "app_store", name: "offer_key_id", what: "Apple's id of the key for offers.", form: .text(1...64)),
+        StoreOption(
             store: "play", name: "package_name", what: "The name of the app at Google Play.", form: .text(1...255)),
         StoreOption(
             store: "play", name: "service_account",
@@ -89,6 +94,14 @@ package struct StoreOption: Sendable {
         StoreOption(
             store: "play", name: "push_secret", what: "The secret in the address of Google's notifications.",
             form: .secret(32...255)),
+        StoreOption(
+            store: "play", name: "push_audience",
+            what:
+                "The audience of Google's push subscription, for notifications that a token proves instead of a secret.",
+            form: .text(1...255)),
+        StoreOption(
+            store: "play", name: "push_email", what: "The service account of Google's push subscription.",
+            form: .text(1...255)),
         StoreOption(
             store: "stripe", name: "secret_key", what: "The key for questions to Stripe.", form: .secret(1...255)),
         StoreOption(

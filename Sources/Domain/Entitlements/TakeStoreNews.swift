@@ -5,10 +5,13 @@ package struct TakeStoreNews: Act {
     package let receipts: [Receipt]
     /// The purchase about which the server has asked by itself; nil for a call of the store.
     package let asked: PurchaseID?
+    /// Whether the store has told of the purchases by itself.
+    private let isNotification: Bool
 
-    package init(_ receipts: [Receipt], asked: PurchaseID? = nil) {
+    package init(_ receipts: [Receipt], asked: PurchaseID? = nil, isNotification: Bool = false) {
         self.receipts = receipts
         self.asked = asked
+        self.isNotification = isNotification
     }
 
     package static var kinds: [ActKind] { [.storeNews] }
@@ -21,11 +24,12 @@ package struct TakeStoreNews: Act {
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<AccessReply> {
-        TakeStoreNews.take(receipts, asked: asked, stamp, in: project, view)
+        TakeStoreNews.take(receipts, asked: asked, isNotification: isNotification, stamp, in: project, view)
     }
 
     static func take<V: DocumentFacts>(
-        _ receipts: [Receipt], asked: PurchaseID? = nil, _ stamp: Stamp, in project: ProjectID, _ view: V
+        _ receipts: [Receipt], asked: PurchaseID? = nil, isNotification: Bool = false, _ stamp: Stamp,
+        in project: ProjectID, _ view: V
     ) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
         var ledger = AccessLedger(view, at: stamp.at)
@@ -34,6 +38,7 @@ package struct TakeStoreNews: Act {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
             purchase.take(receipt)
+            if isNotification { purchase.note(notificationAt: stamp.at) }
             let old = receipt.replaces.flatMap { ledger.purchase($0) }
             ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
             do throws(Refusal) {

@@ -68,7 +68,8 @@ extension Notice {
         case .deactivated(let deactivation): (.warnings, "the user is inactive on this device: \(deactivation.reason)")
         case .reactivated: (.debug, "the user is active on this device again")
         case .accessChanged: (.debug, "the user's entitlements have changed")
-        case .untrusted(let reason): (.errors, "an answer about access does not come from the project's server: \(reason)")
+        case .untrusted(let reason):
+            (.errors, "an answer about access does not come from the project's server: \(reason)")
         case .purchaseReported(let product): (.debug, "the server has taken a reported purchase of \(product)")
         case .dropped(let count, let reason): (.errors, "\(count) letters will never be sent: \(reason)")
         case .held(let error, let waiting): (.warnings, "\(waiting) letters wait: \(error)")
