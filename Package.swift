@@ -135,7 +135,7 @@ let package = Package(
         ring(
             "Program",
             [
-                "ByteText", "CLinux", "Console", "ContentFiles", "Crypto", "Delivery", "DialectClaim",
+                "ByteText", "CLinux", "CivilTime", "Console", "ContentFiles", "Crypto", "Delivery", "DialectClaim",
                 "DialectEntitlements",
                 "DialectIDSync",
                 "DialectLinking",

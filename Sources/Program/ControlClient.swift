@@ -2,6 +2,7 @@ import Crypto
 import DialectEntitlements
 import DialectIDSync
 import DialectNative
+import Domain
 import Engine
 import EventLoop
 import Gateway
@@ -42,8 +43,11 @@ struct ControlClient {
         fileprivate let client: ControlClient
         /// Whether no other process serves the store.
         let isAlone: Bool
+        /// The note about a move of the store that this process serves for the calls; nil if the store is not moved.
+        fileprivate let move: StoreMove?
 
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
+            if let move, method != "GET" { throw .failed(move.refusal) }
             guard let descriptor = try client.connect() else {
                 throw .failed("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
@@ -54,9 +58,11 @@ struct ControlClient {
     func session<Result>(_ body: (Session) throws(CommandFault) -> Result) throws(CommandFault) -> Result {
         if let descriptor = try connect() {
             close(descriptor)
-            return try body(Session(client: self, isAlone: false))
+            return try body(Session(client: self, isAlone: false, move: nil))
         }
-        return try servingAlone { () throws(CommandFault) in try body(Session(client: self, isAlone: true)) }
+        return try servingAlone { move throws(CommandFault) in
+            try body(Session(client: self, isAlone: true, move: move))
+        }
     }
 
     /// Connects to the server of the store; nil if no server runs.
@@ -71,7 +77,7 @@ struct ControlClient {
 
     /// Serves the store during a body, if no other process serves it.
     private func servingAlone<Result>(
-        _ body: () throws(CommandFault) -> Result
+        _ body: (StoreMove?) throws(CommandFault) -> Result
     ) throws(CommandFault) -> Result {
         let opened = try openStore()
         defer { opened.close() }
@@ -103,7 +109,7 @@ struct ControlClient {
         }
         defer { server.stop() }
         lanes.open([{ server.post($0) }])
-        return try body()
+        return try body(opened.move)
     }
 
     // MARK: - HTTP

@@ -11,19 +11,23 @@ enum MigrateCommand: ProgramCommand {
     static let summary =
         "Moves a store into PostgreSQL, and compares both. It continues after an interruption."
     static let usage = """
-        onym migrate [--from sqlite:DIR] --to postgres://USER@HOST/DATABASE [--store-schema NAME] [--json]
+        onym migrate [--from sqlite:DIR] --to postgres://USER@HOST/DATABASE [--store-schema NAME] [--cancel] [--json]
 
-        Stop the server first. DIR is the data folder, and does not change. ONYM_STORE can replace --to. Put an address
-        with a password there, because other users can see flags.
+        Stop the server first. DIR is the data folder. Its store only notes that it was moved, and no server opens it any
+        more. ONYM_STORE can replace --to. Put an address with a password there, because other users can see flags.
+
+        --cancel ends a move that is not complete, so that servers open the old store again.
         """
     static let valuedFlags = ["from", "to"]
+    static let switches = ["cancel", "json"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let folder = try source(context)
-        let database = try target(context)
         guard folder.store.exists else {
             throw .failed("There is no store in \(folder.path). Name its data folder: --from sqlite:DIR")
         }
+        if context.arguments.has("cancel") { return try cancel(folder, context) }
+        let database = try target(context)
         let key = try folder.masterKey(setting: context.settings["master_key"])
         let start = SystemClock.now().milliseconds
         let tables: [Move.Table]
@@ -31,7 +35,9 @@ enum MigrateCommand: ProgramCommand {
             let old = try SQLiteTables(folder.store)
             let new = try PostgresTables(database, keeping: [(MasterKey.markName, key.mark)])
             var shown = Shown()
-            tables = try Move(from: old, into: new) { shown.show($0, context.terminal) }.run()
+            tables = try Move(from: old, into: new, named: database.shown, at: SystemClock.now()) {
+                shown.show($0, context.terminal)
+            }.run()
         } catch {
             throw CommandFault(error)
         }
@@ -46,6 +52,44 @@ enum MigrateCommand: ProgramCommand {
                 "--from must name a data folder, such as sqlite:/var/lib/onym. Only an embedded store can move.")
         }
         return DataFolder(path: String(from.dropFirst("sqlite:".count)))
+    }
+
+    /// Ends a move that is not complete.
+    private static func cancel(_ folder: DataFolder, _ context: CommandContext) throws(CommandFault) -> Int32 {
+        let old: SQLiteTables
+        let known: StoreMove?
+        do throws(StoreFault) {
+            old = try SQLiteTables(folder.store)
+            known = try old.move()
+        } catch {
+            throw CommandFault(error)
+        }
+        guard let known else {
+            context.terminal.note("No move of the store in \(folder.path) has begun.")
+            return 0
+        }
+        if known.state == .done {
+            // The new store may have servers already, so it is asked.
+            let database = try target(context)
+            guard database.shown == known.target else {
+                throw .usage("The store was moved to \(known.target): name that one with --to.")
+            }
+            let isServed: Bool
+            do throws(StoreFault) {
+                isServed = try PostgresTables.isServed(database, old.hashKey)
+            } catch {
+                throw CommandFault(error)
+            }
+            guard !isServed else { throw .failed("The move is complete. \(known.refusal)") }
+        }
+        do throws(StoreFault) {
+            try old.note(nil)
+        } catch {
+            throw CommandFault(error)
+        }
+        context.terminal.result(
+            "The move to \(known.target) is canceled. The rows that are there already stay, and no server opens them.")
+        return 0
     }
 
     private static func target(_ context: CommandContext) throws(CommandFault) -> PostgresSettings {
@@ -119,7 +163,8 @@ enum MigrateCommand: ProgramCommand {
         context.terminal.result(
             """
             Moved \(rows) rows in \(milliseconds) ms; both stores say the same.
-            Serve it with --store and the same --data, where the master key and attachments are; \(folder.store.path) stays as it was.
+            Serve it with --store and the same --data, where the master key and attachments are. \(folder.store.path) says \
+            that it was moved, and no server opens it without --force.
             """)
     }
 

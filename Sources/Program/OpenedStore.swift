@@ -1,3 +1,4 @@
+import CivilTime
 import Crypto
 import DialectIDSync
 import Domain
@@ -11,6 +12,8 @@ struct OpenedStore {
     let store: any Store
     let master: [UInt8]
     let place: StorePlace
+    /// The note about a move of the store; nil if the store is not moved.
+    let move: StoreMove?
     private let closing: () -> Void
 
     /// Opens the store in the data folder.
@@ -22,6 +25,7 @@ struct OpenedStore {
                 try store.agree(on: key.mark, as: MasterKey.markName)
             }
             master = key.bytes
+            move = try OpenedStore.attempt { () throws(StoreFault) in try store.move() }
         } catch {
             store.close()
             throw error
@@ -65,6 +69,7 @@ struct OpenedStore {
         }
         self.store = store
         place = StorePlace(kind: "postgres", path: nil)
+        move = nil
         closing = { store.close() }
     }
 
@@ -90,6 +95,24 @@ struct OpenedStore {
             return nil
         }
         return plan.credentials
+    }
+}
+
+extension StoreMove {
+    /// The refusal of calls that would change the store.
+    var refusal: String {
+        let day = String(decoding: ISO8601.format(millisecondsSince1970: at.milliseconds).prefix(10), as: UTF8.self)
+        return switch state {
+        case .begun:
+            """
+            A move of this store to \(target) began on \(day), and is not complete. Complete it with the same "onym migrate", \
+            end it with "onym migrate --cancel", or serve this store with --force.
+            """
+        case .done:
+            """
+            This store was moved to \(target) on \(day). Serve that one with --store, or this old one with --force.
+            """
+        }
     }
 }
 

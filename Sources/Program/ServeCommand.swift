@@ -17,7 +17,7 @@ enum ServeCommand: ProgramCommand {
     static let summary = "Runs the server. In an empty data folder it makes a store first."
     static let usage =
         "onym serve [--data DIR] [--listen 127.0.0.1:8080] [--tls-cert FILE --tls-key FILE] [--mode MODE] …"
-    static let switches: [String] = []
+    static let switches = ["force"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let settings = context.settings
@@ -44,6 +44,13 @@ enum ServeCommand: ProgramCommand {
             credentials = made
         }
         let opened = try context.openStore()
+        if let move = opened.move {
+            guard context.arguments.has("force") else {
+                opened.close()
+                throw .failed(move.refusal)
+            }
+            logger.log(.warning, "Serving a store that was moved.", [("target", .text(move.target))])
+        }
         if opened.store.directory.projects.isEmpty, let made = try opened.makeProject("Demo") {
             try show(made, folder, settings, context.terminal)
             credentials = made

@@ -115,6 +115,13 @@ package final class PostgresTables: TableTarget {
         try run("DELETE FROM settings WHERE name = $1", parameters)
     }
 
+    /// Whether servers may open the store of a schema, and the store has this key.
+    package static func isServed(_ settings: PostgresSettings, _ hashKey: Hash128) throws(StoreFault) -> Bool {
+        let connection = try settings.connectForWholeTables()
+        guard try isThere(connection), try KeptSettings.read(mark, connection) == nil else { return false }
+        return try KeptSettings.read("hash_key", connection) == hashKey.bytes
+    }
+
     // MARK: - Reading
 
     package func count(of table: StoredTable) throws(StoreFault) -> Int {

@@ -32,6 +32,22 @@ package struct PostgresSettings: Sendable {
         self.schema = schema
     }
 
+    /// The place of the store for people: the address without its password, and the schema if it is not the usual one.
+    package var shown: String {
+        guard let start = address.firstRange(of: "://") else { return "" }
+        let rest = address[start.upperBound...]
+        let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
+        var place = String(rest[..<end])
+        if let at = place.lastIndex(of: "@") {
+            place = String(place[..<at].prefix { $0 != ":" }) + String(place[at...])
+        }
+        let parts = rest[end...].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let kept = parts.count < 2 ? [] : parts[1].split(separator: "&").filter { !$0.hasPrefix("password=") }
+        let query = kept.isEmpty ? "" : "?" + kept.joined(separator: "&")
+        let name = schema == "onym" ? "" : ", schema \(schema)"
+        return String(address[..<start.upperBound]) + place + String(parts.first ?? "") + query + name
+    }
+
     /// Makes a connection with the settings of the store.
     func connect() throws(StoreFault) -> Connection {
         // Each statement looks up thousands of keys at once, so it must always use the indexes, independent of statistics,

@@ -524,6 +524,22 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         }
     }
 
+    /// The note about a move of the store; nil if the store is not moved.
+    package func move() throws(StoreFault) -> StoreMove? {
+        let session = try openSession()
+        return try file.attempt { () throws(SQLiteFault) in try SQLiteStore.move(session.connection) }
+    }
+
+    static func move(_ connection: Connection) throws(SQLiteFault) -> StoreMove? {
+        let setting = try connection.prepare("SELECT value FROM settings WHERE name = '\(StoreMove.setting)'")
+        defer { setting.reset() }
+        guard try setting.step(), let packed = setting.blob(0) else { return nil }
+        guard let move = StoreMove(packed: packed) else {
+            throw SQLiteFault(code: 11, message: "the note about its move cannot be read")
+        }
+        return move
+    }
+
     private static func keep(_ key: Hash128, _ connection: Connection) throws(SQLiteFault) {
         let setting = try connection.prepare("INSERT INTO settings (name, value) VALUES ('hash_key', ?)")
         setting.bind(1, blob: key.bytes)

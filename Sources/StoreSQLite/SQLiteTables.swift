@@ -2,7 +2,7 @@ package import Domain
 import SQLite
 
 /// The tables of a store for a move to another store. No server can open the store meanwhile.
-package final class SQLiteTables: TableSource {
+package final class SQLiteTables: MovableSource {
     package let hashKey: Hash128
     private let file: StoreFile
     private let connection: Connection
@@ -47,6 +47,29 @@ package final class SQLiteTables: TableSource {
             return records
         }
     }
+
+    // MARK: - The note about a move
+
+    package func move() throws(StoreFault) -> StoreMove? {
+        try file.attempt { () throws(SQLiteFault) in try SQLiteStore.move(connection) }
+    }
+
+    package func note(_ move: StoreMove?) throws(StoreFault) {
+        try file.attempt { () throws(SQLiteFault) in
+            guard let move else {
+                try connection.execute("DELETE FROM settings WHERE name = '\(StoreMove.setting)'")
+                return
+            }
+            let keep = try connection.prepare(
+                "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+            )
+            keep.bind(1, text: StoreMove.setting)
+            keep.bind(2, blob: move.packed)
+            try keep.run()
+        }
+    }
+
+    // MARK: - Columns
 
     /// Removed rows only keep a position in a chain.
     private static func condition(_ table: StoredTable) -> String {

@@ -123,6 +123,20 @@ struct PostgresServeTests {
 
         let again = try Shell.result(words)
         #expect(again.code == 1 && again.errors.contains("already"), "\(again)")
+        // The old store is only read, unless the operator insists.
+        let old = try Shell.result([
+            "timeout", "20", ServerProcess.program, "serve", "--data", store.data, "--listen", "127.0.0.1:0",
+        ])
+        #expect(old.code == 1 && old.errors.contains("was moved to postgres"), "\(old)")
+        let read = try Shell.result([ServerProcess.program, "person", "customerid:c1", "--data", store.data, "--json"])
+        #expect(read.code == 0 && read.output.contains(people[1]), "\(read)")
+        let erased = try Shell.result([ServerProcess.program, "erase", people[1], "--data", store.data])
+        #expect(erased.code == 1 && erased.errors.contains("was moved to postgres"), "\(erased)")
+        let canceled = try Shell.result(words + ["--cancel"])
+        #expect(canceled.code == 1 && canceled.errors.contains("The move is complete"), "\(canceled)")
+        let forced = try ServerProcess(data: store.data, flags: ["--force"])
+        #expect(try store.identify(#"{"customerid":"c1"}"#, forced.client).mpid == people[1])
+        #expect(forced.stop() == 0)
         let backwards = try Shell.result([
             ServerProcess.program, "migrate", "--from", "postgres://x", "--to", "sqlite:y",
         ])

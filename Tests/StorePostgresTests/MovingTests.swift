@@ -38,9 +38,24 @@ struct MovingTests {
 
     private func source() throws -> SQLiteTables { try SQLiteTables(StoreFile(folder: folder.path)) }
 
+    private func move(
+        _ source: any MovableSource, progress: @escaping (Move.Progress) -> Void = { _ in }
+    ) throws -> [Move.Table] {
+        try Move(
+            from: source, into: try PostgresTables(settings), named: settings.shown, at: Instant(milliseconds: 5),
+            page: 10, progress: progress
+        ).run()
+    }
+
     private func move(cutAfter rows: Int = .max) throws -> [Move.Table] {
-        let source = CutSource(try source(), after: rows)
-        return try Move(from: source, into: try PostgresTables(settings), page: 10).run()
+        try move(CutSource(try source(), after: rows))
+    }
+
+    /// The note of the old store, read as a server reads it.
+    private func note() throws -> StoreMove? {
+        let store = try SQLiteStore(StoreFile(folder: folder.path))
+        defer { store.close() }
+        return try store.move()
     }
 
     private func rows(_ tables: [Move.Table], _ table: StoredTable) -> Int? {
@@ -50,8 +65,7 @@ struct MovingTests {
     @Test("says how much it has moved, and how far it is")
     func counted() throws {
         var seen: [Move.Progress] = []
-        let tables = try Move(from: try source(), into: try PostgresTables(settings), page: 10) { seen.append($0) }
-            .run()
+        let tables = try move(try source()) { seen.append($0) }
         #expect(tables.map(\.table) == StoredTable.allCases)
         #expect(rows(tables, .people) == 50 && rows(tables, .links) == 50 && rows(tables, .journal) == 51)
         let links = seen.filter { $0.table == .links }
@@ -70,7 +84,7 @@ struct MovingTests {
         let fault = #expect(throws: StoreFault.self) { try StoreFixture.openPostgres(settings) }
         #expect(fault?.kind == .locked && fault?.description.contains("onym migrate") == true)
         var seen: [Move.Progress] = []
-        _ = try Move(from: try source(), into: try PostgresTables(settings), page: 10) { seen.append($0) }.run()
+        _ = try move(try source()) { seen.append($0) }
         let first = seen.first { $0.table == .people && $0.step == .copying }
         #expect((first?.done ?? 0 > 0) == (cut > 60), "what is there is not moved again")
         let store = try StoreFixture.openPostgres(settings)
@@ -104,6 +118,72 @@ struct MovingTests {
         #expect(throws: StoreFault.self) { try move() }
     }
 
+    /// A store that fails before or after one of its notes.
+    private final class Failing: MovableSource {
+        let whole: any MovableSource
+        private let failing: StoreMove.State
+        private let isAfter: Bool
+
+        init(_ whole: any MovableSource, at failing: StoreMove.State, isAfter: Bool) {
+            (self.whole, self.failing, self.isAfter) = (whole, failing, isAfter)
+        }
+
+        var hashKey: Hash128 { whole.hashKey }
+        func count(of table: StoredTable) throws(StoreFault) -> Int { try whole.count(of: table) }
+        func records(
+            of table: StoredTable, after key: [Int64], limit: Int
+        ) throws(StoreFault) -> [StoredRecord] { try whole.records(of: table, after: key, limit: limit) }
+        func move() throws(StoreFault) -> StoreMove? { try whole.move() }
+
+        func note(_ move: StoreMove?) throws(StoreFault) {
+            let isNow = move?.state == failing
+            if !isNow || isAfter { try whole.note(move) }
+            if isNow { throw StoreFault(.inputOutput, "The test has cut it short.") }
+        }
+    }
+
+    @Test(
+        "the old store and the new one never both have servers", arguments: [StoreMove.State.begun, .done],
+        [false, true])
+    func oneAtATime(_ failing: StoreMove.State, _ isAfter: Bool) throws {
+        #expect(try note() == nil)
+        #expect(throws: StoreFault.self) { try move(Failing(try source(), at: failing, isAfter: isAfter)) }
+        // The new one is not open yet, whatever the old one says.
+        #expect(throws: StoreFault.self) { try StoreFixture.openPostgres(settings) }
+        #expect(try note()?.state == (failing == .begun ? (isAfter ? .begun : nil) : (isAfter ? .done : .begun)))
+        let key = try source().hashKey
+        #expect(try PostgresTables.isServed(settings, key) == false)
+        _ = try move()
+        #expect(
+            try note() == StoreMove(.done, to: settings.shown, at: Instant(milliseconds: 5), after: 51))
+        #expect(try PostgresTables.isServed(settings, key))
+    }
+
+    @Test("a store moves to one place")
+    func onePlace() throws {
+        #expect(throws: StoreFault.self) { try move(cutAfter: 100) }
+        let other = try PostgresCluster.shared.get().newSchema()
+        let fault = #expect(throws: StoreFault.self) {
+            try Move(
+                from: try source(), into: try PostgresTables(other), named: other.shown, at: Instant(milliseconds: 6)
+            ).run()
+        }
+        #expect(fault?.description.contains(settings.shown) == true && fault?.description.contains("--cancel") == true)
+    }
+
+    @Test("an address is shown without its password")
+    func shown() throws {
+        for (address, shown) in [
+            ("postgres://onym:secret@db1,db2/onym", "postgres://onym@db1,db2/onym"),
+            ("postgres://onym@db/onym?sslmode=require&password=secret", "postgres://onym@db/onym?sslmode=require"),
+            ("postgresql:///onym?host=/run&password=secret", "postgresql:///onym?host=/run"),
+            ("postgres://u:a@b@db/onym", "postgres://u@db/onym"), ("postgres://db", "postgres://db"),
+        ] {
+            #expect(PostgresSettings(address: address)?.shown == shown)
+        }
+        #expect(PostgresSettings(address: "postgres://db/x", schema: "two")?.shown == "postgres://db/x, schema two")
+    }
+
     @Test("two do not move into one schema at once")
     func both() throws {
         let mark = MoveMark(hashKey: Hash128(high: 1, low: 2), sequence: 51)
@@ -114,13 +194,15 @@ struct MovingTests {
     }
 
     /// A store that says something else when it is read again.
-    private final class Fickle: TableSource {
-        let whole: any TableSource
+    private final class Fickle: MovableSource {
+        let whole: any MovableSource
         private var isRead = false
 
-        init(_ whole: any TableSource) { self.whole = whole }
+        init(_ whole: any MovableSource) { self.whole = whole }
 
         var hashKey: Hash128 { whole.hashKey }
+        func move() throws(StoreFault) -> StoreMove? { try whole.move() }
+        func note(_ move: StoreMove?) throws(StoreFault) { try whole.note(move) }
 
         func count(of table: StoredTable) throws(StoreFault) -> Int { try whole.count(of: table) }
 
@@ -140,7 +222,7 @@ struct MovingTests {
     @Test("sees that a row is another, and lets no server open it")
     func compared() throws {
         let fault = #expect(throws: StoreFault.self) {
-            try Move(from: Fickle(try source()), into: try PostgresTables(settings)).run()
+            try move(Fickle(try source()))
         }
         #expect(fault?.kind == .corrupt && fault?.description.contains("links") == true)
         #expect(throws: StoreFault.self) { try StoreFixture.openPostgres(settings) }

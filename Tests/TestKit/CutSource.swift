@@ -1,17 +1,20 @@
 package import Domain
 
 /// A store that can no longer be read when so many rows of it were read.
-package final class CutSource: TableSource {
-    private let whole: any TableSource
+package final class CutSource: MovableSource {
+    private let whole: any MovableSource
     private var left: Int
     package private(set) var isCut = false
 
-    package init(_ whole: any TableSource, after rows: Int) {
+    package init(_ whole: any MovableSource, after rows: Int) {
         self.whole = whole
         left = rows
     }
 
     package var hashKey: Hash128 { whole.hashKey }
+
+    package func move() throws(StoreFault) -> StoreMove? { try whole.move() }
+    package func note(_ move: StoreMove?) throws(StoreFault) { try whole.note(move) }
 
     package func count(of table: StoredTable) throws(StoreFault) -> Int { try whole.count(of: table) }
 

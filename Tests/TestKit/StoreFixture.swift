@@ -131,7 +131,7 @@ package final class StoreFixture {
             let source = CutSource(try SQLiteTables(StoreFile(folder: folder.path)), after: rows)
             let target = try PostgresTables(settings)
             do throws(StoreFault) {
-                _ = try Move(from: source, into: target, page: 7).run()
+                _ = try Move(from: source, into: target, named: "test", at: Instant(milliseconds: 0), page: 7).run()
                 break
             } catch {
                 if !source.isCut { throw error }

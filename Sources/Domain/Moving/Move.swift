@@ -10,6 +10,15 @@ package protocol TableSource {
     func records(of table: StoredTable, after key: [Int64], limit: Int) throws(StoreFault) -> [StoredRecord]
 }
 
+/// A store that can be moved to another store.
+package protocol MovableSource: TableSource {
+    /// The note about a move of the store; nil if the store is not moved.
+    func move() throws(StoreFault) -> StoreMove?
+
+    /// Writes or removes the note, and returns when it is on the disk.
+    func note(_ move: StoreMove?) throws(StoreFault)
+}
+
 /// A store that receives another store. No server opens it before ``release()``.
 package protocol TableTarget: TableSource {
     /// Begins a move of the store with a mark, or continues an earlier move with this mark. Removes the rows of another
@@ -69,30 +78,55 @@ package struct Move {
         package let all: Int
     }
 
-    private let source: any TableSource
+    private let source: any MovableSource
     private let target: any TableTarget
+    private let name: String
+    private let moment: Instant
     private let page: Int
     private let progress: (Progress) -> Void
 
-    /// - Parameter page: the number of rows in one step.
+    /// - Parameters:
+    ///   - source: the store that moves.
+    ///   - target: the new store.
+    ///   - name: the address of the new store, without its password.
+    ///   - moment: the present moment.
+    ///   - page: the number of rows in one step.
+    ///   - progress: takes the progress after each step.
     package init(
-        from source: any TableSource, into target: any TableTarget, page: Int = 2000,
-        progress: @escaping (Progress) -> Void = { _ in }
+        from source: any MovableSource, into target: any TableTarget, named name: String, at moment: Instant,
+        page: Int = 2000, progress: @escaping (Progress) -> Void = { _ in }
     ) {
         self.source = source
         self.target = target
+        self.name = name
+        self.moment = moment
         self.page = page
         self.progress = progress
     }
 
-    /// Moves the store, and returns the moved tables.
+    /// Moves the store, and returns the moved tables. From the first row on no server opens the old store, and no server opens
+    /// the new store before the old one has noted that it was moved.
     package func run() throws(StoreFault) -> [Table] {
-        try target.begin(MoveMark(hashKey: source.hashKey, sequence: try lastSequence()))
+        if let known = try source.move(), known.target != name {
+            throw StoreFault(
+                .locked,
+                """
+                A move of this store to \(known.target) has begun. Complete that move, or end it with \
+                "onym migrate --cancel".
+                """)
+        }
+        let sequence = try lastSequence()
+        func note(_ state: StoreMove.State) throws(StoreFault) {
+            try source.note(StoreMove(state, to: name, at: moment, after: sequence))
+        }
+        try target.begin(MoveMark(hashKey: source.hashKey, sequence: sequence))
+        try note(.begun)
         for table in StoredTable.allCases { try copy(table) }
         progress(Progress(step: .completing, table: .journal, done: 0, all: 0))
         try target.complete()
         var tables: [Table] = []
         for table in StoredTable.allCases { tables.append(try check(table)) }
+        try note(.done)
         try target.release()
         return tables
     }
