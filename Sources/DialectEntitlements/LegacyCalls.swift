@@ -1,8 +1,8 @@
 import ByteText
 import Domain
 package import Gateway
-import HTTPMessage
-import HTTPServer
+package import HTTPMessage
+package import HTTPServer
 import JSON
 
 /// The first two generations of the vendor's API, as shipped SDKs use them (spec/entitlements-live.md 1). In their view the
@@ -29,6 +29,20 @@ extension Entitlements {
                 return caller
             },
             refuse: { problem, _ in LegacyCalls.answer(to: problem) })
+    }
+}
+
+extension Entitlements {
+    /// The path of events of the first iOS SDKs. The IDSync dialect has this path too, so the key of the call decides.
+    package static let eventsPath = "/v2/events"
+    package static let eventsAnswer = Operation.Answer(
+        .ok, "The call has a project key of the Entitlements dialect, and nothing is kept.",
+        schema: LegacyCalls.envelope)
+
+    /// The answer to events of the first iOS SDKs; nil for a call without a project key. Onym keeps none of these events.
+    package static func answerToEvents(_ request: borrowing Request, _ tools: LoopTools) -> Response? {
+        LegacyCalls.caller(byField: request, tools.directory, tools.now, tools) == nil
+            ? nil : LegacyCalls.success { _ in }
     }
 }
 
@@ -282,13 +296,19 @@ enum LegacyCalls {
     static func caller(
         _ request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
     ) -> Caller? {
-        let given = request.withField("authorization") { value -> Caller? in
-            guard value.count > 7, value.extracting(0..<7).equalsIgnoringCase("bearer ") else { return nil }
-            return Entitlements.caller(value.extracting(7..<value.count), directory, now, tools)
-        }
-        if let given { return given }
+        if let given = caller(byField: request, directory, now, tools) { return given }
         guard let token = (try? LegacyBody(request, tools))?.token else { return nil }
         return Entitlements.caller(token.utf8.span, directory, now, tools)
+    }
+
+    /// The caller of a request with the key in its field.
+    fileprivate static func caller(
+        byField request: borrowing Request, _ directory: Directory, _ now: Instant, _ tools: LoopTools
+    ) -> Caller? {
+        request.withField("authorization") { value -> Caller? in
+            guard value.count > 7, value.extracting(0..<7).equalsIgnoringCase("bearer ") else { return nil }
+            return Entitlements.caller(value.extracting(7..<value.count), directory, now, tools)
+        } ?? nil
     }
 
     private static func identity(

@@ -224,6 +224,7 @@ package final class Gateway: Sendable {
             route.method, route.path, otherPaths: route.otherPaths, ignoresCase: route.ignoresCase, body: body
         ) { [self] request, exchange in
             let context = contexts[exchange.loopIndex]
+            if let answer = route.guest?(request, context.tools) { return .answer(answer) }
             guard let sign = route.signing?(request, context.tools) else {
                 do throws(Rejection) {
                     return try handle(request, exchange, context)

@@ -8,7 +8,14 @@ package struct Operation: Sendable {
     /// The parameters of the query string.
     package let query: [Schema.Property]
     package let request: Schema?
-    package let responses: [Answer]
+    package private(set) var responses: [Answer]
+
+    /// The same operation with one more answer.
+    func adding(_ answer: Answer) -> Operation {
+        var operation = self
+        operation.responses.append(answer)
+        return operation
+    }
 
     package struct Answer: Sendable {
         package let status: Status

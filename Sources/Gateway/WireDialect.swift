@@ -16,7 +16,7 @@ package struct WireDialect: Sendable {
     package let usageField: String?
     /// The ways in which callers prove their identity, for the API's description.
     package let securitySchemes: [SecurityScheme]
-    package let routes: [Endpoint]
+    package private(set) var routes: [Endpoint]
     /// Finds the caller of a request. It runs for each route that needs a key.
     package let authenticate:
         @Sendable (borrowing Request, Endpoint, Directory, Instant, LoopTools) throws(Rejection) -> Caller
@@ -50,6 +50,20 @@ package struct WireDialect: Sendable {
         self.checkBody = checkBody
         self.refuse = refuse
     }
+
+    /// The same dialect, with a path that calls of another dialect have too.
+    ///
+    /// - Parameters:
+    ///   - path: the path.
+    ///   - answer: the answer of the other dialect.
+    ///   - guest: answers the calls of the other dialect, and nil for all other calls. It runs before the caller is known.
+    package func sharing(_ path: String, _ answer: Operation.Answer, with guest: @escaping Endpoint.Guest)
+        -> WireDialect
+    {
+        var dialect = self
+        dialect.routes = routes.map { $0.path == path ? $0.shared(answer, with: guest) : $0 }
+        return dialect
+    }
 }
 
 /// One call of a dialect.
@@ -63,7 +77,7 @@ package struct Endpoint: Sendable {
     package let scope: Scope?
     package let keyPlace: KeyPlace
     package let limit: Limit
-    package let operation: Operation
+    package private(set) var operation: Operation
     package let action: Action
     /// Finds the function that signs the answers to a request; nil for a call whose answers are not signed.
     package private(set) var signing: Signing?
@@ -76,6 +90,19 @@ package struct Endpoint: Sendable {
     package func signed(by signing: @escaping Signing) -> Endpoint {
         var endpoint = self
         endpoint.signing = signing
+        return endpoint
+    }
+
+    /// Answers the calls of another dialect with the same path; nil for a call that has none.
+    package private(set) var guest: Guest?
+
+    /// Answers a call of another dialect, and nil for all other calls.
+    package typealias Guest = @Sendable (borrowing Request, LoopTools) -> Response?
+
+    fileprivate func shared(_ answer: Operation.Answer, with guest: @escaping Guest) -> Endpoint {
+        var endpoint = self
+        endpoint.guest = guest
+        endpoint.operation = operation.adding(answer)
         return endpoint
     }
 

@@ -16,13 +16,13 @@ enum ProjectsListCommand: ProgramCommand {
 enum ProjectsCreateCommand: ProgramCommand {
     static let name = "projects create"
     static let summary = "Makes a project with an app for each dialect and their keys, and prints the keys once."
-    static let usage = "onym projects create NAME [--data DIR] [--json]"
+    static let usage = "onym projects create NAME [--keys-file FILE] [--data DIR] [--json]"
     static let operands = ["NAME"]
-    static let valuedFlags = ["project"]
+    static let valuedFlags = ["project", ShownOnce.flag]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show(
-            "POST", "/onym/v1/projects", body: CallText.body([("name", context.arguments.words[0])]))
+        try ShownOnce.show(
+            "POST", "/onym/v1/projects", body: CallText.body([("name", context.arguments.words[0])]), context)
     }
 }
 
@@ -54,22 +54,22 @@ enum AppsCreateCommand: ProgramCommand {
     static let summary = "Makes an app, and prints its secret once if it has one."
     static let usage = """
         onym apps create --name NAME --dialect DIALECT [--platform PLATFORM] [--bundle-id ID]
-                         [--web-origins ORIGIN,…] [--data DIR] [--project ID] [--json]
+                         [--web-origins ORIGIN,…] [--keys-file FILE] [--data DIR] [--project ID] [--json]
 
         DIALECT is idsync, claim, entitlements or linking; PLATFORM is apple, android, web, backend or any.
         """
-    static let valuedFlags = ["name", "dialect", "platform", "bundle-id", "web-origins", "project"]
+    static let valuedFlags = ["name", "dialect", "platform", "bundle-id", "web-origins", "project", ShownOnce.flag]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
-        return try context.show(
+        return try ShownOnce.show(
             "POST", "/onym/v1/apps",
             body: CallText.body(
                 [
                     ("name", try AdminCommands.required("name", arguments)),
                     ("dialect", try AdminCommands.required("dialect", arguments)),
                     ("platform", arguments["platform"]), ("bundle_id", arguments["bundle-id"]),
-                ], lists: [("web_origins", arguments["web-origins"])]))
+                ], lists: [("web_origins", arguments["web-origins"])]), context)
     }
 }
 
@@ -138,25 +138,25 @@ enum KeysCreateCommand: ProgramCommand {
     static let summary = "Makes a key, and prints it once."
     static let usage = """
         onym keys create --kind KIND [--name NAME] [--app ID] [--scopes SCOPE,…] [--expires MOMENT]
-                         [--data DIR] [--project ID] [--json]
+                         [--keys-file FILE] [--data DIR] [--project ID] [--json]
 
         KIND is admin, operator, idsync, idsync_web, claim_client, claim_agent, claim_import, entitlements_project,
         entitlements_secret or linking. An operator's key belongs to no project, and is for the server's figures and
         projects. MOMENT is a time such as 2027-01-31T00:00:00Z.
         """
-    static let valuedFlags = ["kind", "name", "app", "scopes", "expires", "project"]
+    static let valuedFlags = ["kind", "name", "app", "scopes", "expires", "project", ShownOnce.flag]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         let kind = try AdminCommands.required("kind", arguments)
-        return try context.show(
+        return try ShownOnce.show(
             "POST", "/onym/v1/keys",
             body: CallText.body(
                 [
                     ("kind", kind), ("name", arguments["name"]),
                     ("app", arguments["app"]), ("expires_at", arguments["expires"]),
                 ], lists: [("scopes", arguments["scopes"])]),
-            in: kind == "operator" ? try firstProject(context) : nil)
+            in: kind == "operator" ? try firstProject(context) : nil, context)
     }
 
     /// A key of the operator belongs to no project, so the call may name any project.

@@ -15,6 +15,7 @@ enum InitCommand: ProgramCommand {
     static let valuedFlags = ["project", "keys-file"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try ShownOnce.check(context)
         let name = context.arguments["project"] ?? "Demo"
         let credentials: ProjectPlan.Credentials
         let keysFile = context.arguments["keys-file"]

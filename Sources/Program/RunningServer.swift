@@ -119,7 +119,9 @@ package final class RunningServer: Sendable {
         let console =
             files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
         let surfaces = [
-            Native.surface(inspection.sources, more: console + configuration.moreRoutes), idsync,
+            Native.surface(inspection.sources, more: console + configuration.moreRoutes),
+            idsync.sharing(
+                Entitlements.eventsPath, Entitlements.eventsAnswer, with: Entitlements.answerToEvents),
             ClaimDialect.surface(
                 attribution: configuration.attribution, attachments: links,
                 retentionDays: configuration.retention.days,

@@ -74,7 +74,9 @@ enum ServeCommand: ProgramCommand {
         ]
         if let address = server.metricsAddress { fields.append(("metrics", .text("http://\(address)"))) }
         logger.log(.info, "Serving.", fields)
-        if let credentials, isForTrying(settings) { showCall(credentials, base, context.terminal) }
+        if let credentials, isForTrying(settings), context.terminal.isRead {
+            showCall(credentials, base, context.terminal)
+        }
 
         if configuration.hasConsole, isForTrying(settings), context.terminal.isRead { showConsole(store, context) }
 
@@ -136,7 +138,7 @@ enum ServeCommand: ProgramCommand {
         if !Files.exists(folder.firstKeysPath) {
             try Files.writeNew(credentials.json + "\n", to: folder.firstKeysPath)
         }
-        if isForTrying(settings) { terminal.note("\n\(credentials.text)\n") }
+        if isForTrying(settings), terminal.isRead { terminal.note("\n\(credentials.text)\n") }
         terminal.note(
             "The keys of the project \"\(credentials.projectName)\" are in \(folder.firstKeysPath): "
                 + "\"onym keys show --data \(folder.path)\" prints them.")

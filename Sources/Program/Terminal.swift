@@ -6,18 +6,22 @@ package struct Terminal: Sendable {
     private let error: @Sendable (String) -> Void
     /// Whether a person reads standard error, and no log keeps it.
     let isRead: Bool
+    /// Whether a person reads standard output, and no file or program.
+    let isResultRead: Bool
 
     package init(
-        isRead: Bool = false, output: @escaping @Sendable (String) -> Void, error: @escaping @Sendable (String) -> Void
+        isRead: Bool = false, isResultRead: Bool = true, output: @escaping @Sendable (String) -> Void,
+        error: @escaping @Sendable (String) -> Void
     ) {
         self.isRead = isRead
+        self.isResultRead = isResultRead
         self.output = output
         self.error = error
     }
 
     /// The output of this process.
     package static let standard = Terminal(
-        isRead: isatty(STDERR_FILENO) == 1,
+        isRead: isatty(STDERR_FILENO) == 1, isResultRead: isatty(STDOUT_FILENO) == 1,
         output: { Terminal.write($0, to: STDOUT_FILENO) }, error: { Terminal.write($0, to: STDERR_FILENO) })
 
     /// Prints a line of the result.

@@ -333,6 +333,7 @@ struct LegacyTests {
         ("PUT", "/v3/device/A", 200, #"{"a":1}"#), ("POST", "/v3/device/A", 200, #"{"a":1}"#),
         ("POST", "/v3/appleads/A", 200, #"{"a":1}"#),
         ("POST", "/v1/user/push-token", 200, #"{"success":true,"data":{}}"#),
+        ("POST", "/v2/events", 200, #"{"success":true,"data":{}}"#),
         ("POST", "/v2/screens/s/views", 200, #"{"success":true,"data":{}}"#),
         ("GET", "/v2/users/A/action-points", 200, #"{"success":true,"data":{"items":[]}}"#),
         ("GET", "/v2/screens/s", 404, #"{"success":false,"data":{"message":"#),

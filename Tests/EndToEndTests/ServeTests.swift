@@ -8,8 +8,10 @@ struct ServeTests {
     func firstRun() throws {
         let folder = TemporaryFolder()
         let data = folder.path + "/data"
-        let server = try ServerProcess(data: data, flags: ["--mode", "development"])
-        let welcome = server.errors(with: "}}'")
+        let terminal = try PseudoTerminal()
+        let server = try ServerProcess(data: data, flags: ["--mode", "development"], terminal: terminal)
+        let welcome = terminal.text(with: "}}'")
+        #expect(welcome.contains("onym_admin_"))
         let call = try #require(welcome.firstMatch(of: /curl [^}]*}}'/)).output
         let answer = try Shell.result(["sh", "-c", String(call)])
         #expect(answer.output.contains(#""mpid":""#) && answer.output.contains(#""is_logged_in":true"#), "\(answer)")
@@ -18,6 +20,46 @@ struct ServeTests {
         let again = try ServerProcess(data: data, flags: ["--mode", "development"])
         #expect(again.stop() == 0)
         #expect(!again.errors.contains("onym_admin_"), "keys are shown once")
+    }
+
+    @Test(
+        "secrets go to a terminal, into a file or to a program that asks for them, and never into a log",
+        arguments: ["development", "production"])
+    func secrets(_ mode: String) throws {
+        let folder = TemporaryFolder()
+        let data = folder.path + "/data"
+        let server = try ServerProcess(data: data, flags: ["--mode", mode])
+        #expect(server.errors(with: "first-keys.json").contains("first-keys.json"))
+        #expect(server.stop() == 0)
+        let keys = try String(contentsOfFile: data + "/first-keys.json", encoding: .utf8)
+        let all = keys.matches(of: /"([A-Za-z0-9_-]{20,})"/).map { String($0.1) }
+        #expect(all.count > 5 && all.allSatisfy { !server.errors.contains($0) })
+        func onym(_ words: [String]) throws -> Shell.Result {
+            try Shell.result([ServerProcess.program] + words + ["--data", data])
+        }
+        let file = folder.path + "/keys"
+        for command in [
+            ["projects", "create", "Second"], ["keys", "create", "--kind", "admin"],
+            ["apps", "create", "--name", "A", "--dialect", "linking"],
+        ] {
+            let words = command + (command[0] == "projects" ? [] : ["--project", "1"])
+            let before = try onym(["projects", "list", "--json"]).output
+            let piped = try onym(words)
+            #expect(piped.code == 2 && piped.output == "" && piped.errors.contains("--keys-file"), "\(piped)")
+            #expect(try onym(["projects", "list", "--json"]).output == before)
+            #expect(try onym(words + ["--json"]).output.contains("{"))
+            let filed = try onym(words + ["--keys-file", file])
+            #expect(filed.code == 0 && filed.output == "" && filed.errors.contains(file), "\(filed)")
+            #expect(try String(contentsOfFile: file, encoding: .utf8).hasPrefix("{"))
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            #expect(attributes[.posixPermissions] as? Int == 0o600)
+            let again = try onym(words + ["--keys-file", file])
+            #expect(again.code == 1, "a file is never written over")
+            try FileManager.default.removeItem(atPath: file)
+        }
+        let second = folder.path + "/second"
+        let made = try Shell.result([ServerProcess.program, "init", "--data", second])
+        #expect(made.code == 2 && !FileManager.default.fileExists(atPath: second), "\(made)")
     }
 
     @Test("keeps the keys of a new store even if it cannot serve, and stops in order whatever signals come")
@@ -245,7 +287,7 @@ struct ServeTests {
     func shortOfMemory() throws {
         let folder = TemporaryFolder()
         let data = folder.path + "/data"
-        _ = try Shell.result([ServerProcess.program, "init", "--data", data])
+        _ = try Shell.result([ServerProcess.program, "init", "--data", data, "--json"])
         // Each thread takes the limit of the stack from the 10 GiB of addresses, so the threads that start are always the same.
         for gibibytes in [1, 2, 3, 5] {
             let result = try Shell.result([

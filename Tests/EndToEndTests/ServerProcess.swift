@@ -20,7 +20,10 @@ final class ServerProcess {
     ///   - data: the data folder.
     ///   - flags: more flags of `onym serve`.
     ///   - environment: variables for the process, each as `NAME=value`.
-    init(data: String, flags: [String] = [], environment: [String] = []) throws {
+    ///   - terminal: the terminal for standard error; nil for a file.
+    init(
+        data: String, flags: [String] = [], environment: [String] = [], terminal: PseudoTerminal? = nil
+    ) throws {
         errorsPath = data + ".stderr"
         let words =
             environment + [
@@ -31,7 +34,7 @@ final class ServerProcess {
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
         try Data().write(to: URL(filePath: errorsPath))
-        process.standardError = try FileHandle(forWritingTo: URL(filePath: errorsPath))
+        process.standardError = try terminal?.programs ?? FileHandle(forWritingTo: URL(filePath: errorsPath))
         let output = try process.start(piping: \.standardOutput)[0].fileHandleForReading
         let line = ServerProcess.line(output)
         guard let object = try? JSONSerialization.jsonObject(with: line) as? [String: String],
@@ -86,6 +89,42 @@ final class ServerProcess {
         signal(SIGTERM)
         process.end()
         return process.terminationStatus
+    }
+}
+
+/// A terminal for a program, which the test reads.
+final class PseudoTerminal: Sendable {
+    /// The end for the program.
+    let programs: FileHandle
+    private let own: CInt
+
+    /// TIOCSPTLCK and TIOCGPTN of Linux.
+    private static let setLock: UInt = 0x4004_5431
+    private static let getNumber: UInt = 0x8004_5430
+
+    init() throws {
+        own = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK)
+        var (lock, number): (CInt, CInt) = (0, 0)
+        guard own >= 0, ioctl(own, PseudoTerminal.setLock, &lock) == 0,
+            ioctl(own, PseudoTerminal.getNumber, &number) == 0,
+            case let programs = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY), programs >= 0
+        else { throw Shell.Failed(description: "There is no pseudo terminal: \(errno)") }
+        // The test process must not take the terminal for its own, because its end would end the process.
+        self.programs = FileHandle(fileDescriptor: programs, closeOnDealloc: true)
+    }
+
+    deinit { close(own) }
+
+    /// Waits until the program has printed some text; answers all that it has printed.
+    func text(with wanted: String) -> String {
+        var bytes: [UInt8] = []
+        Patience.until {
+            var piece = [UInt8](repeating: 0, count: 4096)
+            let count = read(own, &piece, piece.count)
+            if count > 0 { bytes += piece[..<count] }
+            return String(decoding: bytes, as: UTF8.self).contains(wanted)
+        }
+        return String(decoding: bytes, as: UTF8.self).replacing("\r\n", with: "\n")
     }
 }
 
