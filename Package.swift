@@ -164,7 +164,10 @@ let package = Package(
             ]),
         ring(
             "DialectClaim",
-            ["ByteText", "CivilTime", "Crypto", "Domain", "Gateway", "HTTPMessage", "HTTPServer", "JSON", "Outbound"]),
+            [
+                "ByteText", "CivilTime", "Crypto", "Domain", "Engine", "Gateway", "HTTPMessage", "HTTPServer", "JSON",
+                "Outbound", "Threads",
+            ]),
         ring(
             "DialectEntitlements",
             [
@@ -231,8 +234,9 @@ let package = Package(
         .target(
             name: "TestKit",
             dependencies: [
-                "Crypto", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "JSON", "Program", "SQLite",
-                "StoreMemory",
+                "Crypto", "DialectClaim", "DialectIDSync", "Domain", "Engine", "EventLoop", "Gateway", "JSON",
+                "Program",
+                "SQLite", "StoreMemory",
                 "StorePostgres", "StoreSQLite",
                 "Telemetry", "Threads",
             ],

@@ -126,16 +126,24 @@ enum AppCalls {
             })
     }
 
+    private static let days = Schema.anyOf([.integer("3 to 36500."), .null])
+
     private static func changeProject(_ terms: ProjectTerms) -> Endpoint {
         Endpoint(
             .patch, "/v1/projects/:id", scope: .projectsWrite,
             operation: Operation(
-                id: "change_project", summary: "Changes the name of the project, its color and its quotas.",
-                description: "Null gives a setting up. The days of retention are settings of the server.",
+                id: "change_project",
+                summary: "Changes the project's name, color, quotas and days of retention.",
+                description: """
+                    Null gives a setting up, and the setting of the server is in force again. Days can be longer or shorter than \
+                    the server's days. Rows that retention has removed do not come back.
+                    """,
                 request: .object([
                     .init("name", .string()), .init("color", .anyOf([.string("As #12ab9f."), .null])),
                     .init("attachment_user_quota_bytes", .anyOf([.integer(), .null])),
                     .init("attachment_project_quota_bytes", .anyOf([.integer(), .null])),
+                    .init("retention_days_events", days), .init("retention_days_metrics", days),
+                    .init("retention_days_funnels", days),
                 ]),
                 responses: [
                     .init(.ok, "The project.", schema: .object([.init("name", .string(), required: true)])),

@@ -24,7 +24,7 @@ enum CompletionReads {
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
                     let filter = try filter(request, caller, tools)
-                    return RowSearch(.metric, filter.fromStart, PhaseCount()).step { ends, _ in
+                    return RowSearch(.metric, filter.fromStart, PhaseCount(in: filter.project)).step { ends, _ in
                         let all = ends.ofSlugs.values.reduce(into: (complete: 0, failed: 0)) {
                             ($0.complete, $0.failed) = ($0.complete + $1.complete, $0.failed + $1.failed)
                         }
@@ -50,7 +50,8 @@ enum CompletionReads {
                     let filter = try filter(request, caller, tools)
                     return .read { snapshot throws(StoreFault) in
                         let funnels = try snapshot.definitions(.funnel, of: filter.project)
-                        return RowSearch(.step, filter.fromStart, FunnelEnds(funnels)).step { ends, _ in
+                        return RowSearch(.step, filter.fromStart, FunnelEnds(funnels, in: filter.project)).step {
+                            ends, _ in
                             numbers([("count", ends.completed), ("started", ends.started)])
                         }
                     }
@@ -88,7 +89,7 @@ enum CompletionReads {
                     let start = caller.now.advanced(byMilliseconds: -MetricReads.day)
                     filter.range.since = filter.range.since ?? start
                     let (project, isEmpty) = (filter.project, filter.isEmpty)
-                    return RowSearch(.metric, filter.fromStart, PhaseCount()).step {
+                    return RowSearch(.metric, filter.fromStart, PhaseCount(in: filter.project)).step {
                         ends, snapshot throws(StoreFault) in
                         let metrics = isEmpty ? [] : try snapshot.definitions(.metric, of: project)
                         return IdentityCalls.json { json in
@@ -152,6 +153,37 @@ enum CompletionReads {
             }
             return true
         }
+
+        private var numbers: [UInt64: (complete: Int, failed: Int)] = [:]
+        private var slugs = RunTexts(.slug)
+        private let project: ProjectID
+        static let takesColumns = true
+
+        init(in project: ProjectID) { self.project = project }
+
+        mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let slug = try run.column(.slug), let phase = try run.column(.phase), let rows = try run.numbers()
+            else { return false }
+            let complete = RunColumn.phase.number(of: "complete", in: project, snapshot.hash)
+            let fail = RunColumn.phase.number(of: "fail", in: project, snapshot.hash)
+            for row in match.marks.indices where match.marks[row] == 1 {
+                let (number, end) = (slug.value(of: row), phase.value(of: row))
+                if number == RunColumn.missing || end != complete && end != fail { continue }
+                if !slugs.contains(number) { slugs.note(number, rows[row]) }
+                if end == complete {
+                    numbers[number, default: (0, 0)].complete += 1
+                } else {
+                    numbers[number, default: (0, 0)].failed += 1
+                }
+            }
+            return true
+        }
+
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let texts = try slugs.texts(numbers.keys, snapshot) else { return false }
+            for (number, ends) in numbers { ofSlugs[texts[number] ?? ""] = ends }
+            return true
+        }
     }
 
     /// The users of the first and the last steps of all funnels. A user of two funnels counts twice.
@@ -160,7 +192,10 @@ enum CompletionReads {
         private var starting: [Set<IdentityKey>]
         private var completing: [Set<IdentityKey>]
 
-        init(_ funnels: [Definition]) {
+        private let project: ProjectID
+
+        init(_ funnels: [Definition], in project: ProjectID) {
+            self.project = project
             ends = funnels.compactMap { funnel in
                 funnel.content.steps.first.flatMap { first in funnel.content.steps.last.map { (first, $0) } }
             }
@@ -177,6 +212,41 @@ enum CompletionReads {
                 let isLast = end.last.includes(row.members)
                 if isLast { completing[place].insert(user.key) }
                 if isLast || end.first.includes(row.members) { starting[place].insert(user.key) }
+            }
+            return true
+        }
+
+        /// The people of the first and the last steps in runs, who can be one user.
+        private var people: [(starting: Set<UInt64>, completing: Set<UInt64>)] = []
+        static let takesColumns = true
+
+        mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let person = try run.column(.person), let step = try run.column(.step),
+                let screen = try run.column(.screen)
+            else { return false }
+            if people.isEmpty { people = ends.map { _ in ([], []) } }
+            for (place, end) in ends.enumerated() {
+                let (first, last) = (
+                    end.first.numbers(in: project, snapshot.hash), end.last.numbers(in: project, snapshot.hash)
+                )
+                for row in match.marks.indices where match.marks[row] == 1 {
+                    let (step, screen) = (step.value(of: row), screen.value(of: row))
+                    let isLast = last.includes(step, screen)
+                    guard isLast || first.includes(step, screen) else { continue }
+                    let person = person.value(of: row)
+                    people[place].starting.insert(person)
+                    if isLast { people[place].completing.insert(person) }
+                }
+            }
+            return true
+        }
+
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            for (place, people) in people.enumerated() {
+                let users = try snapshot.shownUsers(of: people.starting.map(PersonID.init(number:)), in: project)
+                starting[place].formUnion(users.values)
+                completing[place].formUnion(
+                    people.completing.compactMap { users[PersonID(number: $0)] })
             }
             return true
         }

@@ -46,7 +46,8 @@ enum EventReads {
             action: .steps(
                 body: .optional,
                 decode: { request, caller, tools throws(Rejection) in
-                    RowSearch(.event, try filter(request, caller, tools).fromStart, EventCount()).step { count, _ in
+                    let filter = try filter(request, caller, tools).fromStart
+                    return RowSearch(.event, filter, EventCount(in: filter.project)).step { count, _ in
                         IdentityCalls.json { count.write(&$0) }
                     }
                 })),
@@ -87,12 +88,35 @@ enum EventReads {
     private struct EventCount: RowFinding {
         private var count = 0
         private var users: Set<IdentityKey> = []
-        private var sessions: Set<String> = []
+        private var sessions = NumberSet()
+        private var people = NumberSet()
+
+        static let takesColumns = true
+        private let project: ProjectID
+
+        init(in project: ProjectID) { self.project = project }
 
         mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
             count += 1
             if let user = row.user { users.insert(user.key) }
-            if let session = row.members["session_id"] { sessions.insert(session.lowercased()) }
+            if let session = row.members["session_id"] {
+                sessions.insert(RunColumn.session.number(of: session, in: project, snapshot.hash))
+            }
+            return true
+        }
+
+        mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            guard let person = try run.column(.person), let session = try run.column(.session) else { return false }
+            count += match.count
+            people.insert(match.values(of: person))
+            sessions.insert(match.values(of: session))
+            return true
+        }
+
+        mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+            users.formUnion(try snapshot.shownUsers(of: people.numbers.map(PersonID.init(number:)), in: project).values)
+            // A row without a session is in no session.
+            sessions.removeZero()
             return true
         }
 
@@ -257,7 +281,13 @@ struct EventMembers: Sendable {
     }
 
     /// Nil for an event of another dialect.
-    init?(_ body: [UInt8], _ parser: JSONParser) {
+    ///
+    /// - Parameters:
+    ///   - body: the body of a row.
+    ///   - parser: the parser of the thread.
+    ///   - columns: the columns of a run, for which the other texts are not read; nil for all members.
+    init?(_ body: [UInt8], _ parser: JSONParser, only columns: [RunColumn]? = nil) {
+        let names = columns?.compactMap(\.member)
         var (hasApp, isForeign) = (false, false)
         var first = FirstRow()
         do throws(JSONFault) {
@@ -275,10 +305,18 @@ struct EventMembers: Sendable {
                         durationMilliseconds = try value.integer(at: "")
                     case "is_dev": isDevelopment = try value.bool(at: "")
                     case "custom_attributes", "attributes":
+                        if names != nil { return }
                         var json = JSONWriter()
                         json.copy(value)
                         attributes = json.bytes
-                    default: if value.kind == .string { texts[key.copy()] = try value.string(at: "") }
+                    default:
+                        guard value.kind == .string else { return }
+                        if let names {
+                            guard let name = names.first(where: { key.equals($0) }) else { return }
+                            texts[name] = try value.string(at: "")
+                        } else {
+                            texts[key.copy()] = try value.string(at: "")
+                        }
                     }
                 }
             }

@@ -48,7 +48,8 @@ enum FunnelReads {
                             guard let funnel = try snapshot.definition(.funnel, slug, of: wanted.project) else {
                                 return .answer(Definition.Kind.funnel.missing.response)
                             }
-                            let progress = FunnelProgress(funnel, isClosed: mode == "closed", groupedBy: group)
+                            let progress = FunnelProgress(
+                                funnel, isClosed: mode == "closed", groupedBy: group, in: wanted.project)
                             return RowSearch(.step, wanted.fromStart, progress).step { progress, _ in
                                 IdentityCalls.json { json in
                                     json.key("slug")
@@ -158,7 +159,10 @@ struct FunnelProgress: RowFinding {
     private static let never = Int64.max
     private static let groupings = ["environment", "app_version"]
 
-    init(_ funnel: Definition, isClosed: Bool, groupedBy grouping: String?) {
+    private let project: ProjectID
+
+    init(_ funnel: Definition, isClosed: Bool, groupedBy grouping: String?, in project: ProjectID) {
+        self.project = project
         self.funnel = funnel
         self.isClosed = isClosed
         self.grouping = grouping
@@ -185,6 +189,66 @@ struct FunnelProgress: RowFinding {
         return true
     }
 
+    // MARK: - Columns
+
+    /// The moments of people in runs, by the number of the group.
+    private var numbers: [UInt64: [UInt64: Moments]] = [:]
+    private var groupTexts: RunTexts?
+    static let takesColumns = true
+
+    mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        guard isGroupable else { return true }
+        guard let person = try run.column(.person), let name = try run.column(.step),
+            let screen = try run.column(.screen), let rows = try run.numbers(), let times = try run.times()
+        else { return false }
+        var group: RowRun.Column?
+        if let column = grouping.flatMap(RunColumn.init(of:)) {
+            group = try run.column(column)
+            if group == nil { return false }
+            if groupTexts == nil { groupTexts = RunTexts(column) }
+        }
+        let steps = funnel.content.steps.map { $0.numbers(in: project, snapshot.hash) }
+        for row in match.marks.indices where match.marks[row] == 1 {
+            let number = group?.value(of: row) ?? RunColumn.missing
+            // A row without the member is in no group.
+            if group != nil, number == RunColumn.missing { continue }
+            let (stepName, screenName) = (name.value(of: row), screen.value(of: row))
+            for (place, step) in steps.enumerated() where step.includes(stepName, screenName) {
+                if groupTexts?.contains(number) == false { groupTexts?.note(number, rows[row]) }
+                numbers[number, default: [:]][
+                    person.value(of: row), default: Array(repeating: FunnelProgress.never, count: steps.count)
+                ].lower(place, to: times[row])
+            }
+        }
+        return true
+    }
+
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        var texts: [UInt64: String] = [:]
+        if let groupTexts {
+            guard let found = try groupTexts.texts(numbers.keys, snapshot) else { return false }
+            texts = found
+        }
+        for (number, people) in numbers {
+            let users = try snapshot.shownUsers(of: people.keys.map(PersonID.init(number:)), in: project)
+            var group: [IdentityKey: Moments] = [:]
+            for (person, moments) in people {
+                // A row without a user is no step of anybody.
+                guard let user = users[PersonID(number: person)] else { continue }
+                if var known = group[user] {
+                    for place in moments.indices { known.lower(place, to: moments[place]) }
+                    group[user] = known
+                } else {
+                    group[user] = moments
+                }
+            }
+            if group.isEmpty { continue }
+            // Two texts that look alike are one group.
+            groups[texts[number], default: [:]].merge(group) { one, other in zip(one, other).map(min) }
+        }
+        return true
+    }
+
     /// The number of users of each step.
     func counts(_ users: [IdentityKey: Moments]) -> [Int] {
         var counts = funnel.content.steps.map { _ in 0 }
@@ -206,7 +270,29 @@ struct FunnelProgress: RowFinding {
     }
 }
 
+extension [Int64] {
+    /// Replaces a number by a lower number.
+    fileprivate mutating func lower(_ place: Int, to number: Int64) { self[place] = Swift.min(self[place], number) }
+}
+
+/// The condition of a step on columns. All parts must hold.
+struct StepNumbers {
+    let step: UInt64?
+    let screen: UInt64?
+
+    func includes(_ step: UInt64, _ screen: UInt64) -> Bool {
+        (self.step.map { $0 == step } ?? true) && (self.screen.map { $0 == screen } ?? true)
+    }
+}
+
 extension Definition.Step {
+    /// The condition on columns.
+    func numbers(in project: ProjectID, _ hash: KeyedHash) -> StepNumbers {
+        StepNumbers(
+            step: event.map { RunColumn.step.number(of: $0, in: project, hash) },
+            screen: screen.map { RunColumn.screen.number(of: $0, in: project, hash) })
+    }
+
     /// Whether a row is this step. All parts of the condition must hold.
     func includes(_ row: EventMembers) -> Bool {
         if let event, row["step_name"]?.hasSameBytes(as: event) != true { return false }

@@ -114,7 +114,9 @@ enum IssueCalls {
                 let event = try AttachmentReads.event(of: attachment, snapshot).map { snapshot.eventID(of: $0) }
                 return Attached(attachment: attachment, event: event)
             }
-            return RowSearch(.occurrence, page.filter.fromStart.ofAllTimes, tally).then { tally in
+            let ids = try snapshot.wholeIssue(root).ids.map { ClaimID.text(.issue, $0.rawValue) }
+            let filter = page.filter.fromStart.ofAllTimes.requiring("issue_id", among: ids)
+            return RowSearch(.occurrence, filter, tally).then { tally in
                 RowSearch(.attachment, page.filter.fromStart.ofAllTimes, attachments).step {
                     attachments, snapshot throws(StoreFault) in
                     guard let issue = try tally.issues(snapshot).first else { return none }

@@ -37,7 +37,8 @@ enum MetricReads {
                         filter.require("metric_slug", slug)
                         filter.range.since = filter.range.since ?? caller.now.advanced(byMilliseconds: -day)
                         let grouping = try Grouping(try ReadQuery(request)["group_by"])
-                        return RowSearch(.metric, filter.fromStart, MetricFigures(grouping)).step { figures, _ in
+                        return RowSearch(.metric, filter.fromStart, MetricFigures(grouping, in: filter.project)).step {
+                            figures, _ in
                             IdentityCalls.json { json in
                                 json.key("slug")
                                 json.string(slug)
@@ -197,22 +198,51 @@ enum Grouping: Sendable {
     /// The value of a row; nil for a row without the member.
     func value(_ row: FoundRow) -> String? {
         switch self {
-        case .hour: Grouping.start(of: 3_600_000, row)
-        case .day: Grouping.start(of: 86_400_000, row)
-        // 1970-01-05 was a Monday.
-        case .week: Grouping.start(of: 7 * 86_400_000, from: 4 * 86_400_000, row)
+        case .hour, .day, .week: Grouping.text(ofStart: start(at: row.stored.row.at.milliseconds))
         case .app: ClaimID.text(.app, row.members.app)
         case .member(let name): row.members[name]
         }
     }
 
-    /// The start of the row's bucket as `2026-06-12 14:00:00+00`.
-    private static func start(of length: Int64, from first: Int64 = 0, _ row: FoundRow) -> String {
-        let distance = row.stored.row.at.milliseconds - first
+    /// The start of a moment's bucket; 0 without buckets of time.
+    func start(at moment: Int64) -> Int64 {
+        switch self {
+        case .hour: Grouping.start(of: 3_600_000, from: 0, moment)
+        case .day: Grouping.start(of: 86_400_000, from: 0, moment)
+        // 1970-01-05 was a Monday.
+        case .week: Grouping.start(of: 7 * 86_400_000, from: 4 * 86_400_000, moment)
+        case .app, .member: 0
+        }
+    }
+
+    private static func start(of length: Int64, from first: Int64, _ moment: Int64) -> Int64 {
+        let distance = moment - first
         let rest = distance % length
-        let start = first + distance - (rest < 0 ? rest + length : rest)
+        return first + distance - (rest < 0 ? rest + length : rest)
+    }
+
+    /// The start of a bucket as `2026-06-12 14:00:00+00`.
+    private static func text(ofStart start: Int64) -> String {
         let text = String(decoding: ISO8601.format(millisecondsSince1970: start), as: UTF8.self)
         return "\(text.prefix(10)) \(text.dropFirst(11).prefix(8))+00"
+    }
+
+    /// The column with the groups; nil for buckets of time.
+    var column: RunColumn? {
+        switch self {
+        case .hour, .day, .week: nil
+        case .app: .app
+        case .member(let name): RunColumn(of: name)
+        }
+    }
+
+    /// The value of a group with a number; nil for rows without the member.
+    func text(of number: UInt64) -> String? {
+        switch self {
+        case .hour, .day, .week: Grouping.text(ofStart: Int64(bitPattern: number))
+        case .app: ClaimID.text(.app, Int64(bitPattern: number))
+        case .member: nil
+        }
     }
 }
 
@@ -225,9 +255,9 @@ struct MetricFigures: RowFinding {
 
         var total: Int { phases.values.reduce(0, +) }
 
-        mutating func add(_ members: EventMembers) {
-            phases[members["phase"] ?? "", default: 0] += 1
-            if let duration = members.durationMilliseconds { durations.append(duration) }
+        mutating func add(_ phase: String, _ duration: Int64?) {
+            phases[phase, default: 0] += 1
+            if let duration { durations.append(duration) }
         }
 
         func writeCount(_ phase: String, _ json: inout JSONWriter) {
@@ -262,16 +292,99 @@ struct MetricFigures: RowFinding {
     private static let errorsShown = 20
     private static let groupsShown = 100
 
-    init(_ grouping: Grouping?) { self.grouping = grouping }
+    private let project: ProjectID
+
+    init(_ grouping: Grouping?, in project: ProjectID) { (self.grouping, self.project) = (grouping, project) }
 
     mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) -> Bool {
-        all.add(row.members)
+        let (phase, duration) = (row.members["phase"] ?? "", row.members.durationMilliseconds)
+        all.add(phase, duration)
         if let user = row.user { users.insert(user.key) }
-        if row.members["phase"] == "fail", let error = row.members["error"] {
+        if phase == "fail", let error = row.members["error"] {
             errors[Value(text: error), default: 0] += 1
         }
-        if let grouping { groups[grouping.value(row).map(Value.init), default: Part()].add(row.members) }
+        if let grouping { groups[grouping.value(row).map(Value.init), default: Part()].add(phase, duration) }
         return true
+    }
+
+    // MARK: - Columns
+
+    /// The numbers of rows in runs. Their texts and users are found at the end.
+    private struct Numbers: Sendable {
+        var people = NumberSet()
+        var errors: [UInt64: Int] = [:]
+        var errorTexts = RunTexts(.error)
+        /// The parts by the number of the group, or by the start of the time.
+        var groups: [UInt64: Part] = [:]
+        var groupTexts: RunTexts?
+    }
+
+    private var numbers = Numbers()
+    static let takesColumns = true
+
+    mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        guard let person = try run.column(.person), let phase = try run.column(.phase),
+            let duration = try run.column(.duration), let error = try run.column(.error),
+            let rowNumbers = try run.numbers(), let times = try run.times()
+        else { return false }
+        var group: RowRun.Column?
+        if let column = grouping?.column {
+            group = try run.column(column)
+            if group == nil { return false }
+        }
+        let names = phaseNames(project, snapshot.hash)
+        let phases = phase.values.map { names[$0] ?? "" }
+        if group != nil, numbers.groupTexts == nil, let column = grouping?.column, column.member != nil {
+            numbers.groupTexts = RunTexts(column)
+        }
+        numbers.people.insert(match.values(of: person))
+        for row in match.marks.indices where match.marks[row] == 1 {
+            let name = phases[phase.places.map { Int($0[row]) } ?? 0]
+            let milliseconds = RunColumn.duration(duration.value(of: row))
+            all.add(name, milliseconds)
+            if name == "fail" {
+                let number = error.value(of: row)
+                if number != RunColumn.missing {
+                    if !numbers.errorTexts.contains(number) { numbers.errorTexts.note(number, rowNumbers[row]) }
+                    numbers.errors[number, default: 0] += 1
+                }
+            }
+            guard let grouping else { continue }
+            let number = group?.value(of: row) ?? UInt64(bitPattern: grouping.start(at: times[row]))
+            if number != RunColumn.missing, numbers.groupTexts?.contains(number) == false {
+                numbers.groupTexts?.note(number, rowNumbers[row])
+            }
+            numbers.groups[number, default: Part()].add(name, milliseconds)
+        }
+        return true
+    }
+
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        users.formUnion(
+            try snapshot.shownUsers(of: numbers.people.numbers.map(PersonID.init(number:)), in: project).values)
+        guard let texts = try numbers.errorTexts.texts(numbers.errors.keys, snapshot) else { return false }
+        for (number, count) in numbers.errors {
+            guard let text = texts[number] else { continue }
+            errors[Value(text: text), default: 0] += count
+        }
+        guard let grouping else { return true }
+        var groupTexts: [UInt64: String] = [:]
+        if let noted = numbers.groupTexts {
+            let known = numbers.groups.keys.filter { $0 != RunColumn.missing }
+            guard let texts = try noted.texts(known, snapshot) else { return false }
+            groupTexts = texts
+        }
+        for (number, part) in numbers.groups {
+            groups[(groupTexts[number] ?? grouping.text(of: number)).map(Value.init)] = part
+        }
+        return true
+    }
+
+    /// The names of the phases by their numbers.
+    private func phaseNames(_ project: ProjectID, _ hash: KeyedHash) -> [UInt64: String] {
+        Dictionary(
+            MetricReads.phases.map { (RunColumn.phase.number(of: $0, in: project, hash), $0) },
+            uniquingKeysWith: { one, _ in one })
     }
 
     func write(_ json: inout JSONWriter) {

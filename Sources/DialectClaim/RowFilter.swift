@@ -19,6 +19,7 @@ struct RowFilter: Sendable {
     private var isDevelopment: Bool?
     private var levels: Set<String>?
     private var equal: [(member: String, value: String)] = []
+    private var among: (member: String, values: Set<String>)?
 
     /// Reads the filter from a query.
     ///
@@ -75,6 +76,13 @@ struct RowFilter: Sendable {
     /// Adds the condition that a member has a value.
     mutating func require(_ member: String, _ value: String) { equal.append((member, value)) }
 
+    /// The same filter with the condition that a member has one of some values.
+    func requiring(_ member: String, among values: some Sequence<String>) -> RowFilter {
+        var filter = self
+        filter.among = (member, Set(values))
+        return filter
+    }
+
     /// The same filter without a cursor, for an answer that reads all rows, the newest first.
     var fromStart: RowFilter {
         var filter = self
@@ -115,6 +123,7 @@ struct RowFilter: Sendable {
         if let app, members.app != app { return false }
         if let isDevelopment, members.isDevelopment != isDevelopment { return false }
         if let levels, !levels.contains(members["level"] ?? "") { return false }
+        if let among, !(members[among.member].map(among.values.contains) ?? false) { return false }
         for (name, value) in equal {
             guard let found = members[name] else { return false }
             // A UUID is the same in small and in capital letters.
@@ -126,7 +135,28 @@ struct RowFilter: Sendable {
         return true
     }
 
-    private static let uuids: Set<String> = ["session_id", "tracking_id"]
+    /// The conditions of the filter on the columns of runs.
+    func conditions(_ kind: RowKind, _ hash: KeyedHash) -> RunConditions {
+        let columns = RunColumn.columns(of: kind) ?? []
+        var conditions = RunConditions()
+        if let app { conditions.columns.append((.app, [UInt64(bitPattern: app)])) }
+        if let isDevelopment {
+            conditions.columns.append((.mode, [isDevelopment ? RunColumn.development : RunColumn.production]))
+        }
+        func add(_ member: String, _ texts: [String]) {
+            guard let column = RunColumn(of: member), columns.contains(column) else {
+                conditions.isComplete = false
+                return
+            }
+            conditions.columns.append((column, texts.map { column.number(of: $0, in: project, hash) }))
+        }
+        if let levels { add("level", Array(levels)) }
+        if let among { add(among.member, Array(among.values)) }
+        for (member, value) in equal { add(member, [value]) }
+        return conditions
+    }
+
+    static let uuids: Set<String> = ["session_id", "tracking_id"]
 
     /// The parameters of the query that all lists of rows take, for the API's description.
     static func parameters(_ members: [String], isOfProject: Bool = false) -> [Schema.Property] {

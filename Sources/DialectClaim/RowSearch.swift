@@ -7,6 +7,29 @@ import JSON
 protocol RowFinding: Sendable {
     /// Takes the next row, and may read other facts about it. Returns false if the finding is complete and needs no further row.
     mutating func take(_ row: FoundRow, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
+
+    /// The number of rows that the search reads at once. A page needs few rows.
+    var rowsAtOnce: Int { get }
+
+    /// Whether the finding can take the columns of runs instead of rows.
+    static var takesColumns: Bool { get }
+
+    /// Takes the matching rows of a run. Returns false if the run is replaced; then the finding is as before.
+    mutating func take(
+        _ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool
+
+    /// Completes the finding after the last run. Returns false if a row that it needs is gone; then the search begins again.
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool
+}
+
+extension RowFinding {
+    var rowsAtOnce: Int { 10_000 }
+    static var takesColumns: Bool { false }
+    mutating func take(_ run: RowRun, _ match: RunMatch, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        preconditionFailure("The finding takes rows only.")
+    }
+    mutating func finish(in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) -> Bool { true }
 }
 
 /// A row that a search has found.
@@ -17,7 +40,8 @@ struct FoundRow: Sendable {
     let user: ShownUser?
 }
 
-/// Searches the rows of a kind, and gives them to a finding. One reading looks at a limited number of rows, so that other
+/// Searches the rows of a kind, and gives them to a finding. It finds them in the columns of runs, and in the rows themselves
+/// while most rows are in no run (docs/decisions/0028). One reading looks at a limited number of rows, so that other
 /// readings run in between: a project can have more rows than fit into memory. A search ends with the last row, and not
 /// before.
 struct RowSearch<Finding: RowFinding>: Sendable {
@@ -27,14 +51,28 @@ struct RowSearch<Finding: RowFinding>: Sendable {
     /// The last row that the search passed.
     private var place: RowsByTime.Place?
     private var isComplete: Bool
+    /// The finding before the search, for a search that begins again.
+    private let empty: Finding
+    private var way: Way?
+    /// The first row number that the finding has not taken from runs.
+    private var start: Int64 = 0
+
+    /// Where a search finds rows.
+    private enum Way {
+        case rows
+        case runs
+    }
 
     private static var rowsAtOnce: Int { 500 }
     private static var rowsInOneReading: Int { 10_000 }
+    private static var columnsInOneReading: Int { 1 << 20 }
+    /// A run can be replaced while a search reads it. Then the search reads the list of runs again.
+    private static var attempts: Int { 5 }
     /// A user with at most this many rows is searched alone, without the other users' rows.
     private static var rowsOfOneUser: Int { 2000 }
 
     init(_ kind: RowKind, _ filter: RowFilter, _ finding: Finding) {
-        (self.kind, self.filter, self.finding) = (kind, filter, finding)
+        (self.kind, self.filter, self.finding, empty) = (kind, filter, finding, finding)
         place = filter.range.after
         isComplete = filter.isEmpty
     }
@@ -63,6 +101,19 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         let parser = JSONParser()
         var users = UserNames(filter.project)
         let people = filter.user.map { snapshot.everybody(who: $0) }
+        if way != .rows {
+            for _ in 0..<RowSearch.attempts {
+                guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
+                    // All rows are read again: a place in runs is none among rows.
+                    if way == .runs, start > 0 { (finding, place) = (empty, filter.range.after) }
+                    way = .rows
+                    break
+                }
+                way = .runs
+                if let isMore = try goOn(&reading, people, &users, parser, snapshot) { return isMore }
+            }
+            if way == .runs { return true }
+        }
         if let people, let rows = try rows(of: people, snapshot) {
             _ = try look(at: rows, people, &users, parser, snapshot)
             return false
@@ -78,6 +129,42 @@ struct RowSearch<Finding: RowFinding>: Sendable {
             place = page.last.map { RowsByTime.Place(at: $0.row.at, number: $0.number) }
             lookedAt += page.count
         }
+        return true
+    }
+
+    /// Looks at further runs; false when the search is complete, and nil if a run is replaced.
+    private mutating func goOn(
+        _ reading: inout RunReading, _ people: Set<PersonID>?, _ users: inout UserNames, _ parser: JSONParser,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool? {
+        var conditions = filter.conditions(kind, snapshot.hash)
+        if let people, let wanted = filter.user {
+            var own: [UInt64] = []
+            for person in people where try users.user(of: person, snapshot)?.key == wanted {
+                own.append(UInt64(bitPattern: person.rawValue))
+            }
+            conditions.columns.append((.person, own))
+        }
+        if Finding.takesColumns, conditions.isComplete {
+            var lookedAt = 0
+            for run in reading.runs where run.head.end > start {
+                guard lookedAt < RowSearch.columnsInOneReading else { return true }
+                guard let match = try reading.match(run, conditions, filter.range, from: start) else { return nil }
+                if match.count > 0, try !finding.take(run, match, snapshot) { return nil }
+                start = run.head.end
+                lookedAt += run.head.count
+            }
+            if try finding.finish(in: filter.project, snapshot) { return false }
+            (finding, start) = (empty, 0)
+            return nil
+        }
+        var range = filter.range
+        (range.after, range.limit) = (place, finding.rowsAtOnce)
+        guard let page = try reading.page(conditions, range) else { return nil }
+        let order = Dictionary(uniqueKeysWithValues: page.enumerated().map { ($1.number, $0) })
+        let rows = try snapshot.rows(page.map(\.number)).sorted { order[$0.number] ?? 0 < order[$1.number] ?? 0 }
+        guard try look(at: rows, people, &users, parser, snapshot), page.count == range.limit else { return false }
+        place = page.last
         return true
     }
 
@@ -129,6 +216,8 @@ struct ItemPage<Item: Sendable>: RowFinding {
     private(set) var items: [Item] = []
     private var last: StoredRow?
     private(set) var hasMore = false
+
+    var rowsAtOnce: Int { limit + 1 }
 
     /// - Parameters:
     ///   - limit: the greatest number of things on the page.
@@ -222,5 +311,37 @@ struct UserNames {
         return ShownUser(
             id: identity.value,
             key: IdentityKey(type, identity.value.utf8.span, in: project, hash: snapshot.hash))
+    }
+}
+
+extension Snapshot {
+    /// The user ids that readers see for people, as hashes. People without a user id are left out.
+    func shownUsers(of people: [PersonID], in project: ProjectID) throws(StoreFault) -> [PersonID: IdentityKey] {
+        let groups = try groups(of: people)
+        var shown: [PersonID: IdentityKey] = [:]
+        shown.reserveCapacity(people.count)
+        var names = UserNames(project)
+        var known: [PersonID: IdentityKey] = [:]
+        let asked = Set(groups.keys).union(groups.values.map(\.root))
+        for held in try keys(of: [.claimUserID], heldBy: Array(asked)) where known[held.person] == nil {
+            known[held.person] = held.key
+        }
+        for (person, group) in groups {
+            if let user = known[group.root] ?? known[person] {
+                shown[person] = user
+            } else {
+                shown[person] = try names.user(of: person, self)?.key
+            }
+        }
+        // People alone in their groups are most people, and show an id of their own.
+        let alone = groups.isEmpty ? people : people.filter { groups[$0] == nil }
+        var last: (person: PersonID, type: IdentityType)?
+        for held in try keys(of: [.claimUserID, .claimAnonymousID], heldBy: alone) {
+            let isBetter = last?.person != held.person || (held.type, last?.type) == (.claimUserID, .claimAnonymousID)
+            if !isBetter { continue }
+            shown[held.person] = held.key
+            last = (held.person, held.type)
+        }
+        return shown
     }
 }

@@ -92,8 +92,10 @@ struct SettingsEdit: Sendable {
             settings[.userQuota] = .some(try SettingsEdit.bytes(value))
         case "attachment_project_quota_bytes" where ofProject:
             settings[.projectQuota] = .some(try SettingsEdit.bytes(value))
-        case "retention_days_events", "retention_days_metrics", "retention_days_funnels", "issue_alert_frequency":
-            if ofProject { throw Unfit("is a setting of the server") }
+        case "retention_days_events" where ofProject: settings[.eventDays] = .some(try SettingsEdit.days(value))
+        case "retention_days_metrics" where ofProject: settings[.metricDays] = .some(try SettingsEdit.days(value))
+        case "retention_days_funnels" where ofProject: settings[.stepDays] = .some(try SettingsEdit.days(value))
+        case "issue_alert_frequency" where ofProject: throw Unfit("is a setting of the server")
         case "slug" where ofProject, "bundle_id" where !ofProject, "platform" where !ofProject:
             throw Unfit("is immutable after creation")
         case "apple_app_store_id" where !ofProject: settings[.appStoreID] = .some(try SettingsEdit.storeID(value))
@@ -124,6 +126,17 @@ struct SettingsEdit: Sendable {
             throw Unfit("must be a positive integer")
         }
         return String(bytes)
+    }
+
+    private static func days(_ value: JSONValue) throws(Unfit) -> String? {
+        if value.isNull { return nil }
+        guard value.kind == .integer, let days = try? value.integer(at: ""),
+            ClaimSettings.retentionDaysAllowed.contains(Int(days))
+        else {
+            let allowed = ClaimSettings.retentionDaysAllowed
+            throw Unfit("must be an integer from \(allowed.lowerBound) to \(allowed.upperBound)")
+        }
+        return String(days)
     }
 
     private static func storeID(_ value: JSONValue) throws(Unfit) -> String? {

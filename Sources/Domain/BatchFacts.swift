@@ -23,7 +23,7 @@ extension DecidingBatchFacts {
     package var groupsRead: Set<PersonID> { trace.groups }
 
     package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
-        KeptFolds.changes(after: changes, in: project, view)
+        KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)
     }
 
     package func merges(

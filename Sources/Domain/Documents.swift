@@ -77,6 +77,16 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     /// The settings of a project and of an app in the Claim dialect, by the id of the project or the app.
     case claimProjectSettings = 66
     case claimAppSettings = 67
+    /// The runs of a project's rows of one kind, and the number of the first row that no run has (docs/decisions/0028).
+    case runList = 68
+    case runsEnd = 69
+    /// A part of a run.
+    case runPart = 86
+    /// The rows of runs that later rows supersede, by their numbers, and the erased people with rows in runs.
+    case removedRows = 84
+    case erasedFromRuns = 85
+    /// The end of the rows of a project and kind that retention removes.
+    case expiredRows = 87
     /// The ids of a person's attachments.
     case attachmentList = 39
     /// The state of a user in the Entitlements dialect.

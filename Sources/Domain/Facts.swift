@@ -54,14 +54,16 @@ package struct Facts: Sendable {
         isPartial = true
     }
 
-    /// Removes the oldest rows of a kind from before a moment; true if there are more such rows.
-    package mutating func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
-        let old = people.values.flatMap(\.rows).filter {
-            $0.row.kind == kind && $0.row.at < moment && $0.number < lastRow
+    /// Removes old rows, the oldest first; true if there are more such rows.
+    package mutating func expire(_ wanted: OldRows, limit: Int) -> Bool {
+        let kind = wanted.kind
+        let people = people.values.filter { person in wanted.project.map { $0 == person.project } ?? true }
+        let old = people.flatMap(\.rows).filter {
+            $0.row.kind == kind && wanted.end.includes(at: $0.row.at, $0.number) && $0.number < lastRow
         }
         .sorted { ($0.row.at, $0.number) < ($1.row.at, $1.number) }
         for row in old.prefix(limit) {
-            people[row.person]?.rows.removeAll { $0.number == row.number }
+            self.people[row.person]?.rows.removeAll { $0.number == row.number }
             rowCounts[row.person]?[kind, default: 0] -= 1
         }
         goneRows.formUnion(old.prefix(limit).map(\.number))

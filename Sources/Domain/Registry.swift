@@ -17,7 +17,7 @@ package enum Registry {
         Claim.self, Collect.self, SetProperties.self, Define.self, SendFeedback.self, DeleteFeedback.self,
         SetQuestionnaire.self, AnswerQuestionnaire.self, ReserveAttachment.self, StoreAttachment.self,
         DeleteAttachment.self, PostComment.self, EditComment.self, ReviewFeedback.self, ReviewResponse.self,
-        SetIssueStatus.self, MergeIssues.self,
+        SetIssueStatus.self, MergeIssues.self, KeepRuns.self, ExpireRows.self,
         // Access.
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,

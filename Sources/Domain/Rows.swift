@@ -101,6 +101,8 @@ package struct RowHash: Hashable, Sendable {
         case occurrence = 8
         /// A session of an app.
         case session = 9
+        /// The value of a member, for searches in runs.
+        case member = 10
     }
 
     package init(_ subject: Subject, _ text: borrowing Span<UInt8>, in project: ProjectID, hash: KeyedHash) {

@@ -46,6 +46,27 @@ package protocol Snapshot {
         of kind: RowKind, in project: ProjectID, _ range: RowsByTime
     ) throws(StoreFault) -> [StoredRow]
 
+    /// The rows with some numbers, in any order. A row that ``row(_:)`` does not find is left out.
+    func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow]
+
+    /// The rows of all projects and kinds after a number, in the order of their numbers.
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)]
+
+    /// A row after which this read may find further rows, but no row before it that is missing now: the last committed row, as far
+    /// as this process knows.
+    var lastRow: RowNumber { get }
+
+    /// The documents under several keys of one kind, without those that do not exist.
+    func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]]
+
+    /// The identities of some types that people hold. The identities of one person follow each other, the oldest first.
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [HeldKey]
+
+    /// The groups of several people. People alone in their groups are left out.
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group]
+
     /// A page of the people of a project that hold identities of some types, the last link first. A page may name one person
     /// twice.
     func holders(
@@ -136,6 +157,9 @@ package struct EndedLink: Equatable, Sendable {
         self.value = value
     }
 }
+
+/// An identity that a person holds.
+package typealias HeldKey = (person: PersonID, type: IdentityType, key: IdentityKey)
 
 /// A page of rows in the order of their moments.
 package struct RowsByTime: Sendable {
@@ -322,5 +346,30 @@ extension Snapshot {
             if let alias = try alias(id) { aliases.append(alias) }
         }
         return aliases
+    }
+}
+
+extension Snapshot {
+    package func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow] {
+        var rows: [StoredRow] = []
+        for number in numbers {
+            if let row = try row(number) { rows.append(row) }
+        }
+        return rows
+    }
+
+    package func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
+        var documents: [DocumentKey: [UInt8]] = [:]
+        for key in keys { documents[key] = try document(key) }
+        return documents
+    }
+
+    package func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        var groups: [PersonID: Group] = [:]
+        for person in people {
+            let group = group(of: person)
+            if group.count > 1 { groups[person] = group }
+        }
+        return groups
     }
 }

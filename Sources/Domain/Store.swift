@@ -14,7 +14,7 @@
 /// - No answer and no count has expired rows, and reads find all other rows of the same person.
 ///
 /// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``discard()``, ``see(_:)``, ``fold(_:)``,
-/// ``expire(_:before:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``,
+/// ``expire(_:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``,
 /// ``read(until:_:)``, ``glance(_:)``, ``counts`` and ``directory``.
 package protocol Store: AnyObject, Sendable {
     /// The hash with which this store finds identities.
@@ -57,9 +57,9 @@ package protocol Store: AnyObject, Sendable {
     /// part; true if more remains. A crash may lose sightings.
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool
 
-    /// Removes the oldest rows of a kind from before a moment, up to the limit; true if more such rows may remain. The last
-    /// row of the store stays.
-    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool
+    /// Removes old rows, the oldest first and up to the limit. Returns what remains; nil if no such rows remain. The last row of
+    /// the store stays.
+    func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows?
 
     /// Removes a part of the rows and documents of erased people from the store; true if more remains. After ``commit(_:)``
     /// no reader sees them.

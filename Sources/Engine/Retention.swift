@@ -6,16 +6,43 @@ package struct Retention: Equatable, Sendable {
     package var days: [RowKind: Int] = [:]
 
     package init() {}
+
+    private static let dayMilliseconds: Int64 = 86_400_000
+    /// A project's end moves once an hour, so the journal has few entries about it.
+    private static let hourMilliseconds: Int64 = 3_600_000
+
+    /// The ends of a project's rows at a moment: all ends, and the ends that the store does not have yet.
+    func ends(
+        of project: ProjectID, at now: Instant, _ store: any Store
+    ) throws(StoreFault) -> (all: [RowKind: ExpiredRows], later: [RowKind: ExpiredRows]) {
+        try store.read { snapshot throws(StoreFault) in
+            var (all, later): ([RowKind: ExpiredRows], [RowKind: ExpiredRows]) = ([:], [:])
+            let days = try snapshot.claimSettings(of: .project(project)).retentionDays(or: days)
+            for kind in RowKind.allCases {
+                let known = ExpiredRows(packed: try snapshot.document(ExpiredRows.key(of: kind, in: project)))
+                if let known { all[kind] = known }
+                guard let days = days[kind], snapshot.lastRow.rawValue > 0 else { continue }
+                let exact = now.milliseconds - Int64(days) * Retention.dayMilliseconds
+                let before = Instant(milliseconds: exact - exact % Retention.hourMilliseconds)
+                if let known, known.before >= before { continue }
+                let end = ExpiredRows(before: before, upTo: snapshot.lastRow)
+                (all[kind], later[kind]) = (end, end)
+            }
+            return (all, later)
+        }
+    }
 }
 
 /// Removes old rows in small steps, so that no batch waits long.
 struct RetentionPass {
     private let retention: Retention
     private let monotonic: () -> UInt64
-    private var kinds: [RowKind] = []
+    private var hasEnds = false
+    private var left: [OldRows] = []
+    /// The rows that an earlier pass removed. Later rows have other ends.
+    private var removed: [OldRows] = []
     private var limit = RetentionPass.rows.lowerBound
 
-    private static let dayMilliseconds: Int64 = 86_400_000
     /// The limits of rows in one step.
     private static let rows = 8...512
     /// The limit of time of one step. The aim is half of it.
@@ -26,17 +53,50 @@ struct RetentionPass {
         self.monotonic = monotonic
     }
 
-    mutating func begin() { kinds = RowKind.allCases.filter { retention.days[$0] != nil } }
+    mutating func begin() { (hasEnds, left) = (false, []) }
 
     /// Runs one step; false after the last step.
     mutating func step(_ writer: Writer, at now: Instant) -> Bool {
-        guard let kind = kinds.last, let days = retention.days[kind] else { return false }
+        guard hasEnds else {
+            hasEnds = true
+            guard let ends = writer.expireRows(retention, at: now) else { return false }
+            let wanted = RetentionPass.oldRows(ends, projects: writer.projects)
+            removed = removed.filter(wanted.contains)
+            left = wanted.filter { !removed.contains($0) }
+            return !left.isEmpty
+        }
+        guard let next = left.last else { return false }
         let start = monotonic()
-        let before = now.advanced(byMilliseconds: -Int64(days) * RetentionPass.dayMilliseconds)
-        if !writer.expire(kind, before: before, limit: limit) { kinds.removeLast() }
+        if let rest = writer.expire(next, limit: limit) {
+            left[left.count - 1] = rest
+        } else {
+            left.removeLast()
+            var whole = next
+            whole.after = nil
+            if !writer.needsRecovery { removed.append(whole) }
+        }
         let taken = monotonic() &- start
         limit = taken > RetentionPass.stepNanoseconds / 2 ? limit / 2 : limit * 5 / 4
         limit = min(max(limit, RetentionPass.rows.lowerBound), RetentionPass.rows.upperBound)
-        return !kinds.isEmpty
+        return !left.isEmpty
+    }
+
+    /// The rows to remove. First the rows of all projects up to the earliest end go: their removal is cheaper. The array's last
+    /// entry comes first.
+    private static func oldRows(
+        _ ends: [(project: ProjectID, kind: RowKind, end: ExpiredRows)], projects: Int
+    ) -> [OldRows] {
+        var old: [OldRows] = []
+        for kind in RowKind.allCases {
+            let own = ends.filter { $0.kind == kind }
+            guard let before = own.map(\.end.before).min(), let upTo = own.map(\.end.upTo).min() else { continue }
+            let all = ExpiredRows(before: before, upTo: upTo)
+            let isOfAll = own.count == projects
+            for (project, _, end) in own where !isOfAll || end != all {
+                old.append(OldRows(kind, in: project, end))
+            }
+            if isOfAll { old.append(OldRows(kind, all)) }
+        }
+        return old
     }
 }

@@ -367,15 +367,35 @@ package final class Writer {
         }
     }
 
-    /// Removes some old rows of a kind; true if more may remain.
-    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
-        guard !needsRecovery else { return false }
+    /// Removes some old rows. Returns what remains, and nil after the last row or a fault.
+    func expire(_ old: OldRows, limit: Int) -> OldRows? {
+        guard !needsRecovery else { return nil }
         do throws(StoreFault) {
-            return try store.expire(kind, before: moment, limit: limit)
+            return try store.expire(old, limit: limit)
         } catch {
             needsRecovery = true
-            return false
+            return nil
         }
+    }
+
+    /// The number of projects.
+    var projects: Int { store.directory.projects.count }
+
+    /// Keeps the ends that retention has at a moment, and returns them; nil after a fault.
+    func expireRows(_ retention: Retention, at now: Instant) -> [(project: ProjectID, kind: RowKind, end: ExpiredRows)]?
+    {
+        guard !needsRecovery else { return nil }
+        var ends: [(project: ProjectID, kind: RowKind, end: ExpiredRows)] = []
+        for project in store.directory.projects.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            // The store logs its own faults. The next pass tries again.
+            guard let next = try? retention.ends(of: project, at: now, store) else { return nil }
+            if !next.later.isEmpty {
+                let job = Job(call: Call(project: project, key: nil), act: ExpireRows(next.later))
+                guard case .success = process([job], at: now)[0] else { return nil }
+            }
+            for (kind, end) in next.all { ends.append((project, kind, end)) }
+        }
+        return ends
     }
 
     /// Opens the store again after a fault. Returns the fault that still prevents it; nil after success.

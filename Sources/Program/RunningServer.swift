@@ -44,6 +44,8 @@ package final class RunningServer: Sendable {
         /// The time for which the server keeps rows.
         package var retention = Retention()
         package var attachmentQuotas = AttachmentQuotas()
+        /// The lengths of the runs that reads of many rows use.
+        package var runs = RunKeeper.Lengths()
         /// The server's address for clients; nil uses the host of the call.
         package var publicURL: String?
         /// The days for which a key signs the tokens of installs.
@@ -80,6 +82,7 @@ package final class RunningServer: Sendable {
     private let dispatcher: Dispatcher
     private let webhookClient: OutboundClient
     private let purchaseChecker: PurchaseChecker
+    private let runKeeper: RunKeeper
     private let server: Server
     private let loops: Int
     private let metricsServer: Server?
@@ -217,6 +220,7 @@ package final class RunningServer: Sendable {
                 store: store, engine: engine, lane: configuration.loops + 1, client: outbound, stores: stores,
                 clock: configuration.clock, limits: configuration.purchaseChecks))
         inspection.countQuestions(of: purchaseChecker)
+        runKeeper = RunKeeper(store, engine, lane: configuration.loops + 1, configuration.runs)
     }
 
     /// The dialect that an unknown path resembles: the dialect of the routes with the longest common start, if these routes
@@ -259,6 +263,7 @@ package final class RunningServer: Sendable {
         metricsServer?.stop()
         control?.stop()
         purchaseChecker.stop()
+        runKeeper.stop()
         // The server does not wait for the answers of other servers any more.
         outbound.stop()
         dispatcher.stop()

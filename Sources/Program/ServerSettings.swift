@@ -235,7 +235,7 @@ enum ServerSettings {
         ("retention_days_feedback", [.feedback], "feedback"),
     ]
     /// The server recognizes a repeated event for two days, so it keeps rows longer than that.
-    private static let retentionDays = 3...36_500
+    private static let retentionDays = ClaimSettings.retentionDaysAllowed
 
     static func retention(_ settings: Settings) -> Retention {
         var retention = Retention()

@@ -78,6 +78,27 @@ struct MemorySnapshot: Snapshot {
         return Array((range.isAscending ? sorted : sorted.reversed()).prefix(range.limit))
     }
 
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)] {
+        try readLimit.check()
+        let rows = facts.people.values.flatMap { person in
+            person.rows.lazy.filter { $0.number > number }.map { (project: person.project, row: $0) }
+        }
+        return Array(rows.sorted { $0.row.number < $1.row.number }.prefix(limit))
+    }
+
+    var lastRow: RowNumber { facts.lastRow }
+
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [HeldKey] {
+        try readLimit.check()
+        return people.flatMap { person in
+            (facts.people[person]?.identities ?? []).filter { types.contains($0.type) }.map {
+                (person, $0.type, $0.key)
+            }
+        }
+    }
+
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
     ) throws(StoreFault) -> [(link: Int64, person: PersonID, type: IdentityType, value: String)] {

@@ -76,8 +76,8 @@ package final class MemoryStore: Store {
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { false }
 
-    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) -> Bool {
-        state.withLock { $0.facts.expire(kind, before: moment, limit: limit) }
+    package func expire(_ old: OldRows, limit: Int) -> OldRows? {
+        state.withLock { $0.facts.expire(old, limit: limit) } ? old : nil
     }
 
     package func read<Result>(

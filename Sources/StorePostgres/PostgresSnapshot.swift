@@ -5,7 +5,7 @@ import Postgres
 final class PostgresSnapshot: Snapshot {
     let hash: KeyedHash
     private let connection: Connection
-    private let lastRow: Int64
+    let lastRow: RowNumber
     private let moment: Duration
     private let limit: ReadLimit
     private let sighting: (PersonID) -> SeenAt?
@@ -31,7 +31,7 @@ final class PostgresSnapshot: Snapshot {
         self.moment = moment
         self.limit = limit
         self.hash = hash
-        self.lastRow = lastRow
+        self.lastRow = RowNumber(rawValue: lastRow)
         self.sighting = sighting
     }
 
@@ -238,6 +238,73 @@ final class PostgresSnapshot: Snapshot {
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    private static let documentsOfKeys = Statement(
+        """
+        SELECT DISTINCT ON (hash) hash, body FROM documents
+        WHERE hash = ANY ($1::uuid[]) AND kind = $2::bigint::smallint ORDER BY hash, id DESC
+        """)
+
+    func documents(_ keys: [DocumentKey]) throws(StoreFault) -> [DocumentKey: [UInt8]] {
+        guard let kind = keys.first?.kind else { return [:] }
+        precondition(keys.allSatisfy { $0.kind == kind }, "The documents have several kinds.")
+        var parameters = Parameters()
+        parameters.add(uuids: keys.map(\.hash.uuid))
+        parameters.add(Int64(kind.rawValue))
+        let rows = try ask(PostgresSnapshot.documentsOfKeys, parameters)
+        var documents: [DocumentKey: [UInt8]] = [:]
+        for row in 0..<rows.count {
+            guard let hash = rows.withBytes(row, 0, { Hash128($0) }), let body = rows.blob(row, 1), !body.isEmpty else {
+                continue
+            }
+            documents[DocumentKey(kind, hash: hash)] = body
+        }
+        return documents
+    }
+
+    // MARK: - Many people
+
+    private static let keysOfPeople = Statement(
+        """
+        SELECT person, type, hash FROM links
+        WHERE person = ANY ($1::bigint[]) AND type = ANY ($2::bigint[]) AND ended_by IS NULL
+        ORDER BY person, id
+        """)
+
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [HeldKey] {
+        var parameters = Parameters()
+        parameters.add(integers: people.map(\.rawValue))
+        parameters.add(integers: types.map { Int64($0.rawValue) })
+        let rows = try ask(PostgresSnapshot.keysOfPeople, parameters)
+        var held: [HeldKey] = []
+        for row in 0..<rows.count {
+            guard let type = IdentityType(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))),
+                let hash = rows.withBytes(row, 2, { Hash128($0) })
+            else { continue }
+            held.append((PersonID(rawValue: rows.integer(row, 0)), type, IdentityKey(hash: hash)))
+        }
+        return held
+    }
+
+    private static let merged = Statement(
+        """
+        SELECT source FROM merges WHERE source = ANY ($1::bigint[]) AND ended_by IS NULL
+        UNION SELECT destination FROM merges WHERE destination = ANY ($1::bigint[]) AND ended_by IS NULL
+        """)
+
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        var parameters = Parameters()
+        parameters.add(integers: people.map(\.rawValue))
+        let rows = try ask(PostgresSnapshot.merged, parameters)
+        var groups: [PersonID: Group] = [:]
+        for row in 0..<rows.count {
+            let person = PersonID(rawValue: rows.integer(row, 0))
+            groups[person] = group(of: person)
+        }
+        return groups
+    }
+
     // MARK: - Rows
 
     private static let columns = "id, person, previous, kind, at, recognition, device, body"
@@ -272,6 +339,15 @@ final class PostgresSnapshot: Snapshot {
 
     func row(_ number: RowNumber) throws(StoreFault) -> StoredRow? {
         stored(try ask(PostgresSnapshot.row, Parameters(number.rawValue))).first
+    }
+
+    private static let rowsOfNumbers = Statement(
+        "SELECT \(columns) FROM rows WHERE id = ANY ($1::bigint[]) AND superseded_by IS NULL AND \(isOfNobodyErased)")
+
+    func rows(_ numbers: [RowNumber]) throws(StoreFault) -> [StoredRow] {
+        var parameters = Parameters()
+        parameters.add(integers: numbers.map(\.rawValue))
+        return stored(try ask(PostgresSnapshot.rowsOfNumbers, parameters))
     }
 
     private static let arrivals = Statement(
@@ -313,8 +389,25 @@ final class PostgresSnapshot: Snapshot {
                     Int64(project.rawValue), Int64(range.limit))))
     }
 
+    private static let inOrder = Statement(
+        """
+        SELECT \(columns), project FROM rows WHERE id > $1 AND superseded_by IS NULL AND \(isOfNobodyErased)
+        ORDER BY id LIMIT $2
+        """)
+
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)] {
+        let rows = try ask(PostgresSnapshot.inOrder, Parameters(number.rawValue, Int64(limit)))
+        var projects: [RowNumber: ProjectID] = [:]
+        for row in 0..<rows.count {
+            projects[RowNumber(rawValue: rows.integer(row, 0))] =
+                ProjectID(rawValue: Int32(truncatingIfNeeded: rows.integer(row, 8)))
+        }
+        return stored(rows).compactMap { row in projects[row.number].map { ($0, row) } }
+    }
+
     func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
-        let parameters = Parameters(Int64(bitPattern: recognition.rawValue), lastRow - Int64(RowsByTime.lately))
+        let parameters = Parameters(
+            Int64(bitPattern: recognition.rawValue), lastRow.rawValue - Int64(RowsByTime.lately))
         return stored(try ask(PostgresSnapshot.recent, parameters)).first
     }
 

@@ -355,8 +355,8 @@ package final class PostgresStore: Store, @unchecked Sendable {
         WHERE people.id = seen.id AND last_seen < seen.at
         """)
 
-    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
-        try RowRetention(try openSession(), kind, before: moment, limit: limit).step()
+    package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
+        try RowRetention(try openSession(), old, limit: limit).step()
     }
 
     package func sweep() throws(StoreFault) -> Bool {

@@ -10,13 +10,15 @@ struct RowRetention {
     private typealias Statement = Connection.Statement
 
     private let session: Session
-    private let kind: RowKind
-    private let moment: Instant
+    private let old: OldRows
     private let limit: Int
 
-    init(_ session: Session, _ kind: RowKind, before moment: Instant, limit: Int) {
-        (self.session, self.kind, self.moment, self.limit) = (session, kind, moment, limit)
+    init(_ session: Session, _ old: OldRows, limit: Int) {
+        (self.session, self.old, self.limit) = (session, old, limit)
     }
+
+    private var kind: RowKind { old.kind }
+    private var moment: Instant { old.end.before }
 
     private static let begun = Statement(
         "SELECT part FROM row_drops WHERE kind = $1::bigint::smallint AND NOT is_counted ORDER BY ends_before LIMIT 1")
@@ -26,36 +28,83 @@ struct RowRetention {
     private static let oldest = Statement(
         """
         SELECT tableoid::regclass::text FROM rows
-        WHERE kind = $1::bigint::smallint AND at < $2 AND id < (SELECT row_number FROM state)
+        WHERE kind = $1::bigint::smallint AND at < $2 AND id <= $3 AND id < (SELECT row_number FROM state)
             AND id >= (SELECT coalesce(max(ends_before), 0) FROM row_drops WHERE kind = $1::bigint::smallint)
         ORDER BY at, id LIMIT 1
         """)
 
-    /// Runs one step; false if nothing remains.
-    func step() throws(StoreFault) -> Bool {
+    /// Runs one step. Returns what remains; nil if nothing remains.
+    func step() throws(StoreFault) -> OldRows? {
+        if let project = old.project { return try step(project) }
         let connection = session.connection
         session.sendBegin()
         connection.send(RowRetention.begun, Parameters(Int64(kind.rawValue)))
-        connection.send(RowRetention.oldest, Parameters(Int64(kind.rawValue), moment.milliseconds))
+        connection.send(
+            RowRetention.oldest, Parameters(Int64(kind.rawValue), moment.milliseconds, old.end.upTo.rawValue))
         var answers = try attempt { () throws(PostgresFault) in try connection.answers() }[...]
         let state = Session.takeBegin(&answers)
         let (begun, oldest) = (answers.removeFirst(), answers.removeFirst())
         if begun.count == 1, let part = begun.text(0, 0) {
             try run(count(part), Parameters(Int64(kind.rawValue), Int64(limit)))
-            return true
+            return old
         }
         guard oldest.count == 1, let part = oldest.text(0, 0) else {
             try session.rollBack()
-            return false
+            return nil
         }
         if RowPartitions.isOfOneKind(part), let end = try end(of: part, state) {
             var parameters = Parameters(Int64(kind.rawValue), end)
             parameters.add(part)
             try run(RowRetention.begin, parameters)
         } else {
-            try run(delete(part), Parameters(Int64(kind.rawValue), moment.milliseconds, Int64(limit)))
+            try run(
+                delete(part), Parameters(Int64(kind.rawValue), moment.milliseconds, Int64(limit), old.end.upTo.rawValue)
+            )
         }
-        return true
+        return old
+    }
+
+    /// The rows of one project are among rows of other projects, so a step passes the limit of rows of any project.
+    private static let ofProject = Statement(
+        """
+        WITH page AS MATERIALIZED (
+            SELECT id, at, project FROM rows
+            WHERE kind = $1::bigint::smallint AND at < $2 AND (at, id) > ($3, $4) AND id <= $5
+                AND id < (SELECT row_number FROM state)
+                AND id >= (SELECT coalesce(max(ends_before), 0) FROM row_drops WHERE kind = $1::bigint::smallint)
+            ORDER BY at, id LIMIT $6
+        ), gone AS (
+            DELETE FROM rows USING page
+            WHERE rows.id = page.id AND rows.kind = $1::bigint::smallint AND page.project = $7::bigint
+            RETURNING rows.person, rows.superseded_by
+        ), lost AS (
+            SELECT person, count(*) AS count FROM gone WHERE superseded_by IS NULL GROUP BY person
+        ), counted AS (
+            UPDATE row_counts SET count = row_counts.count - lost.count FROM lost
+            WHERE row_counts.person = lost.person AND row_counts.kind = $1::bigint::smallint
+        )
+        SELECT at, id FROM page ORDER BY at, id
+        """)
+
+    /// Runs one step of the rows of a project.
+    private func step(_ project: ProjectID) throws(StoreFault) -> OldRows? {
+        let connection = session.connection
+        session.sendBegin()
+        connection.send(
+            RowRetention.ofProject,
+            Parameters(
+                Int64(kind.rawValue), moment.milliseconds, old.after?.at.milliseconds ?? .min,
+                old.after?.number.rawValue ?? 0, old.end.upTo.rawValue, Int64(limit), Int64(project.rawValue)))
+        var answers = try attempt { () throws(PostgresFault) in try connection.answers() }[...]
+        _ = Session.takeBegin(&answers)
+        let page = answers.removeFirst()
+        try session.commit()
+        guard page.count == limit else { return nil }
+        var rest = old
+        rest.after = RowsByTime.Place(
+            at: Instant(milliseconds: page.integer(page.count - 1, 0)),
+            number: RowNumber(rawValue: page.integer(page.count - 1, 1)))
+        return rest
     }
 
     private func run(_ statement: Connection.Statement, _ parameters: Parameters) throws(StoreFault) {
@@ -81,7 +130,7 @@ struct RowRetention {
                     """), parameters)
         }
         guard let youngest = found.optionalInteger(0, 0), let end = found.optionalInteger(0, 1),
-            youngest < moment.milliseconds, end <= state.row
+            youngest < moment.milliseconds, end <= state.row, end - 1 <= old.end.upTo.rawValue
         else { return nil }
         return end
     }
@@ -108,7 +157,8 @@ struct RowRetention {
         Statement(
             """
             WITH old AS (
-                SELECT id FROM \(part) WHERE kind = $1::bigint::smallint AND at < $2 AND id < (SELECT row_number FROM state)
+                SELECT id FROM \(part)
+                WHERE kind = $1::bigint::smallint AND at < $2 AND id <= $4 AND id < (SELECT row_number FROM state)
                 ORDER BY at, id LIMIT $3
             ), gone AS (
                 DELETE FROM \(part) AS part USING old

@@ -95,8 +95,9 @@ final class RowWriter {
         rowHeads = try connection.prepare("UPDATE people SET rows = ? WHERE id = ?")
         oldRows = try connection.prepare(
             """
-            SELECT id, person, previous, superseded_by IS NULL FROM rows
-            WHERE kind = ? AND at < ? AND id < (SELECT max(id) FROM rows) ORDER BY at, id LIMIT ?
+            SELECT id, person, previous, superseded_by IS NULL, at FROM rows
+            WHERE kind = ?1 AND at >= ?4 AND at < ?2 AND (at > ?4 OR id > ?5) AND id <= ?6
+                AND id < (SELECT max(id) FROM rows) ORDER BY at, id LIMIT ?3
             """)
         rowExists = try connection.prepare("SELECT 1 FROM rows WHERE id = ?")
         emptyRow = try connection.prepare(
@@ -462,21 +463,32 @@ final class RowWriter {
     /// The kind of a removed row with an older kept row. It keeps the position in the chain.
     static let letGo: Int64 = 0
 
-    /// Removes the oldest rows of a kind from before a moment. Returns the number of removed rows of each person, without
-    /// superseded rows, and the number of all removed rows. The last row of the store stays, so that no number is used twice.
+    /// Removes old rows, the oldest first. Returns the number of removed rows of each person, without superseded rows, and what
+    /// remains. The last row of the store stays, so that no number is used twice.
+    ///
+    /// - Parameters:
+    ///   - wanted: the rows to remove.
+    ///   - limit: the limit of rows.
+    ///   - project: finds the project of a person.
     func expire(
-        _ kind: RowKind, before moment: Instant, limit: Int
-    ) throws(SQLiteFault) -> (lost: [PersonID: Int], count: Int) {
-        oldRows.bind(1, Int64(kind.rawValue))
-        oldRows.bind(2, moment.milliseconds)
-        oldRows.bind(3, Int64(limit))
+        _ wanted: OldRows, limit: Int, project: (PersonID) -> ProjectID?
+    ) throws(SQLiteFault) -> (lost: [PersonID: Int], rest: OldRows?) {
+        let lookedAt = wanted.project == nil ? limit : limit * RowWriter.lookedAtForOne
+        oldRows.bind(1, Int64(wanted.kind.rawValue))
+        oldRows.bind(2, wanted.end.before.milliseconds)
+        oldRows.bind(3, Int64(lookedAt))
+        oldRows.bind(4, wanted.after?.at.milliseconds ?? .min)
+        oldRows.bind(5, wanted.after?.number.rawValue ?? 0)
+        oldRows.bind(6, wanted.end.upTo.rawValue)
         var old: [(number: Int64, person: PersonID, previous: Int64?, isCounted: Bool)] = []
-        while try oldRows.step() {
-            old.append(
-                (
-                    oldRows.integer(0), PersonID(rawValue: oldRows.integer(1)), oldRows.optionalInteger(2),
-                    oldRows.integer(3) == 1
-                ))
+        var (found, rest) = (0, wanted)
+        while old.count < limit, try oldRows.step() {
+            found += 1
+            let (number, person) = (oldRows.integer(0), PersonID(rawValue: oldRows.integer(1)))
+            rest.after = RowsByTime.Place(
+                at: Instant(milliseconds: oldRows.integer(4)), number: RowNumber(rawValue: number))
+            if let wanted = wanted.project, project(person) != wanted { continue }
+            old.append((number, person, oldRows.optionalInteger(2), oldRows.integer(3) == 1))
         }
         oldRows.reset()
         var lost: [PersonID: Int] = [:]
@@ -486,8 +498,11 @@ final class RowWriter {
             try statement.run()
             lost[row.person, default: 0] += row.isCounted ? 1 : 0
         }
-        return (lost, old.count)
+        return (lost, found == lookedAt || old.count == limit ? rest : nil)
     }
+
+    /// The rows of one project are among rows of other projects. A step looks at this many rows for each row that it may remove.
+    private static let lookedAtForOne = 8
 
     private func isKept(_ number: Int64?) throws(SQLiteFault) -> Bool {
         guard let number else { return false }

@@ -66,8 +66,8 @@ struct SQLiteSnapshot: Snapshot {
         var rows: [StoredRow] = []
         var range = range
         let wanted = range.limit
-        // Rows of other projects, and of erased people, may be in between.
-        for _ in 0..<SQLiteSnapshot.pagesAtMost {
+        // Rows of other projects, and of erased people, may be in between. Then the pages grow, up to a limit.
+        while true {
             let page = try reader().rows(of: kind, range)
             let own = lock.read {
                 page.filter { row in
@@ -77,11 +77,68 @@ struct SQLiteSnapshot: Snapshot {
             rows += own.prefix(wanted - rows.count)
             guard page.count == range.limit, rows.count < wanted, let last = page.last else { break }
             range.after = RowsByTime.Place(at: last.row.at, number: last.number)
+            range.limit = max(range.limit, min(2 * range.limit, SQLiteSnapshot.rowsInPage))
         }
         return rows
     }
 
+    private static let rowsInPage = 4096
+
     private static let pagesAtMost = 1000
+
+    func rows(after number: RowNumber, limit: Int) throws(StoreFault) -> [(project: ProjectID, row: StoredRow)] {
+        // A row may be on the disk and its person not yet in the index.
+        let page = try reader().rows(after: number, upTo: lastRow, limit: limit)
+        return lock.read {
+            page.compactMap { row in
+                guard !index.isErased(row.person), let place = index.place(of: row.person) else { return nil }
+                return (index.project(of: place), row)
+            }
+        }
+    }
+
+    var lastRow: RowNumber { lock.read { RowNumber(rawValue: Int64(index.counts.rows)) } }
+
+    func keys(
+        of types: [IdentityType], heldBy people: [PersonID]
+    ) throws(StoreFault) -> [HeldKey] {
+        _ = try reader()
+        var held: [HeldKey] = []
+        held.reserveCapacity(people.count)
+        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
+            lock.read {
+                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
+                    guard let place = index.place(of: person) else { continue }
+                    let start = held.count
+                    index.committed.forEachIdentity(of: place) { type, key in
+                        if types.contains(type) { held.append((person, type, key)) }
+                        return true
+                    }
+                    // The newest link came first.
+                    if held.count > start + 1 { held[start...].reverse() }
+                }
+            }
+        }
+        return held
+    }
+
+    func groups(of people: [PersonID]) throws(StoreFault) -> [PersonID: Group] {
+        _ = try reader()
+        var groups: [PersonID: Group] = [:]
+        for start in stride(from: 0, to: people.count, by: SQLiteSnapshot.peopleAtOnce) {
+            lock.read {
+                for person in people[start..<min(people.count, start + SQLiteSnapshot.peopleAtOnce)] {
+                    let group = index.committed.group(of: person)
+                    // The members are read later, and that read needs the lock.
+                    if group.count > 1 { groups[person] = Group(root: group.root, count: group.count, self.groups) }
+                }
+            }
+        }
+        return groups
+    }
+
+    /// The writer waits while a reader has the lock.
+    private static let peopleAtOnce = 500
 
     func holders(
         of types: IdentityTypeSet, in project: ProjectID, before: Int64?, limit: Int
@@ -339,6 +396,33 @@ final class Reader {
                 let row = Row(
                     kind, at: Instant(milliseconds: statement.integer(3)), recognition: statement.rowHash(4),
                     device: statement.rowHash(5), body: statement.blob(6) ?? [])
+                rows.append(
+                    StoredRow(
+                        number: RowNumber(rawValue: statement.integer(0)),
+                        person: PersonID(rawValue: statement.integer(1)), row: row,
+                        previous: statement.optionalInteger(2).map(RowNumber.init)))
+            }
+            return rows
+        }
+    }
+
+    /// Rows of all kinds in the order of their numbers.
+    func rows(after number: RowNumber, upTo last: RowNumber, limit: Int) throws(StoreFault) -> [StoredRow] {
+        try file.attempt { () throws(SQLiteFault) in
+            let statement = try connection.prepare(
+                """
+                SELECT id, person, previous, kind, at, recognition, device, body FROM rows
+                WHERE id > ? AND id <= ? AND superseded_by IS NULL ORDER BY id LIMIT ?
+                """)
+            statement.bind(1, number.rawValue)
+            statement.bind(2, last.rawValue)
+            statement.bind(3, Int64(limit))
+            var rows: [StoredRow] = []
+            while try statement.step() {
+                guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: statement.integer(3))) else { continue }
+                let row = Row(
+                    kind, at: Instant(milliseconds: statement.integer(4)), recognition: statement.rowHash(5),
+                    device: statement.rowHash(6), body: statement.blob(7) ?? [])
                 rows.append(
                     StoredRow(
                         number: RowNumber(rawValue: statement.integer(0)),

@@ -388,14 +388,17 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     /// The code SQLITE_BUSY.
     private static let busyCode: Int32 = 5
 
-    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
+    package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
         let session = try openSession()
         var heads: [(place: PeopleIndex.Place, head: RowHead)] = []
-        var count = 0
+        let kind = old.kind
+        var rest: OldRows?
         try file.attempt { () throws(SQLiteFault) in
             try session.rows.transaction { () throws(SQLiteFault) in
-                let expired = try session.rows.expire(kind, before: moment, limit: limit)
-                count = expired.count
+                let expired = try session.rows.expire(old, limit: limit) { person in
+                    index.place(of: person).map { index.project(of: $0) }
+                }
+                rest = expired.rest
                 for (person, lost) in expired.lost where lost > 0 {
                     // The sweep keeps the positions of rows of erased people.
                     guard !index.isErased(person), let place = index.place(of: person),
@@ -412,7 +415,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             for (place, head) in heads { index.load([head], of: place) }
         }
         try checkpointIfDue(session)
-        return count == limit
+        return rest
     }
 
     package func read<Result>(

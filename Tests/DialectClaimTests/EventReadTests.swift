@@ -36,7 +36,10 @@ struct EventReadTests {
 
     /// A server at 2026-06-12 11:00 with five events of three users and one event without a user.
     private func client(_ kind: StoreKind) throws -> OwlClient {
-        let server = try TestServer(kind) { $0.clock = { Instant.noon } }
+        let server = try TestServer(kind) {
+            $0.clock = { Instant.noon }
+            $0.runs = TestServer.tinyRuns
+        }
         let client = OwlClient(server)
         let sent = try client.ingest([
             event("ada", "a", second: 1, #","screen_name":"Shop","environment":"ios""#),
@@ -121,7 +124,10 @@ struct EventReadTests {
 
     @Test("cursors pass 500 events of one moment, each once, and has_more is exact", arguments: StoreKind.allCases)
     func oneMoment(_ kind: StoreKind) throws {
-        let server = try TestServer(kind) { $0.clock = { Instant.noon } }
+        let server = try TestServer(kind) {
+            $0.clock = { Instant.noon }
+            $0.runs = TestServer.tinyRuns
+        }
         let client = OwlClient(server)
         for batch in 0..<5 {
             _ = try client.ingest((0..<100).map { event("user-\($0 % 7)", "\(batch * 100 + $0)", second: 1) })

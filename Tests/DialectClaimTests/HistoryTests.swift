@@ -1,3 +1,4 @@
+import Domain
 import Foundation
 import TestKit
 import Testing
@@ -16,7 +17,13 @@ struct HistoryTests {
         private var hasErased = false
 
         init(_ kind: StoreKind, seed: UInt64) throws {
-            (client, random) = (try OwlClient(kind), SeededGenerator(seed: seed))
+            client = try OwlClient(withRuns: kind)
+            random = SeededGenerator(seed: seed)
+            let funnel = #"{"name":"Cart","steps":[{"step":"cart"},{"step":"paid"}]}"#
+            _ = try client.call("PUT", "/onym/v1/funnels/cart", funnel, key: client.server.credentials.adminKey)
+            _ = try client.call(
+                "POST", "/v1/projects/\(try client.project())/metrics", #"{"name":"Load","slug":"load"}"#,
+                key: client.server.credentials.claimAgentKey)
         }
 
         /// The ids of the imported events. An import mostly names one of them again.
@@ -90,6 +97,72 @@ struct HistoryTests {
             }
         }
 
+        /// Whether runs have some rows.
+        func hasRuns() throws -> Bool {
+            try client.server.store.read { snapshot throws(StoreFault) in
+                try snapshot.document(DocumentKey(.runsEnd, of: 0)) != nil
+            }
+        }
+
+        /// Checks lists and counts with filters against all rows, read one after the other.
+        private func checkModel(_ place: String) throws {
+            let rows = try RowModel.events(client.server.store)
+            let session = OwlClient.session.lowercased()
+            let cases: [(String, (RowModel) -> Bool)] = [
+                ("", { _ in true }), ("level=error", { $0["level"] == "error" }),
+                ("level=info,warn", { $0["level"] == "info" }), ("screen_name=s1", { $0["screen_name"] == "s1" }),
+                ("session_id=\(session)", { $0["session_id"]?.lowercased() == session }),
+                ("session_id=\(session)x", { _ in false }), ("environment=ios", { $0["environment"] == "ios" }),
+                (
+                    "level=info&user_id=ada&screen_name=s2",
+                    {
+                        $0["level"] == "info" && $0.user == "ada" && $0["screen_name"] == "s2"
+                    }
+                ),
+            ]
+            for (query, includes) in cases {
+                let (wanted, query) = (rows.filter(includes), "data_mode=all&\(query)")
+                let counts = try client.agent("/v1/events/count?\(query)")
+                let expected = [
+                    wanted.count, Set(wanted.compactMap(\.user)).count,
+                    Set(wanted.compactMap { $0["session_id"]?.lowercased() }).count,
+                ]
+                let found = ["count", "unique_users", "unique_sessions"].map { counts[$0] as? Int }
+                #expect(found == expected, "\(place): \(query)")
+                for order in ["asc", "desc"] {
+                    let events = try client.agent("/v1/events?\(query)&order=\(order)&limit=200")["events"]
+                    let ids = (events as? [[String: Any]] ?? []).map { $0["client_event_id"] as? String }
+                    let all = order == "asc" ? wanted : wanted.reversed()
+                    #expect(ids == all.prefix(200).map { $0["client_event_id"] }, "\(place): \(query) \(order)")
+                }
+            }
+        }
+
+        /// Checks the figures of a metric and of a funnel against all rows, read one after the other.
+        private func checkFigures(_ project: String, _ place: String) throws {
+            let rows = try RowModel.rows(.metric, client.server.store)
+            let (complete, failed) = (rows.count { $0["phase"] == "complete" }, rows.count { $0["phase"] == "fail" })
+            let path = "/v1/projects/\(project)"
+            let load = try client.agent("\(path)/metrics/load/query?data_mode=all&group_by=app_version")
+            let figures = load["aggregation"] as? [String: Any] ?? [:]
+            let names = ["total_count", "complete_count", "fail_count", "unique_users"]
+            let expected = [rows.count, complete, failed, Set(rows.compactMap(\.user)).count]
+            #expect(names.map { figures[$0] as? Int } == expected, "\(place)")
+            let groups = figures["groups"] as? [[String: Any]] ?? []
+            #expect(groups.compactMap { $0["total_count"] as? Int } == (rows.isEmpty ? [] : [rows.count]), "\(place)")
+            let ends = try client.agent("/v1/metrics/completions/count?data_mode=all")
+            #expect([ends["count"] as? Int, ends["failed"] as? Int] == [complete, failed], "\(place)")
+            let stats = try client.agent("\(path)/metric-stats?data_mode=all")["stats"] as? [[String: Any]]
+            #expect(stats?.first?["fail_count"] as? Int == failed, "\(place)")
+
+            let users = Set(try RowModel.rows(.step, client.server.store).compactMap(\.user)).count
+            let funnel = try client.agent("\(path)/funnels/cart/query?data_mode=all")["analytics"] as? [String: Any]
+            let steps = funnel?["steps"] as? [[String: Any]] ?? []
+            #expect(steps.map { $0["unique_users"] as? Int } == [users, 0], "\(place)")
+            let completions = try client.agent("/v1/funnels/completions/count?data_mode=all")
+            #expect([completions["count"] as? Int, completions["started"] as? Int] == [0, users], "\(place)")
+        }
+
         /// Checks that filters and counts agree with the user ids that rows show.
         mutating func check(_ place: String) throws {
             let limit = Int.random(in: 1...9, using: &random)
@@ -106,6 +179,8 @@ struct HistoryTests {
                     #expect(found?.count == rows.count { $0 == user }, "\(place): \(path) \(user)")
                 }
                 guard path == "/v1/events" else { continue }
+                try checkModel(place)
+                try checkFigures(project, place)
                 let all = try client.agent("/v1/events/count?data_mode=all")
                 #expect(all["count"] as? Int == rows.count, "\(place)")
                 #expect(all["unique_users"] as? Int == Set(rows.compactMap { $0 }).count, "\(place)")
@@ -124,5 +199,8 @@ struct HistoryTests {
             try history.go()
             if step.isMultiple(of: 15) { try history.check("seed \(seed), step \(step)") }
         }
+        try Patience.until { try history.hasRuns() }
+        #expect(try history.hasRuns())
+        try history.check("seed \(seed), at the end")
     }
 }

@@ -46,7 +46,7 @@ struct IssueTests {
 
     @Test("errors that are alike are one issue, once for each session", arguments: StoreKind.allCases)
     func alike(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let sent = try client.ingest([
             error("ada", "Request 17 failed after 2.5 s", session: 1, secondsAgo: 600),
             error("ada", "Request 18 failed after 30 s", session: 1, secondsAgo: 300),
@@ -73,7 +73,7 @@ struct IssueTests {
 
     @Test("what broke takes other things with it, for five seconds", arguments: StoreKind.allCases)
     func joined(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         _ = try client.ingest([error("ada", "first", session: 1, secondsAgo: 60)])
         _ = try client.ingest([
             error("ada", "second", session: 1, secondsAgo: 57), error("ada", "third", session: 1, secondsAgo: 55),
@@ -90,7 +90,7 @@ struct IssueTests {
 
     @Test("an error that is sent again is no other one", arguments: StoreKind.allCases)
     func repeated(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let batch = [error("ada", "lost", session: 1), error("ada", "lost", session: 2)]
         for _ in 0..<3 { _ = try client.ingest(batch) }
         // Hours later, in the same session, but with another id.
@@ -100,7 +100,7 @@ struct IssueTests {
 
     @Test("who is one user after a claim counts once, and twice again after undo", arguments: StoreKind.allCases)
     func claimed(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         _ = try client.ingest([
             error("owl_anon_1", "lost", session: 1), error("ada", "lost", session: 2), error(nil, "lost", session: 3),
         ])
@@ -226,7 +226,7 @@ struct IssueTests {
 
     @Test("a resolved issue regresses in a later version, and a snoozed one wakes", arguments: StoreKind.allCases)
     func byThemselves(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         var session = 0
         func occur(_ version: String?) throws -> String {
             session += 1
@@ -262,7 +262,7 @@ struct IssueTests {
         "a new fingerprint joins the known issue of its burst, and two known issues stay apart",
         arguments: StoreKind.allCases)
     func bursts(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         func titles() throws -> [String: [Int?]] {
             try issues(client).reduce(into: [:]) { $0[$1["title"] as? String ?? ""] = counts($1) }
         }
@@ -321,7 +321,7 @@ struct IssueTests {
 
     @Test("two issues are merged, with their comments, and the merge is taken back", arguments: StoreKind.allCases)
     func merges(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let key = client.server.credentials.claimAgentKey
         for (session, user) in [(1, "ada"), (2, "bob")] {
             _ = try client.ingest([error(user, "one", session: session, secondsAgo: 900)])
@@ -397,7 +397,7 @@ struct IssueTests {
 
     @Test("an occurrence shows its event and its user, and an issue its attachments", arguments: StoreKind.allCases)
     func details(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let event = UUID().uuidString
         let sent = error(
             "ada", "lost", session: 1, id: event,

@@ -56,7 +56,7 @@ struct MetricTests {
 
     @Test("a metric is counted and averaged", arguments: StoreKind.allCases)
     func metric(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         for duration in [100, 141] {
             try send(client, "ada", "metric:load:complete", minutes: 5, #""duration_ms":"\#(duration)""#)
         }
@@ -90,7 +90,10 @@ struct MetricTests {
     @Test("measurements are grouped by time and by member", arguments: StoreKind.allCases)
     func grouped(_ kind: StoreKind) throws {
         // 2026-06-14, a Sunday, at 23:30 UTC.
-        let server = try TestServer(kind) { $0.clock = { Instant(milliseconds: 1_781_479_800_000) } }
+        let server = try TestServer(kind) {
+            $0.clock = { Instant(milliseconds: 1_781_479_800_000) }
+            $0.runs = TestServer.tinyRuns
+        }
         let client = OwlClient(server)
         func event(_ time: String, _ version: String?) -> String {
             let version = version.map { #","app_version":"\#($0)""# } ?? ""
@@ -124,7 +127,7 @@ struct MetricTests {
 
     @Test("measurements are listed, page by page, as the users' that they are", arguments: StoreKind.allCases)
     func listed(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         for number in 0..<5 {
             try send(client, "owl_anon_1", "metric:load:record", minutes: number, #""n":"\#(number)""#)
         }
@@ -145,7 +148,7 @@ struct MetricTests {
 
     @Test("a funnel counts people, and a step only after those before it", arguments: StoreKind.allCases)
     func funnel(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         try define(client, "checkout", ["open", "pay", "done"])
         // The first steps were taken before anybody knew who it was.
         try send(client, "owl_anon_1", "step:open", minutes: 9)
@@ -177,7 +180,7 @@ struct MetricTests {
 
     @Test("a funnel's groups add up to the whole, and a step can ask for a screen", arguments: StoreKind.allCases)
     func groupedFunnel(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let funnels = "\(try project(client))/funnels"
         let key = client.server.credentials.claimAgentKey
         let steps =
@@ -213,7 +216,7 @@ struct MetricTests {
 
     @Test("metrics and funnels are made, changed and deleted by agents", arguments: StoreKind.allCases)
     func definitionCalls(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let (project, key) = (try project(client), client.server.credentials.claimAgentKey)
         let steps = #","steps":[{"name":"a","event_filter":{"step_name":"a"}}]"#
         for (name, more) in [
@@ -269,7 +272,7 @@ struct MetricTests {
 
     @Test("funnels and metrics are defined, listed and taken away", arguments: StoreKind.allCases)
     func definitions(_ kind: StoreKind) throws {
-        let client = try OwlClient(kind)
+        let client = try OwlClient(withRuns: kind)
         let admin = client.server.credentials.adminKey
         try define(client, "b", ["two"])
         try define(client, "a", ["one"])

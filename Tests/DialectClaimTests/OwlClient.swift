@@ -13,6 +13,9 @@ struct OwlClient {
 
     init(_ kind: StoreKind) throws { self.init(try TestServer(kind)) }
 
+    /// A client of a server whose runs are so short that a few rows need several.
+    init(withRuns kind: StoreKind) throws { self.init(try TestServer(kind) { $0.runs = TestServer.tinyRuns }) }
+
     var clientKey: String { server.credentials.claimClientKey }
 
     func call(_ method: String, _ path: String, _ json: String? = nil, key: String? = nil) throws -> Wire.Answer {

@@ -1,3 +1,4 @@
+import Domain
 import Foundation
 import TestKit
 import Testing
@@ -32,5 +33,49 @@ struct RetentionTests {
         #expect(left == ["young"])
         #expect(try client.messages("owl_anon_1", kinds: "metric").count == 40)
         #expect(try client.claim("owl_anon_1", "ada").body == #"{"claimed":true,"events_reassigned_count":1}"#)
+    }
+
+    @Test("a project has its own days, longer or shorter than the server's", arguments: StoreKind.allCases)
+    func ofProject(_ kind: StoreKind) throws {
+        let clock = ManualClock(1_750_000_000_000)
+        let client = OwlClient(
+            try TestServer(kind) { configuration in
+                configuration.clock = { clock.now }
+                configuration.retention.days = [.event: 20, .metric: 5]
+                configuration.runs = TestServer.tinyRuns
+            })
+        let project = "/v1/projects/\(try client.project())"
+        func patch(_ body: String) throws -> [String: Any] {
+            try OwlClient.json(
+                try client.call("PATCH", project, body, key: client.server.credentials.claimAgentKey))
+        }
+        let changed = try patch(#"{"retention_days_events":4,"retention_days_metrics":30,"retention_days_funnels":3}"#)
+        for answer in [changed, try client.agent(project)] {
+            for (name, days) in [("events", 4), ("metrics", 30), ("funnels", 3)] {
+                #expect(answer["retention_days_\(name)"] as? Int == days)
+                #expect(answer["effective_retention_days_\(name)"] as? Int == days)
+            }
+        }
+        let messages = ["metric:load:record", "step:cart"] + (0..<10).map { "plain \($0)" }
+        _ = try client.ingest(messages.map { OwlClient.event("ada", $0) })
+        clock.advance(milliseconds: 6 * 86_400_000)
+        _ = try client.ingest([OwlClient.event("ada", "young"), OwlClient.event("ada", "younger")])
+        try Patience.until {
+            clock.advance(milliseconds: 20)
+            return try RowModel.events(client.server.store).count == 2
+                && RowModel.rows(.step, client.server.store).isEmpty
+        }
+        #expect(try client.agent("/v1/events/count?data_mode=all")["count"] as? Int == 2)
+        #expect(try RowModel.rows(.metric, client.server.store).count == 1)
+        // Without days of its own, the project has the server's again. Removed rows do not come back.
+        let given = try patch(#"{"retention_days_events":null,"retention_days_metrics":null}"#)
+        #expect(given["retention_days_events"] is NSNull && given["effective_retention_days_events"] as? Int == 20)
+        clock.advance(milliseconds: 60_000)
+        try Patience.until {
+            clock.advance(milliseconds: 20)
+            return try RowModel.rows(.metric, client.server.store).isEmpty
+        }
+        #expect(try client.agent("/v1/events/count?data_mode=all")["count"] as? Int == 2)
+        #expect(try client.agent("/v1/events?data_mode=all")["has_more"] as? Bool == false)
     }
 }

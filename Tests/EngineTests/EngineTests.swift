@@ -302,8 +302,8 @@ private final class Gate: Store {
 
     func commit(_ entries: [JournalEntry]) throws(StoreFault) { try store.commit(entries) }
     func see(_ sightings: [PersonID: SeenAt]) { store.see(sightings) }
-    func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
-        store.expire(kind, before: moment, limit: limit)
+    func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
+        store.expire(old, limit: limit)
     }
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { try store.fold(sightings) }
     func discard() throws(StoreFault) { store.discard() }

@@ -289,6 +289,10 @@ private final class ActWorld {
         _ = try play(SetIssueStatus(issues[0].id, .resolved, version: "1.0"))
         _ = try play(MergeIssues(issues[1].id, into: issues[0].id))
         _ = try play(MergeIssues(issues[1].id, into: issues[0].id, isUndo: true))
+        let run = DocumentKey(.runPart, of: 1)
+        _ = try play(KeepRuns(before: [DocumentKey(.runsEnd, of: 0): []], after: [(run, [1, 2])]))
+        let end = ExpiredRows(before: Instant(milliseconds: 1), upTo: RowNumber(rawValue: 1))
+        _ = try play(ExpireRows([.event: end]))
         let awaited = RowHash(.event, "c2".utf8.span, in: World.project, hash: hash)
         let digest = [UInt8](1...32)
         func reserve() throws -> Domain.Attachment {

@@ -74,7 +74,8 @@ struct RowsContractTests {
             }
         }
         func expire(before milliseconds: Int64, limit: Int) throws -> Bool {
-            try fixture.store.expire(.event, before: Instant(milliseconds: milliseconds), limit: limit)
+            let end = ExpiredRows(before: Instant(milliseconds: milliseconds), upTo: RowNumber(rawValue: .max))
+            return try fixture.store.expire(OldRows(.event, end), limit: limit) != nil
         }
         func counts(_ person: PersonID) throws -> [RowKind: Int]? {
             try fixture.store.read { snapshot throws(StoreFault) in
@@ -101,6 +102,76 @@ struct RowsContractTests {
         #expect(try timeline(fixture, one).isEmpty && timeline(fixture, other) == ids([11]))
         _ = try ingest(fixture, one, [12])
         #expect(try timeline(fixture, one) == ids([12]))
+    }
+
+    @Test(
+        "old rows of one project go, among rows of another, and a row after the end stays",
+        arguments: StoreKind.allCases)
+    func expireOfProject(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        let other = Project(id: ProjectID(rawValue: 9), name: "Other", madeAt: fixture.clock.now)
+        func process(_ act: any Act, in project: ProjectID) throws -> Reply {
+            fixture.clock.advance(milliseconds: 10)
+            return try fixture.writer.process(
+                [Job(call: Call(project: project, key: nil), act: act)], at: fixture.clock.now)[0].get()
+        }
+        _ = try process(SetUp(project: other, apps: [], keys: []), in: other.id)
+        let sighting = AppUser.Sighting(app: AppID(rawValue: 1))
+        let start = fixture.clock.now.milliseconds
+        // Two rows of the other project are around each row of the project. Rows 1, 4, 7 … are the project's.
+        for number in 0..<40 {
+            let project = number % 3 == 0 ? World.project : other.id
+            let user = Identity(.claimUserID, "ada", in: project, hash: fixture.store.hash)
+            let row = Row(.event, at: Instant(milliseconds: start), body: Array("{}".utf8))
+            _ = try process(Collect([.init(user: user, rows: [row], sighting: sighting)]), in: project)
+        }
+        func left(_ project: ProjectID) throws -> [Int64] {
+            try fixture.store.read { snapshot throws(StoreFault) in
+                var range = RowsByTime()
+                range.isAscending = true
+                return try snapshot.rows(of: .event, in: project, range).map(\.number.rawValue)
+            }
+        }
+        let others = try left(other.id)
+        let end = ExpiredRows(before: Instant(milliseconds: start + 1), upTo: RowNumber(rawValue: 30))
+        var old: OldRows? = OldRows(.event, in: World.project, end)
+        var steps = 0
+        while let rows = old {
+            old = try fixture.store.expire(rows, limit: 4)
+            steps += 1
+            if steps == 2 { try fixture.reopen() }
+        }
+        for _ in 0..<2 {
+            #expect(try left(World.project) == [31, 34, 37, 40] && left(other.id) == others && steps > 2)
+            let person = try fixture.store.read { snapshot throws(StoreFault) in
+                let ada = Identity(.claimUserID, "ada", in: World.project, hash: snapshot.hash)
+                return snapshot.holders(of: ada.key).first.flatMap { snapshot.person($0, in: World.project) }
+            }
+            #expect(person?.counts[.event] == 4)
+            try fixture.reopen()
+        }
+        // The rows of all projects.
+        old = OldRows(.event, ExpiredRows(before: end.before, upTo: RowNumber(rawValue: 38)))
+        while let rows = old { old = try fixture.store.expire(rows, limit: 4) }
+        #expect(try left(World.project) == [40] && left(other.id) == [39])
+    }
+
+    @Test("the end of a project's old rows never goes back", arguments: StoreKind.allCases)
+    func ends(_ kind: StoreKind) throws {
+        let fixture = try StoreFixture(kind)
+        func end(_ before: Int64, _ upTo: Int64) -> ExpiredRows {
+            ExpiredRows(before: Instant(milliseconds: before), upTo: RowNumber(rawValue: upTo))
+        }
+        for (wanted, kept) in [(end(10, 5), end(10, 5)), (end(9, 8), end(10, 5)), (end(12, 8), end(12, 8))] {
+            let before = fixture.store.counts.lastSequence
+            _ = try fixture.process(ExpireRows([.event: wanted]))
+            #expect((fixture.store.counts.lastSequence == before) == (wanted != kept))
+            try fixture.store.read { snapshot throws(StoreFault) in
+                let key = ExpiredRows.key(of: .event, in: World.project)
+                #expect(ExpiredRows(packed: try snapshot.document(key)) == kept)
+                #expect(try snapshot.document(ExpiredRows.key(of: .metric, in: World.project)) == nil)
+            }
+        }
     }
 
     @Test("rows are read back, the last first, page by page", arguments: StoreKind.allCases)

@@ -100,7 +100,9 @@ struct RowPartitionsTests {
         }
         let before = try #require(try parts())
         func expire() throws -> Bool {
-            try fixture.store.expire(.event, before: fixture.clock.now.advanced(byMilliseconds: -500_000), limit: 7)
+            let end = ExpiredRows(
+                before: fixture.clock.now.advanced(byMilliseconds: -500_000), upTo: RowNumber(rawValue: .max))
+            return try fixture.store.expire(OldRows(.event, end), limit: 7) != nil
         }
         // Again and again it is stopped in the middle.
         for step in 0... {

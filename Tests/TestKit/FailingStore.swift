@@ -69,8 +69,8 @@ package final class FailingStore: Store {
 
     package func see(_ sightings: [PersonID: SeenAt]) { store.see(sightings) }
 
-    package func expire(_ kind: RowKind, before moment: Instant, limit: Int) throws(StoreFault) -> Bool {
-        try store.expire(kind, before: moment, limit: limit)
+    package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
+        try store.expire(old, limit: limit)
     }
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {

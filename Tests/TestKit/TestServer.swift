@@ -1,4 +1,5 @@
 import Crypto
+package import DialectClaim
 import DialectIDSync
 package import Domain
 import Engine
@@ -77,6 +78,13 @@ package final class TestServer: Sendable {
             hash: SHA256.digest(of: Array(text.utf8)).keyHash, scopes: scopes,
             madeAt: Instant(milliseconds: 1_600_000_000_000), expiresAt: expiresAt)
     }
+
+    /// Runs that are short enough for tests, so that a few rows need several runs.
+    package static let tinyRuns: RunKeeper.Lengths = {
+        var lengths = RunKeeper.Lengths()
+        (lengths.short, lengths.long, lengths.pauseMilliseconds) = (4, 16, 2)
+        return lengths
+    }()
 
     deinit { end() }
 

@@ -11,6 +11,10 @@ package struct ClaimSettings: Equatable, Sendable {
         case appStoreID = 4
         /// The languages of an app as JSON. They replace the languages that its uploads name.
         case languages = 5
+        /// The days for which a project keeps its events, metric events and steps of funnels, as digits.
+        case eventDays = 6
+        case metricDays = 7
+        case stepDays = 8
     }
 
     /// New values; nil for a setting that the project or the app gives up.
@@ -47,6 +51,26 @@ package struct ClaimSettings: Equatable, Sendable {
         case .project(let id): DocumentKey(.claimProjectSettings, of: Int64(id.rawValue))
         case .app(let id): DocumentKey(.claimAppSettings, of: id.rawValue)
         }
+    }
+
+    /// The settings of retention, and the kinds of rows of each.
+    private static let retentions: [(field: Field, kinds: [RowKind])] = [
+        (.eventDays, [.event, .context]), (.metricDays, [.metric]), (.stepDays, [.step]),
+    ]
+
+    /// The limits of days for which the server or a project can keep rows.
+    package static let retentionDaysAllowed = 3...36_500
+
+    /// The days for which a project keeps rows. A kind without days is kept for ever.
+    ///
+    /// - Parameter days: the server's days, for a project without its own.
+    package func retentionDays(or days: [RowKind: Int]) -> [RowKind: Int] {
+        var own = days
+        for (field, kinds) in ClaimSettings.retentions {
+            guard let days = values[field].flatMap({ Int($0) }) else { continue }
+            for kind in kinds { own[kind] = days }
+        }
+        return own
     }
 
     /// The quotas of a project.

@@ -259,6 +259,16 @@ extension Snapshot {
     package func revision(of event: Row) throws(StoreFault) -> [UInt8]? {
         try event.recognition.flatMap { hash throws(StoreFault) in try document(EventRevision.key(hash)) }
     }
+
+    /// The newer bodies of events, by their recognition hashes.
+    package func revisions(of events: [Row]) throws(StoreFault) -> [RowHash: [UInt8]] {
+        let hashes = Set(events.lazy.filter { $0.kind == .event }.compactMap(\.recognition))
+        let found = try documents(hashes.map(EventRevision.key))
+        if found.isEmpty { return [:] }
+        var revisions: [RowHash: [UInt8]] = [:]
+        for hash in hashes { revisions[hash] = found[EventRevision.key(hash)] }
+        return revisions
+    }
 }
 
 extension Collected: Answer {

@@ -78,7 +78,8 @@ extension DocumentKind {
     package var isDerived: Bool {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
-            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .checkList, .checkHour, .checkStart:
+            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .checkList, .checkHour, .checkStart,
+            .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows:
             true
         default: false
         }

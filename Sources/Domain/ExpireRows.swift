@@ -1,0 +1,73 @@
+/// The end of the rows of a project and kind that retention removes: rows from before a moment, up to a row number. No read of
+/// runs shows these rows, and the server soon removes them from the store.
+package struct ExpiredRows: Equatable, Sendable {
+    package let before: Instant
+    /// A row with a later number came after the server set the end. It stays until the next end.
+    package let upTo: RowNumber
+
+    package init(before: Instant, upTo: RowNumber) { (self.before, self.upTo) = (before, upTo) }
+
+    package static func key(of kind: RowKind, in project: ProjectID) -> DocumentKey {
+        DocumentKey(.expiredRows, of: Int64(project.rawValue) << 8 | Int64(kind.rawValue))
+    }
+
+    package init?(packed: [UInt8]?) {
+        var unpacker = Unpacker(packed ?? [])
+        guard let before = unpacker.integer(), let upTo = unpacker.integer() else { return nil }
+        self.before = Instant(milliseconds: Int64(bitPattern: before))
+        self.upTo = RowNumber(rawValue: Int64(bitPattern: upTo))
+    }
+
+    package var packed: [UInt8] {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: before.milliseconds))
+        packer.add(UInt64(bitPattern: upTo.rawValue))
+        return packer.bytes
+    }
+
+    package func includes(at moment: Instant, _ number: RowNumber) -> Bool { moment < before && number <= upTo }
+}
+
+/// A note of the server: the retention of a project reaches further rows. The note comes before the server removes the rows, so
+/// that runs never show removed rows.
+package struct ExpireRows: Act {
+    package let ends: [RowKind: ExpiredRows]
+
+    package init(_ ends: [RowKind: ExpiredRows]) { self.ends = ends }
+
+    package static var kinds: [ActKind] { [.expireRows] }
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects { .none }
+    package var byteCount: Int { 256 + 64 * ends.count }
+
+    /// Keeps the ends that are later than the present ends, and throws nothing. An end never goes back, because the rows before
+    /// it are removed.
+    package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
+        var changes: [Change] = []
+        for (kind, end) in ends.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            let key = ExpiredRows.key(of: kind, in: project)
+            if let known = ExpiredRows(packed: view.document(key)), known.before >= end.before { continue }
+            changes.append(.documentPut(key, .nobody, end.packed))
+        }
+        if changes.isEmpty { return Decision(Done()) }
+        return Decision(Done(), outcome: Outcome(kind: .expireRows, person: nil, changes: changes))
+    }
+}
+
+extension ActKind {
+    package static let expireRows = ActKind(160, "expire_rows")
+}
+
+/// The rows that a step of retention removes.
+package struct OldRows: Equatable, Sendable {
+    package let kind: RowKind
+    /// Nil for the rows of all projects.
+    package let project: ProjectID?
+    package let end: ExpiredRows
+    /// The place after which a store continues to look for the project's rows.
+    package var after: RowsByTime.Place?
+
+    package init(_ kind: RowKind, in project: ProjectID? = nil, _ end: ExpiredRows) {
+        (self.kind, self.project, self.end) = (kind, project, end)
+    }
+}
