@@ -155,7 +155,7 @@ package class DialectClient: @unchecked Sendable {
                 let now = self.runtime.time.now
                 self.write(request, result, now.timeIntervalSince(start))
                 if case .success(let answer) = result { self.learn(answer, start, now) }
-                let checked = self.proven(result.mapError(OnymError.init), question).flatMap {
+                let checked = self.proven(result.mapError(OnymError.init), question, start, now).flatMap {
                     OnymError.check($0, at: now, envelope: self.isEnvelope)
                 }
                 self.enter { self.finish(number, checked) }
@@ -187,11 +187,11 @@ package class DialectClient: @unchecked Sendable {
     package var answerCheck: AnswerCheck? { nil }
 
     private func proven(
-        _ result: Result<HTTPAnswer, OnymError>, _ question: AnswerCheck.Question?
+        _ result: Result<HTTPAnswer, OnymError>, _ question: AnswerCheck.Question?, _ sent: Date, _ received: Date
     ) -> Result<HTTPAnswer, OnymError> {
         guard let question, let check = answerCheck, case .success(var answer) = result else { return result }
         do throws(AnswerCheck.Fault) {
-            answer.proof = try check.proof(in: answer, to: question)
+            answer.proof = try check.proof(in: answer, to: question, sent: sent, received: received)
         } catch {
             if runtime.configuration.accessVerification == .report {
                 runtime.announce(.untrusted(error.rawValue))
@@ -202,7 +202,7 @@ package class DialectClient: @unchecked Sendable {
                 runtime.announce(.untrusted(error.rawValue))
                 return .failure(.untrusted(error.rawValue))
             }
-            answer.fields["x-request-id"] = nil
+            answer.isUnproven = true
         }
         return .success(answer)
     }
@@ -558,11 +558,16 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
+    /// The least size of a letter that a proxy can refuse for its size.
+    private static let largeBytes = 64 << 10
+
     /// The statuses with which the server refuses letters for good.
     private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
 
     /// Reacts to a refusal. Answers whether the deliveries continue at once; otherwise they wait.
     private func judge(_ delivery: Delivery, _ failure: HTTPFailure) -> Bool {
+        let isLarge = delivery.count == 1 && (mailbox.letters.first?.byteCount ?? 0) >= DialectClient.largeBytes
+        let isTooLarge = isLarge && failure.status == 413
         let isFinal =
             failure.isServersWord
             && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
@@ -571,8 +576,9 @@ package class DialectClient: @unchecked Sendable {
             size = delivery.count / 2
             return true
         }
-        // Only the server itself decides about letters, not a proxy in front of it.
-        guard failure.isServersWord else { return false }
+        // Only the server itself decides about letters, not a proxy in front of it. But a large letter that is too large for a
+        // proxy never arrives, and all later letters would wait for it.
+        guard failure.isServersWord || isTooLarge else { return false }
         if delivery.retries(failure) { return true }
         size = runtime.configuration.batchSize
         if delivery.forgives(failure) {
@@ -580,7 +586,7 @@ package class DialectClient: @unchecked Sendable {
             return true
         }
         // The server refused the preparation of the letters, not the letters.
-        guard isFinal, delivery.count > 0, delivery.isFinal(failure) else { return false }
+        guard delivery.count > 0, isTooLarge || isFinal && delivery.isFinal(failure) else { return false }
         lose(delivery.count, .refused(.http(failure)), mailbox.letters.prefix(delivery.count))
         delivery.refused(failure)
         delivery.failed(.http(failure))

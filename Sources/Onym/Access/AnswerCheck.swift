@@ -12,8 +12,6 @@ package final class AnswerCheck: @unchecked Sendable {
         let device: String
         let identity: String
         let nonce: String
-        /// The moment of the latest signature that was known when the request went out, in milliseconds.
-        let after: Int64
     }
 
     /// A checked answer, with which the answer can be checked again later.
@@ -30,22 +28,33 @@ package final class AnswerCheck: @unchecked Sendable {
     private let isSandbox: Bool
     private let base: String
     private let nonce: @Sendable () -> [UInt8]
-    private let lock = NSLock()
-    private var latest: Int64 = 0
+    /// The server's time, as signed answers show it.
+    package let clock: ServerClock
 
-    /// The servers of one project may have clocks that differ by this much.
-    private static let toleranceMilliseconds: Int64 = 60_000
     /// The calls whose answers are signed.
     private static let signedPaths = ["entitlements", "purchases", "restore"]
 
     /// Makes the check for a root key in Base64 for addresses. With another text no answer counts.
-    package init(root text: String, isSandbox: Bool, endpoint: URL, nonce: @escaping @Sendable () -> [UInt8]) {
+    package init(
+        root text: String, isSandbox: Bool, endpoint: URL, clock: ServerClock, nonce: @escaping @Sendable () -> [UInt8]
+    ) {
         root = AnswerCheck.bytes(text).flatMap { $0.count == 32 ? $0 : nil } ?? []
         self.isSandbox = isSandbox
         self.nonce = nonce
+        self.clock = clock
         base =
             endpoint.absoluteString.hasSuffix("/")
             ? String(endpoint.absoluteString.dropLast()) : endpoint.absoluteString
+    }
+
+    /// Makes the check that a configuration wants; nil if it wants none.
+    package convenience init?(
+        _ configuration: Configuration, key: String, files: any FileStore, nonce: @escaping @Sendable () -> [UInt8]
+    ) {
+        guard configuration.accessVerification != .off, let root = configuration.accessRoot else { return nil }
+        self.init(
+            root: root, isSandbox: configuration.environment == .development || key.hasPrefix("test_"),
+            endpoint: configuration.endpoint, clock: ServerClock(files, file: ServerClock.ofAccess), nonce: nonce)
     }
 
     var hasRoot: Bool { !root.isEmpty }
@@ -63,11 +72,19 @@ package final class AnswerCheck: @unchecked Sendable {
         request.fields["Onym-Nonce"] = nonce
         return Question(
             method: request.method, target: target, device: request.fields["Onym-Device-User"] ?? "",
-            identity: request.fields["Onym-Identity"] ?? "", nonce: nonce, after: lock.withLock { latest })
+            identity: request.fields["Onym-Identity"] ?? "", nonce: nonce)
     }
 
-    /// The proof in an answer; an answer without a valid signature throws the reason.
-    package func proof(in answer: HTTPAnswer, to question: Question) throws(Fault) -> Proof {
+    /// The proof in an answer; an answer without a valid signature throws the reason. The clock learns from the moment of a
+    /// valid signature.
+    /// - Parameters:
+    ///   - answer: the answer.
+    ///   - question: the part of the request that the answer has to repeat. Its fresh nonce refuses each earlier answer.
+    ///   - sent: the time of the device's clock when the request went out.
+    ///   - received: the time of the device's clock when the answer was there.
+    package func proof(
+        in answer: HTTPAnswer, to question: Question, sent: Date, received: Date
+    ) throws(Fault) -> Proof {
         guard let field = answer.fields["onym-signature"], let signature = Signature(field) else { throw .unsigned }
         let proof = Proof(
             target: question.target, device: question.device, identity: question.identity, nonce: question.nonce,
@@ -75,8 +92,7 @@ package final class AnswerCheck: @unchecked Sendable {
         guard verifies(proof, signature, method: question.method, status: answer.status, answer.body) else {
             throw .forged
         }
-        guard signature.at >= question.after - AnswerCheck.toleranceMilliseconds else { throw .old }
-        lock.withLock { latest = max(latest, signature.at) }
+        clock.learn(Date(milliseconds: signature.at), sent: sent, received: received)
         return proof
     }
 
@@ -90,7 +106,6 @@ package final class AnswerCheck: @unchecked Sendable {
     package enum Fault: String, Error, Sendable {
         case unsigned = "the answer has no signature"
         case forged = "the signature is not of the project's server, or of another answer"
-        case old = "the answer is older than an earlier one"
     }
 
     private func verifies(
@@ -178,6 +193,12 @@ extension AnswerCheck.Proof {
             let nonce = kept?["n"]?.text, let signature = kept?["s"]?.text
         else { return nil }
         self.init(target: target, device: device, identity: identity, nonce: nonce, signature: signature)
+    }
+
+    /// Whether the answer is about the access of a user.
+    func isAbout(_ user: AccessUser) -> Bool {
+        device == user.deviceID && identity == user.identityID ?? ""
+            && target == EntitlementsClient.accessPath(of: user.id)
     }
 
     /// Whether the answer counts at a moment without the server. A clock that goes after the server's by minutes is usual; a

@@ -74,8 +74,8 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         var list: JSON
         /// The proof of a checked answer, with the answer's body.
         var signed: (proof: AnswerCheck.Proof, body: [UInt8])?
-        /// Whether the proof was checked since the start.
-        var isChecked = false
+        /// Whether the proof is valid; nil if nobody has checked it since the start.
+        var isProven: Bool?
 
         init(at: Date, list: JSON) { (self.at, self.list) = (at, list) }
 
@@ -87,6 +87,24 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
             }
             signed = (proof, Array(body.utf8))
             list = JSON(Array(body.utf8))?["data"] ?? .array([])
+        }
+
+        /// Whether the answer counts without the server.
+        /// - Parameters:
+        ///   - user: the present user.
+        ///   - now: the present moment.
+        ///   - lifetime: the time for which each answer counts, in seconds.
+        ///   - check: the check that the answer has to pass; nil if the answer needs no proof.
+        mutating func counts(
+            for user: AccessUser, at now: Date, within lifetime: TimeInterval, by check: AnswerCheck?
+        ) -> Bool {
+            guard now.timeIntervalSince(at) < lifetime else { return false }
+            guard let check else { return true }
+            guard let signed, signed.proof.isUsable(at: now), signed.proof.isAbout(user) else { return false }
+            // Somebody may have changed the file.
+            let isProven = isProven ?? check.verifies(signed.proof, signed.body)
+            self.isProven = isProven
+            return isProven
         }
 
         var kept: JSON {
@@ -103,18 +121,11 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         let isSandbox = runtime.configuration.environment == .development && !key.hasPrefix("test_")
         self.key = isSandbox ? "test_\(key)" : key
         let settings = runtime.configuration
-        check =
-            settings.accessVerification == .off
-            ? nil
-            : settings.accessRoot.map { root in
-                AnswerCheck(
-                    root: root, isSandbox: isSandbox || key.hasPrefix("test_"), endpoint: settings.endpoint,
-                    nonce: { [chance = runtime.chance] in
-                        [chance(), chance()].flatMap { word in
-                            (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) }
-                        }
-                    })
+        check = AnswerCheck(settings, key: key, files: runtime.files) { [chance = runtime.chance] in
+            [chance(), chance()].flatMap { word in
+                (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) }
             }
+        }
         if settings.accessRoot == nil {
             runtime.log.writeOnce(.warnings, "answers about access are not checked, because accessRoot is not set")
         } else if check?.hasRoot == false {
@@ -408,29 +419,29 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     /// The kept answer for the user who is logged in, if it counts without the server.
     private var usable: Cached? {
-        let now = runtime.serverNow
-        guard var cached = cache[cacheKey], now.timeIntervalSince(cached.at) < lifetime else { return nil }
-        guard let check, configuration.accessVerification == .required else { return cached }
-        guard let signed = cached.signed, signed.proof.isUsable(at: now), signed.proof.device == device,
-            signed.proof.identity == cacheKey
-        else { return nil }
-        if cached.isChecked { return cached }
-        guard check.verifies(signed.proof, signed.body) else {
-            // Somebody has changed the file.
-            cache[cacheKey] = nil
-            return nil
-        }
-        cached.isChecked = true
+        guard var cached = cache[cacheKey] else { return nil }
+        let counts = cached.counts(for: userNow, at: now, within: lifetime, by: requiredCheck)
         cache[cacheKey] = cached
-        return cached
+        return counts ? cached : nil
     }
+
+    /// The check that each answer has to pass; nil if answers count without a proof.
+    private var requiredCheck: AnswerCheck? { configuration.accessVerification == .required ? check : nil }
+
+    /// The time of the server's clock. Only signed answers set it, if answers have to be signed.
+    private var now: Date {
+        requiredCheck.map { runtime.time.now.addingTimeInterval($0.clock.correction) } ?? runtime.serverNow
+    }
+
+    /// The path of the question for a user's access.
+    static func accessPath(of user: String) -> String { "/v3/users/\(user.escaped)/entitlements" }
 
     /// Whether the user bought or restored something since the last question to the server.
     private var isOutdated: Bool { grants != grantsAsked }
 
     /// A recent answer, unless one of its entitlements has expired since.
     private func fresh(within seconds: TimeInterval) -> [String: Entitlement]? {
-        let now = runtime.serverNow
+        let now = now
         guard let at = asked[cacheKey], seconds > 0, (0..<seconds).contains(now.timeIntervalSince(at)),
             let cached = usable
         else { return nil }
@@ -441,7 +452,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
 
     private func fetch(isAgain: Bool = false) {
         let grants = grants
-        ask(request("GET", "/v3/users/\(current.escaped)/entitlements")) { [unowned self] result in
+        ask(request("GET", EntitlementsClient.accessPath(of: current))) { [unowned self] result in
             switch result.flatMap({ answer in answer.object.map { ($0, answer) } }) {
             case .success((let body, let answer)):
                 guard let list = body["data"], list.elements != nil else {
@@ -465,12 +476,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func keep(_ list: JSON, _ answer: HTTPAnswer) {
-        let now = runtime.serverNow
+        let now = now
         let isChanged = cache[cacheKey]?.list != list
         asked[cacheKey] = now
         var cached = Cached(at: now, list: list)
         cached.signed = answer.proof.map { ($0, answer.body) }
-        cached.isChecked = true
+        cached.isProven = true
         cache[cacheKey] = cached
         while cache.count > EntitlementsClient.cacheLimit,
             let oldest = cache.min(by: { ($0.value.at, $0.key) < ($1.value.at, $1.key) })
@@ -488,7 +499,7 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
     }
 
     private func effective(_ list: [String: Entitlement], since: Date = .distantPast) -> [String: Entitlement] {
-        EntitlementsClient.effective(list, at: runtime.serverNow, since: since)
+        EntitlementsClient.effective(list, at: now, since: since)
     }
 
     /// The entitlements, with expired entitlements made inactive. A clock that was set back activates nothing: the time is
@@ -504,9 +515,10 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         }
     }
 
-    /// The user and the last answer, for a reader that only reads the files; nil where no state exists.
+    /// The user and the last answer, for a reader that only reads the files; nil where no state exists. With a check, only an
+    /// answer with a valid proof counts.
     static func kept(
-        in files: ReadOnlyFiles, at now: Date
+        in files: ReadOnlyFiles, at now: Date, by check: AnswerCheck?
     ) throws(FileFault) -> (user: AccessUser, list: [String: Entitlement])? {
         var state: JSON = .null
         _ = try Mailbox(
@@ -516,13 +528,12 @@ package final class EntitlementsClient: DialectClient, @unchecked Sendable {
         let identity = state["identity"]?.text
         let user = AccessUser(id: state["current"]?.text ?? device, deviceID: device, identityID: identity)
         guard let cached = state["cache"]?[identity ?? ""] else { return (user, [:]) }
-        let at = Date(milliseconds: cached["t"]?.integer ?? 0)
         let lifetime = state["lifetime"]?.integer.map(Double.init) ?? .infinity
-        let known = Cached(kept: cached)
-        guard now.timeIntervalSince(at) < lifetime, known.signed?.proof.isUsable(at: now) ?? true else {
-            return (user, [:])
-        }
-        return (user, effective(read(known.list), at: now, since: at))
+        var known = Cached(kept: cached)
+        guard known.counts(for: user, at: now, within: lifetime, by: check),
+            known.signed?.proof.isUsable(at: now) ?? true
+        else { return (user, [:]) }
+        return (user, effective(read(known.list), at: now, since: known.at))
     }
 
     private static func read(_ list: JSON) -> [String: Entitlement] {

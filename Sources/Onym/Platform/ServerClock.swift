@@ -1,8 +1,12 @@
 package import Foundation
 
-/// The error of the device's clock, as the dates of the server's answers show it. The value survives the process.
+/// The error of the device's clock, as the server's answers show it. The value survives the process.
+///
+/// The times of the dialects follow the dates of all answers. A proxy can invent these dates, so where answers about access
+/// are signed, access has a clock of its own, which learns only from signed moments.
 package final class ServerClock: @unchecked Sendable {
     private let files: any FileStore
+    private let file: String
     /// Guards `offset`.
     private let lock = NSLock()
     private var offset: TimeInterval = 0
@@ -11,17 +15,17 @@ package final class ServerClock: @unchecked Sendable {
     package static let tolerance: TimeInterval = 5
     /// A longer exchange says too little about the server's time.
     private static let longestExchange: TimeInterval = 60
-    private static let file = "clock"
-    private static let newFile = "clock.new"
+    /// The file of the clock of signed answers.
+    package static let ofAccess = "access-clock"
 
-    package init(_ files: any FileStore) {
-        self.files = files
+    package init(_ files: any FileStore, file: String = "clock") {
+        (self.files, self.file) = (files, file)
         load()
     }
 
     /// Reads the value that an earlier process kept.
     func load() {
-        guard let kept = (try? files.read(ServerClock.file)).flatMap({ JSON($0) }) else { return }
+        guard let kept = (try? files.read(file)).flatMap({ JSON($0) }) else { return }
         lock.withLock { offset = Double(kept["offset"]?.integer ?? 0) / 1000 }
     }
 
@@ -30,7 +34,7 @@ package final class ServerClock: @unchecked Sendable {
 
     /// Learns the error from an answer of the server itself.
     /// - Parameters:
-    ///   - date: the time of the server's clock, in whole seconds.
+    ///   - date: the time of the server's clock, perhaps in whole seconds.
     ///   - sent: the time of the device's clock when the request went out.
     ///   - received: the time of the device's clock when the answer was there.
     package func learn(_ date: Date, sent: Date, received: Date) {
@@ -55,12 +59,13 @@ package final class ServerClock: @unchecked Sendable {
     /// If the value cannot be kept, the next answer shows it again.
     private func keep(_ offset: TimeInterval) {
         let text: JSON = ["offset": .integer(Int64(offset * 1000))]
-        try? files.remove(ServerClock.newFile)
+        let newFile = "\(file).new"
+        try? files.remove(newFile)
         do throws(FileFault) {
-            try files.append(text.bytes, to: ServerClock.newFile)
-            try files.rename(ServerClock.newFile, to: ServerClock.file)
+            try files.append(text.bytes, to: newFile)
+            try files.rename(newFile, to: file)
         } catch {
-            try? files.remove(ServerClock.newFile)
+            try? files.remove(newFile)
         }
     }
 }

@@ -47,6 +47,8 @@ public struct HTTPAnswer: Hashable, Sendable {
     public var body: [UInt8]
     /// The proof that the project's server has made the answer; nil if the SDK does not check the answer.
     package var proof: AnswerCheck.Proof?
+    /// Whether the SDK has checked the answer in vain: a refusal of somebody else, or of the server before it knew the project.
+    package var isUnproven = false
 
     /// Makes an answer.
     public init(status: Int, fields: [String: String] = [:], body: [UInt8] = []) {

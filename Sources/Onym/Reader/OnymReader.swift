@@ -5,25 +5,49 @@ public import Foundation
 public struct OnymReader: Sendable {
     private let files: any FileStore
     private let time: any TimeSource
+    /// The check that answers about access have to pass; nil if they count without a proof.
+    private let check: AnswerCheck?
 
-    /// Opens the folder of an app group, which the app sets in ``Configuration/appGroup``.
-    public init(appGroup: String) throws(OnymError) {
-        guard let folder = Folders.ofGroup(appGroup) else {
-            throw .storage("there is no right to the app group \(appGroup)")
-        }
-        try self.init(folder: folder)
+    /// Opens the folder of the app's configuration. Where the configuration has ``Configuration/accessRoot``, only answers
+    /// that the project's server has signed give access.
+    public init(_ configuration: Configuration) throws(OnymError) {
+        let folder = try configuration.appGroup.map { (group) throws(OnymError) in try OnymReader.folder(of: group) }
+        try self.init(folder: folder ?? configuration.folder, configuration)
     }
 
-    /// Opens a folder, which the app sets in ``Configuration/folder``.
-    public init(folder: URL) throws(OnymError) {
+    /// Opens the folder of an app group, which the app sets in ``Configuration/appGroup``. This reader checks no signatures.
+    public init(appGroup: String) throws(OnymError) {
+        try self.init(folder: try OnymReader.folder(of: appGroup), nil)
+    }
+
+    /// Opens a folder, which the app sets in ``Configuration/folder``. This reader checks no signatures.
+    public init(folder: URL) throws(OnymError) { try self.init(folder: folder, nil) }
+
+    private init(folder: URL, _ configuration: Configuration?) throws(OnymError) {
         do throws(FileFault) {
-            self.init(files: try DiskFiles(folder: folder), time: SystemTime())
+            self.init(files: try DiskFiles(folder: folder), time: SystemTime(), configuration)
         } catch {
             throw .storage(error.reason)
         }
     }
 
-    package init(files: any FileStore, time: any TimeSource) { (self.files, self.time) = (files, time) }
+    package init(files: any FileStore, time: any TimeSource, _ configuration: Configuration? = nil) {
+        (self.files, self.time) = (files, time)
+        guard let configuration, configuration.accessVerification == .required else {
+            check = nil
+            return
+        }
+        let keys = configuration.keys.compactMap { if case .entitlements(let key) = $0 { key } else { nil } }
+        // A reader asks nothing, so it needs no nonce.
+        check = AnswerCheck(configuration, key: keys.first ?? "", files: ReadOnlyFiles(files)) { [] }
+    }
+
+    private static func folder(of group: String) throws(OnymError) -> URL {
+        guard let folder = Folders.ofGroup(group) else {
+            throw .storage("there is no right to the app group \(group)")
+        }
+        return folder
+    }
 
     // MARK: - Who it is
 
@@ -35,15 +59,18 @@ public struct OnymReader: Sendable {
 
     /// The user, as the shops know the user.
     public var accessUser: AccessUser? {
-        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.user
+        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now, by: check) }?.user
     }
 
     /// The user's entitlements by name: the last answer, without expired entitlements.
     public var access: [String: Entitlement] {
-        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now) }?.list ?? [:]
+        read { (files) throws(FileFault) in try EntitlementsClient.kept(in: files, at: now, by: check) }?.list ?? [:]
     }
 
-    private var now: Date { time.now.addingTimeInterval(ServerClock(ReadOnlyFiles(files)).correction) }
+    private var now: Date {
+        let clock = ServerClock(ReadOnlyFiles(files), file: check == nil ? "clock" : ServerClock.ofAccess)
+        return time.now.addingTimeInterval(clock.correction)
+    }
 
     /// The app may remove a file after the reader has found its name: the next try finds the newer file.
     private func read<Value>(_ body: (ReadOnlyFiles) throws(FileFault) -> Value?) -> Value? {

@@ -36,7 +36,7 @@ extension HTTPFailure {
         code = inner["code"]?.text ?? body["errorCode"]?.text ?? body["ErrorCode"]?.text
         message = inner.text ?? inner["message"]?.text ?? body["message"]?.text
         requestID = answer.requestID ?? body["ref"]?.text
-        isServersWord = answer.fields["x-request-id"] != nil && envelope(body)
+        isServersWord = !answer.isUnproven && answer.fields["x-request-id"] != nil && envelope(body)
     }
 
     /// `Retry-After`: seconds, or a date of the server's clock.
