@@ -65,7 +65,8 @@ enum MergeCalls {
                 summary: "Undoes a merge: each side has the rows that its own identities brought.",
                 description: """
                     The answer has the facts that return to the joining side, and the calls whose results depended \
-                    on the merge. Their answers stay. With ?dry_run=true nothing changes.
+                    on the merge. Their answers stay. depended_count is null if the search for these calls took too \
+                    long; GET /onym/v1/merges/{id}/depended searches longer. With ?dry_run=true nothing changes.
                     """,
                 request: .object([.init("reason", .string("The reason, for the journal."))]),
                 responses: [.init(.ok, "The merge, and the facts that return to the joining side.", schema: schema)]
@@ -86,7 +87,9 @@ enum MergeCalls {
                             snapshot.group(of: merge.from).merges.contains(merge) || (isRepeatable && !isDry)
                         }
                         guard isPossible(snapshot) else { return missing }
-                        return Dependent.search(on: merge, madeBy: call, directory, limit: Dependent.atMost) {
+                        return Dependent.search(
+                            on: merge, madeBy: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo
+                        ) {
                             dependent, snapshot throws(StoreFault) in
                             guard isPossible(snapshot) else { return missing }
                             let preview = try MergePreview(merge, in: project, snapshot)
@@ -309,7 +312,8 @@ extension Request {
 
 /// The calls whose results depended on a merge: their number, and a page of them.
 private struct Dependent {
-    private let count: Int
+    /// The number of all calls; nil if the search took too long.
+    private let count: Int?
     private let calls: [RecordedCall]
     /// The last call of the page; nil for the last page.
     private let next: JournalSequence?
@@ -320,11 +324,22 @@ private struct Dependent {
     static let none = Dependent()
 
     static let members: [Schema.Property] = [
-        .init("depended_count", .integer("The number of all calls that depended on the merge."), required: true),
+        .init(
+            "depended_count",
+            .anyOf([
+                .integer("The number of all calls that depended on the merge."),
+                .null,
+            ]), required: true),
         .init("depended", .array(JournalText.schema), required: true),
     ]
 
-    private init() { (count, calls, next) = (0, [], nil) }
+    /// The calls of a search that took too long.
+    static let unknown = Dependent(count: nil)
+
+    /// The longest search before an undo. The undo must not wait for a search of any length.
+    static let beforeUndo: Duration = .seconds(3)
+
+    private init(count: Int? = 0) { (self.count, calls, next) = (count, [], nil) }
 
     /// Searches for the calls in pages, and continues with a page of the answer. Other reads take their turns between the pages
     /// of the search.
@@ -335,22 +350,37 @@ private struct Dependent {
     ///   - directory: the projects with all versions of their strategies.
     ///   - place: the call before the page of the answer.
     ///   - limit: the greatest number of calls in the page of the answer.
+    ///   - longest: the time after which the call continues without the calls; nil for a search of any length.
     ///   - then: makes the next step, with the last snapshot.
     static func search(
         on merge: Merge, madeBy call: RecordedCall, _ directory: Directory, after place: JournalSequence = .zero,
-        limit: Int, then: @escaping @Sendable (Dependent, any Snapshot) throws(StoreFault) -> Step
+        limit: Int, longest: Duration? = nil,
+        then: @escaping @Sendable (Dependent, any Snapshot) throws(StoreFault) -> Step
     ) -> Step {
-        page(DependedCalls(on: merge, madeBy: call, directory)) { all, snapshot throws(StoreFault) in
-            try then(Dependent(all, after: place, limit: limit, snapshot), snapshot)
+        let end = longest.map { ContinuousClock.now + $0 }
+        return page(DependedCalls(on: merge, madeBy: call, directory), until: end) {
+            all, snapshot throws(StoreFault) in
+            let found = try all.map { all throws(StoreFault) in
+                try Dependent(all, after: place, limit: limit, snapshot)
+            }
+            return try then(found ?? .unknown, snapshot)
         }
     }
 
     private static func page(
-        _ search: DependedCalls,
-        _ then: @escaping @Sendable ([JournalSequence], any Snapshot) throws(StoreFault) -> Step
+        _ search: DependedCalls, until end: ContinuousClock.Instant?,
+        _ then: @escaping @Sendable ([JournalSequence]?, any Snapshot) throws(StoreFault) -> Step
     ) -> Step {
         .read { snapshot throws(StoreFault) in
-            guard let calls = try search.page(snapshot) else { return page(search, then) }
+            let calls: [JournalSequence]?
+            do throws(StoreFault) {
+                calls = try search.page(snapshot)
+            } catch {
+                guard end != nil, error.kind == .ended else { throw error }
+                // The time of this read is over, so another read continues.
+                return .read { snapshot throws(StoreFault) in try then(nil, snapshot) }
+            }
+            if calls == nil, end.map({ ContinuousClock.now < $0 }) ?? true { return page(search, until: end, then) }
             return try then(calls, snapshot)
         }
     }
@@ -369,7 +399,7 @@ private struct Dependent {
 
     func write(_ json: inout JSONWriter, next name: StaticString) {
         json.key("depended_count")
-        json.integer(count)
+        if let count { json.integer(count) } else { json.null() }
         json.key("depended")
         json.array { json in
             for call in calls { json.object { JournalText.write(call, &$0) } }

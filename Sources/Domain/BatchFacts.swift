@@ -8,7 +8,7 @@ package protocol DecidingBatchFacts: BatchFacts {
 
 extension DecidingBatchFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
-        trace.groups.removeAll(keepingCapacity: true)
+        trace.clear()
         return try view.decide(act, stamp, in: project)
     }
 
@@ -21,6 +21,7 @@ extension DecidingBatchFacts {
     }
 
     package var groupsRead: Set<PersonID> { trace.groups }
+    package var peopleRead: Set<PersonID> { trace.people }
 
     package func folds(after changes: [Change], in project: ProjectID) -> [Change] {
         KeptFolds.changes(after: changes, in: project, view) + RemovedRows.changes(after: changes, view)

@@ -228,7 +228,7 @@ extension Facts: DecisionFacts {
     package func group(of person: PersonID) -> Group {
         if merges.isEmpty { return Group(alone: person) }
         let group = ListedGroup(of: person, merges).group
-        if group.count > 1 { trace?.groups.insert(group.root) }
+        trace?.note(group, of: person)
         return group
     }
 

@@ -270,6 +270,20 @@ struct MergeForest {
 /// The roots of the groups with more than one member that a decision read.
 package final class GroupTrace: @unchecked Sendable {
     // Unchecked: one thread decides.
-    package var groups: Set<PersonID> = []
+    package private(set) var groups: Set<PersonID> = []
+    /// The people of these groups by whom the decision asked.
+    package private(set) var people: Set<PersonID> = []
+
     package init() {}
+
+    func note(_ group: Group, of person: PersonID) {
+        if group.count < 2 { return }
+        groups.insert(group.root)
+        people.insert(person)
+    }
+
+    func clear() {
+        groups.removeAll(keepingCapacity: true)
+        people.removeAll(keepingCapacity: true)
+    }
 }

@@ -127,6 +127,9 @@ package protocol BatchFacts: AnyObject {
     /// groups.
     var groupsRead: Set<PersonID> { get }
 
+    /// The people of these groups by whom the last decision asked.
+    var peopleRead: Set<PersonID> { get }
+
     /// The documents that a call must also replace to keep the folds of large groups correct (``KeptFolds``).
     func folds(after changes: [Change], in project: ProjectID) -> [Change]
 

@@ -194,7 +194,13 @@ package final class Writer {
         _ seen: inout [PersonID: SeenAt]
     ) -> Answer {
         let call = job.call
-        var groups: Set<PersonID> = []
+        var (groups, people): (Set<PersonID>, Set<PersonID>) = ([], [])
+        /// The note of a call. An erasure finds the note of a call that is about nobody by the people of the call.
+        func note(about person: PersonID?) -> GroupNote? {
+            GroupNote(
+                job.act, stamp, readRootsOf: person == nil ? groups.union(people) : groups,
+                directory.strategy(of: call.project))
+        }
         func keep(_ entry: JournalEntry) {
             workspace.apply(entry)
             entries.append(entry)
@@ -214,7 +220,7 @@ package final class Writer {
             }
             let result = Result { () throws(Refusal) in try workspace.decide(job.act, stamp, in: call.project) }
             // The proof and the folds read groups too, and no result depends on these groups.
-            if type(of: job.act).readsMerges { groups = workspace.groupsRead }
+            if type(of: job.act).readsMerges { (groups, people) = (workspace.groupsRead, workspace.peopleRead) }
             let decision = try result.get()
             if let proof, refusal == nil {
                 refusal = workspace.refusal(of: decision, by: proof, in: call.project)
@@ -231,8 +237,7 @@ package final class Writer {
                     full = full ?? merges.full
                 }
                 outcome.changes += workspace.folds(after: outcome.changes, in: call.project)
-                let note = GroupNote(job.act, stamp, readRootsOf: groups, strategy)
-                keep(JournalEntry(call, stamp, outcome, decision.answer, groupNote: note))
+                keep(JournalEntry(call, stamp, outcome, decision.answer, groupNote: note(about: outcome.person)))
                 // The id is used, also if the call makes no person.
                 lastPerson = max(lastPerson ?? stamp.person, stamp.person)
                 for change in outcome.changes {
@@ -272,10 +277,8 @@ package final class Writer {
             } else if let full = error.full {
                 noteFull(full, about: error.about ?? job.act.subjects.about, call, stamp, kind: .refused, keep)
             } else if error.isJournalled {
-                let note = GroupNote(job.act, stamp, readRootsOf: groups, directory.strategy(of: call.project))
-                keep(
-                    JournalEntry(
-                        call, stamp, error, person: job.act.subjects.about ?? error.about, groupNote: note))
+                let person = job.act.subjects.about ?? error.about
+                keep(JournalEntry(call, stamp, error, person: person, groupNote: note(about: person)))
             }
             return .failure(.refused(error))
         }

@@ -47,11 +47,13 @@ struct ControlClient {
         fileprivate let move: StoreMove?
 
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
-            if let move, method != "GET" { throw .failed(move.refusal) }
             guard let descriptor = try client.connect() else {
                 throw .failed("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
-            return try client.exchange(client.request(method, path, body), descriptor)
+            let answer = try client.exchange(client.request(method, path, body), descriptor)
+            // The store of this process refuses all writes.
+            if let move, answer.status == 503 { throw .failed(move.refusal) }
+            return answer
         }
     }
 

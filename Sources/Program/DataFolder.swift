@@ -26,7 +26,16 @@ struct DataFolder: Equatable, Sendable {
         // Files that can exist before a store: settings, and the files of an earlier attempt.
         return names.allSatisfy { name in
             ["onym.toml", "onym.lock", "onym.sock", "master.key", "first-keys.json"].contains(name)
-                || name.hasPrefix("onym.db.new")
+                || name.hasPrefix("onym.db.new") || name.hasPrefix("first-keys.json.")
+        }
+    }
+
+    /// Renames a file with the keys of an earlier store, because nobody can show these keys again.
+    func keepOlderFirstKeys() throws(CommandFault) {
+        guard Files.exists(firstKeysPath) else { return }
+        let free = (1...1000).lazy.map { "\(firstKeysPath).\($0)" }.first { !Files.exists($0) }
+        guard let free, unsafe rename(firstKeysPath, free) == 0 else {
+            throw .failed("\(firstKeysPath) has the keys of another store: move this file away.")
         }
     }
 

@@ -17,7 +17,15 @@ struct OpenedStore {
     private let closing: () -> Void
 
     /// Opens the store in the data folder.
-    init(in folder: DataFolder, masterKey: String?, _ terminal: Terminal) throws(CommandFault) {
+    ///
+    /// - Parameters:
+    ///   - folder: the data folder.
+    ///   - masterKey: the master key of the settings; nil to read the folder's file.
+    ///   - servesMoved: whether a store that was moved takes writes.
+    ///   - terminal: the terminal for the progress.
+    init(
+        in folder: DataFolder, masterKey: String?, servesMoved: Bool, _ terminal: Terminal
+    ) throws(CommandFault) {
         let store = try folder.openStore(terminal)
         do throws(CommandFault) {
             let key = try folder.masterKey(setting: masterKey)
@@ -26,6 +34,7 @@ struct OpenedStore {
             }
             master = key.bytes
             move = try OpenedStore.attempt { () throws(StoreFault) in try store.move() }
+            if move != nil, !servesMoved { store.becomeReadOnly() }
         } catch {
             store.close()
             throw error
@@ -129,9 +138,12 @@ extension ProjectPlan {
 
 extension CommandContext {
     /// Opens the store that the settings name.
-    func openStore() throws(CommandFault) -> OpenedStore {
+    ///
+    /// - Parameter servesMoved: whether a store that was moved takes writes.
+    func openStore(servesMoved: Bool = false) throws(CommandFault) -> OpenedStore {
         guard let database else {
-            return try OpenedStore(in: dataFolder, masterKey: settings["master_key"], terminal)
+            return try OpenedStore(
+                in: dataFolder, masterKey: settings["master_key"], servesMoved: servesMoved, terminal)
         }
         return try OpenedStore(in: database, dataFolder, masterKey: settings["master_key"])
     }

@@ -43,7 +43,7 @@ enum ServeCommand: ProgramCommand {
             try show(made, folder, settings, context.terminal)
             credentials = made
         }
-        let opened = try context.openStore()
+        let opened = try context.openStore(servesMoved: context.arguments.has("force"))
         if let move = opened.move {
             guard context.arguments.has("force") else {
                 opened.close()
@@ -135,9 +135,8 @@ enum ServeCommand: ProgramCommand {
     private static func show(
         _ credentials: ProjectPlan.Credentials, _ folder: DataFolder, _ settings: Settings, _ terminal: Terminal
     ) throws(CommandFault) {
-        if !Files.exists(folder.firstKeysPath) {
-            try Files.writeNew(credentials.json + "\n", to: folder.firstKeysPath)
-        }
+        try folder.keepOlderFirstKeys()
+        try Files.writeNew(credentials.json + "\n", to: folder.firstKeysPath)
         if isForTrying(settings), terminal.isRead { terminal.note("\n\(credentials.text)\n") }
         terminal.note(
             "The keys of the project \"\(credentials.projectName)\" are in \(folder.firstKeysPath): "

@@ -19,20 +19,21 @@ enum SigningKeysAddCommand: ProgramCommand {
     static let name = "signing-keys add"
     static let summary = "Adds your public key, or makes a secret and prints it once."
     static let usage = """
-        onym signing-keys add [--pem FILE] [--kid KID] [--name NAME] [--data DIR] [--project ID] [--json]
+        onym signing-keys add [--pem FILE] [--kid KID] [--name NAME] [--keys-file FILE] [--data DIR] [--project ID] [--json]
 
         FILE has a public key of Ed25519 or P-256, in the form of openssl pkey -pubout. Without FILE the command prints
         a secret that signs tokens by HMAC (HS256). Tokens name the key by KID; the default is the key's id.
         """
-    static let valuedFlags = ["pem", "kid", "name", "project"]
+    static let valuedFlags = ["pem", "kid", "name", "project", ShownOnce.flag]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
         var pem: String?
         if let path = arguments["pem"] { pem = try Files.read(path, orElse: "The key \(path) cannot be read") }
-        return try context.show(
-            "POST", "/onym/v1/signing-keys",
-            body: CallText.body([("name", arguments["name"]), ("kid", arguments["kid"]), ("pem", pem)]))
+        let body = CallText.body([("name", arguments["name"]), ("kid", arguments["kid"]), ("pem", pem)])
+        // A public key is no secret.
+        if pem != nil { return try context.show("POST", "/onym/v1/signing-keys", body: body) }
+        return try ShownOnce.show("POST", "/onym/v1/signing-keys", body: body, context)
     }
 }
 

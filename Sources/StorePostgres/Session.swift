@@ -32,20 +32,29 @@ package struct PostgresSettings: Sendable {
         self.schema = schema
     }
 
-    /// The place of the store for people: the address without its password, and the schema if it is not the usual one.
+    /// The parameters of an address that are no secrets.
+    private static let shownParameters: Set = ["host", "port", "dbname", "user", "sslmode", "target_session_attrs"]
+
+    /// The place of the store for people: the address without its secrets, and the schema if it is not the usual one.
     package var shown: String {
         guard let start = address.firstRange(of: "://") else { return "" }
-        let rest = address[start.upperBound...]
-        let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-        var place = String(rest[..<end])
-        if let at = place.lastIndex(of: "@") {
-            place = String(place[..<at].prefix { $0 != ":" }) + String(place[at...])
+        var rest = address[start.upperBound...]
+        var user = ""
+        // A password may have a question mark, so the part before the host is cut off first.
+        if let at = rest.prefix(while: { $0 != "/" }).lastIndex(of: "@") {
+            user = rest[..<at].prefix { $0 != ":" } + "@"
+            rest = rest[rest.index(after: at)...]
         }
-        let parts = rest[end...].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let kept = parts.count < 2 ? [] : parts[1].split(separator: "&").filter { !$0.hasPrefix("password=") }
+        let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let kept =
+            parts.count < 2
+            ? []
+            : parts[1].split(separator: "&").filter { parameter in
+                PostgresSettings.shownParameters.contains(String(parameter.prefix { $0 != "=" }))
+            }
         let query = kept.isEmpty ? "" : "?" + kept.joined(separator: "&")
         let name = schema == "onym" ? "" : ", schema \(schema)"
-        return String(address[..<start.upperBound]) + place + String(parts.first ?? "") + query + name
+        return String(address[..<start.upperBound]) + user + String(parts.first ?? "") + query + name
     }
 
     /// Makes a connection with the settings of the store.

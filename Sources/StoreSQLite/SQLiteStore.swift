@@ -17,6 +17,8 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     // The fields of the writer.
     private var lock: StoreLock?
     private var session: Session?
+    /// Whether the store refuses all writes, because it was moved.
+    private var isReadOnly = false
     private var last: LastNumbers
     private var inDoubt: (entries: [JournalEntry], lastSequence: JournalSequence)?
     /// The people with new rows since their heads were last stored.
@@ -215,6 +217,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     }
 
     package func commit(_ entries: [JournalEntry]) throws(StoreFault) {
+        if isReadOnly { throw StoreFault(.locked, "The store is only read, because it was moved.") }
         let session = try openSession()
         let expected = JournalSequence(rawValue: last.sequence.rawValue + Int64(entries.count))
         inDoubt = (entries, expected)
@@ -523,6 +526,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             return value
         }
     }
+
+    /// Refuses all writes from now on.
+    package func becomeReadOnly() { isReadOnly = true }
 
     /// The note about a move of the store; nil if the store is not moved.
     package func move() throws(StoreFault) -> StoreMove? {

@@ -110,23 +110,31 @@ struct Sweep {
             rewrite.bind(2, sequence)
             try rewrite.run()
         }
-        if after == start {
-            try forgetGroups(connection)
-            run(step: .keys)
-        }
+        if after == start, try forgetGroups(connection) { run(step: .keys) }
     }
 
-    /// Removes the notes of calls that read the people's groups, and their acts.
-    private func forgetGroups(_ connection: Connection) throws(SQLiteFault) {
-        let acts = try connection.prepare(
-            "DELETE FROM call_acts WHERE sequence IN (SELECT sequence FROM call_groups WHERE person = ?)")
-        let groups = try connection.prepare("DELETE FROM call_groups WHERE person = ?")
+    /// Removes notes of calls that read the people's groups, and their acts. Returns true if there are no more.
+    private func forgetGroups(_ connection: Connection) throws(SQLiteFault) -> Bool {
+        let notes = try connection.prepare("SELECT sequence FROM call_groups WHERE person = ? LIMIT \(Sweep.lookedAt)")
+        let act = try connection.prepare("DELETE FROM call_acts WHERE sequence = ?")
+        let note = try connection.prepare("DELETE FROM call_groups WHERE person = ? AND sequence = ?")
+        var left = Int(Sweep.lookedAt)
         for person in ids {
-            acts.bind(1, person)
-            try acts.run()
-            groups.bind(1, person)
-            try groups.run()
+            notes.bind(1, person)
+            var calls: [Int64] = []
+            while try notes.step() { calls.append(notes.integer(0)) }
+            notes.reset()
+            for call in calls {
+                act.bind(1, call)
+                try act.run()
+                note.bind(1, person)
+                note.bind(2, call)
+                try note.run()
+            }
+            left -= calls.count
+            if left <= 0 { return false }
         }
+        return true
     }
 
     /// Inputs without the erased values; nil if the inputs have no erased values.

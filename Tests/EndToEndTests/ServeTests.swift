@@ -40,7 +40,7 @@ struct ServeTests {
         let file = folder.path + "/keys"
         for command in [
             ["projects", "create", "Second"], ["keys", "create", "--kind", "admin"],
-            ["apps", "create", "--name", "A", "--dialect", "linking"],
+            ["apps", "create", "--name", "A", "--dialect", "linking"], ["signing-keys", "add"],
         ] {
             let words = command + (command[0] == "projects" ? [] : ["--project", "1"])
             let before = try onym(["projects", "list", "--json"]).output

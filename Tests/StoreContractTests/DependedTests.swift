@@ -151,6 +151,20 @@ struct DependedTests {
         #expect(try group.notes(of: people).isEmpty)
     }
 
+    @Test("are not kept after an erasure of a person that a refused call was about", arguments: StoreKind.allCases)
+    func erasedRefusal(_ kind: StoreKind) throws {
+        let group = try ClaimedGroup(kind, size: 1)
+        let person = try #require(try group.holder(group.anonymous(0)))
+        let all = try group.fixture.store.read { snapshot throws(StoreFault) in snapshot.group(of: person).members }
+        let values = (0..<200).map { ("name\($0)", "secret") }
+        let refused = try group.call(SetProperties(user: group.anonymous(0), values: values))
+        #expect(try group.notes(of: all).contains { $0.call == refused })
+        _ = try group.call(UndoMerge(group.merges[0]))
+        _ = try group.call(ErasePerson(person))
+        while try group.fixture.store.sweep() {}
+        #expect(try !group.notes(of: all).contains { $0.call == refused })
+    }
+
     @Test(
         "are those that a whole second decision finds", arguments: StoreKind.allCases, [UInt64](1...Soak.count(8)))
     func model(_ kind: StoreKind, _ seed: UInt64) throws {

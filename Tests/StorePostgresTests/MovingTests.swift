@@ -177,6 +177,9 @@ struct MovingTests {
             ("postgres://onym:secret@db1,db2/onym", "postgres://onym@db1,db2/onym"),
             ("postgres://onym@db/onym?sslmode=require&password=secret", "postgres://onym@db/onym?sslmode=require"),
             ("postgresql:///onym?host=/run&password=secret", "postgresql:///onym?host=/run"),
+            ("postgres://onym:pa?ss@db/onym", "postgres://onym@db/onym"),
+            ("postgres://db/onym?sslpassword=secret&host=/run", "postgres://db/onym?host=/run"),
+            ("postgres://db?user=u&password=p", "postgres://db?user=u"),
             ("postgres://u:a@b@db/onym", "postgres://u@db/onym"), ("postgres://db", "postgres://db"),
         ] {
             #expect(PostgresSettings(address: address)?.shown == shown)

@@ -23,7 +23,8 @@ extension KeptAct {
 
 /// The groups that a decision read, and the act: the note with which the journal keeps the call.
 package struct GroupNote: Equatable, Sendable {
-    /// The roots of the groups with two or more members, in the order of their ids.
+    /// The roots of the groups with two or more members, in the order of their ids. For a call that is about nobody also the people
+    /// of these groups that the call read, so that an erasure of these people removes the act.
     package let roots: [PersonID]
     /// The moment and the act, as ``KeptCall`` reads them.
     package let act: [UInt8]

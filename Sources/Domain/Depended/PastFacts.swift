@@ -64,6 +64,8 @@ final class PeoplePast {
     private static let page = 500
     /// The greatest number of questions in a page.
     private static let questionsAtMost = 512
+    /// A page of calls takes the time of so many questions.
+    private static let questionsOfCalls = 32
 
     /// - Parameter start: the first moment that is read: just before this call.
     init(_ snapshot: any Snapshot, of project: ProjectID, from start: JournalSequence) throws(StoreFault) {
@@ -150,7 +152,7 @@ final class PeoplePast {
         guard var state = reading else { return false }
         defer { reading = state }
         while !state.hasEvents {
-            guard take() else { return false }
+            guard take(PeoplePast.questionsOfCalls) else { return false }
             try readEvents(&state)
         }
         while let kind = state.kinds.last {
@@ -416,6 +418,13 @@ final class PastFacts {
         }
     }
 
+    private func isHolder(_ person: PersonID, of key: IdentityKey) -> Bool {
+        guard let place = index.place(of: person) else { return false }
+        var isHolder = false
+        index.pending.forEachHolder(of: key) { isHolder = isHolder || $0 == place }
+        return isHolder
+    }
+
     private func commit(_ changes: [Change]) {
         let outcome = Outcome(kind: .refused, person: nil, changes: changes)
         let entry = JournalEntry(
@@ -453,7 +462,9 @@ final class PastFacts {
                 switch events[cursor].event {
                 case .made: changes.append(.personMade(person, at: PastFacts.seen(call, person.madeAt)))
                 case .linked(let type, let key): changes.append(.linked(person, Identity(type, without: key)))
-                case .unlinked(let type, let key): changes.append(.unlinked(person, type, key))
+                case .unlinked(let type, let key):
+                    // An erasure during the search removes values, so that a link may seem to be of another identity.
+                    if isHolder(person, of: key) { changes.append(.unlinked(person, type, key)) }
                 case .merged(let merge):
                     if merges.insert(merge.id).inserted { joined.append(merge) }
                     for other in [merge.from, merge.into] { try load(other) }

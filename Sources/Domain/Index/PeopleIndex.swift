@@ -593,7 +593,7 @@ extension PeopleIndex.IndexFacts {
     package func group(of person: PersonID) -> Group {
         guard lastLink == .max else { return index.groups.group(of: person) }
         let group = index.groups.pendingGroup(of: person)
-        if group.count > 1 { index.trace.groups.insert(group.root) }
+        index.trace.note(group, of: person)
         return group
     }
 
