@@ -23,13 +23,16 @@ package final class AnswerSigner: Sendable {
         let rootSignature: [UInt8]
     }
 
-    private struct Place: Hashable {
-        let project: ProjectID
+    /// The list of the keys of some projects in a month, in the form of RFC 7517.
+    private struct KeyList: Sendable {
         let month: Int64
+        let projects: [ProjectID]
+        let keys: [[UInt8]]
     }
 
     private let master: HMAC
-    private let months = Monitor<[Place: MonthKey]>([:])
+    private let months = Monitor<[Int64: [ProjectID: MonthKey]]>([:])
+    private let list = Monitor<KeyList?>(nil)
 
     private static let monthSeconds: Int64 = 30 * 86_400
     private static let daySeconds: Int64 = 86_400
@@ -51,8 +54,7 @@ package final class AnswerSigner: Sendable {
     package func rootText(of project: ProjectID) -> String { Base64.encodeForAddresses(root(of: project).publicKey) }
 
     private func key(of project: ProjectID, _ month: Int64) -> MonthKey {
-        let place = Place(project: project, month: month)
-        if let key = months.withLock({ $0[place] }) { return key }
+        if let key = months.withLock({ $0[month]?[project] }) { return key }
         let seed = master.authenticate(Array("access key\0\(project.rawValue)\0\(month)".utf8)).bytes
         let key = Ed25519Key(seed: seed)
         let id = "ent-\(project.rawValue)-\(month)"
@@ -65,8 +67,8 @@ package final class AnswerSigner: Sendable {
             id: id, key: key, startsAt: startsAt, endsAt: endsAt,
             rootSignature: root(of: project).sign(Array(signed.joined(separator: "\n").utf8)))
         months.withLock { months in
-            months = months.filter { abs($0.key.month - month) <= 2 }
-            months[place] = made
+            if months[month] == nil { months = months.filter { abs($0.key - month) <= 2 } }
+            months[month, default: [:]][project] = made
         }
         return made
     }
@@ -78,26 +80,32 @@ package final class AnswerSigner: Sendable {
 
     /// Writes the last, the present and the next key of each project, in the form of RFC 7517.
     package func writeKeys(_ directory: Directory, at now: Instant, to json: inout JSONWriter) {
-        let projects = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
-        for project in projects.prefix(AnswerSigner.projectsAtMost) {
-            for turn: Int64 in -1...1 {
-                let key = key(of: project, AnswerSigner.month(now) + turn)
-                json.object { json in
-                    for (name, value) in [("kty", "OKP"), ("crv", "Ed25519"), ("use", "sig"), ("kid", key.id)] {
-                        json.key(name)
-                        json.string(value)
-                    }
-                    json.key("x")
-                    json.string(Base64.encodeForAddresses(key.key.publicKey))
-                    json.key("nbf")
-                    json.integer(key.startsAt)
-                    json.key("exp")
-                    json.integer(key.endsAt)
-                    json.key("root_sig")
-                    json.string(Base64.encodeForAddresses(key.rootSignature))
-                }
+        let all = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }
+        let (projects, month) = (Array(all.prefix(AnswerSigner.projectsAtMost)), AnswerSigner.month(now))
+        let known = list.withLock { $0 }.flatMap { $0.month == month && $0.projects == projects ? $0 : nil }
+        let keys =
+            known?.keys ?? projects.flatMap { project in (-1...1).map { entry(of: key(of: project, month + $0)) } }
+        if known == nil { list.withLock { $0 = KeyList(month: month, projects: projects, keys: keys) } }
+        for key in keys { json.raw(key) }
+    }
+
+    private func entry(of key: MonthKey) -> [UInt8] {
+        var json = JSONWriter()
+        json.object { json in
+            for (name, value) in [("kty", "OKP"), ("crv", "Ed25519"), ("use", "sig"), ("kid", key.id)] {
+                json.key(name)
+                json.string(value)
             }
+            json.key("x")
+            json.string(Base64.encodeForAddresses(key.key.publicKey))
+            json.key("nbf")
+            json.integer(key.startsAt)
+            json.key("exp")
+            json.integer(key.endsAt)
+            json.key("root_sig")
+            json.string(Base64.encodeForAddresses(key.rootSignature))
         }
+        return json.bytes
     }
 
     // MARK: - Answers

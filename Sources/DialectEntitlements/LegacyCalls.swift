@@ -126,13 +126,6 @@ enum LegacyCalls {
         ]
     }
 
-    /// A body with an App Store receipt, which may be large.
-    private static let bodyWithReceipt: BufferedBody = {
-        var body = BufferedBody()
-        body.limit = 6 << 20
-        return body
-    }()
-
     /// A call of the first generation: its body, and its user, which exists.
     struct Call: Sendable {
         let body: LegacyBody
@@ -158,7 +151,7 @@ enum LegacyCalls {
                 ]),
                 responses: [.init(.ok, "The answer that SDKs expect.", schema: envelope)] + answers),
             action: .steps(
-                body: bodyWithReceipt,
+                body: .withReceipts,
                 decode: { request, caller, tools throws(Rejection) in
                     let body = try LegacyBody(request, tools)
                     guard let id = body.userID else {

@@ -17,6 +17,9 @@ package struct PlayStore: StoreValidator {
         let keyID: String
         let tokenURL: OutboundURL
 
+        /// Whether tokens come from Google itself.
+        var isAtGoogle: Bool { tokenURL.description.hasPrefix("https://oauth2.googleapis.com/") }
+
         /// Reads the file of a service account; nil for another text.
         package init?(json bytes: [UInt8]) {
             var texts: [String: String] = [:]

@@ -55,7 +55,9 @@ package final class ProjectStores: Sendable {
     /// The stores of a project. They are made once for each version of the project's options.
     func of(_ project: ProjectID, _ directory: Directory) -> StoreValidators {
         let options = directory.storeOptions(of: project)
-        if let entry = entries.withLock({ $0[project] }), entry.options == options { return entry.stores }
+        let entry = entries.withLock { $0[project] }
+        if let entry, entry.options == options { return entry.stores }
+        if entry != nil { activity.forgetFaults(of: project) }
         let stores = self.stores(options, project)
         entries.withLock { $0[project] = Entry(options: options, stores: stores) }
         return stores
@@ -163,12 +165,16 @@ package enum StoreOptionFault: Error, Equatable {
     case needs(String, beside: String)
     /// The value of the option has another content.
     case wrong(String, String)
+    /// The master key of the server does not open the project's secrets.
+    case sealedOtherwise([String])
 
     /// - Parameter name: the name of an option, as the reader knows it.
     package func message(_ name: (String) -> String) -> String {
         switch self {
         case .needs(let other, let option): "\(name(other)) must be set beside \(name(option))."
         case .wrong(let option, let what): "\(name(option)) is \(what)."
+        case .sealedOtherwise(let options):
+            options.map { "\(name($0)) is sealed under another master key; set it again." }.joined(separator: " ")
         }
     }
 }
@@ -193,7 +199,7 @@ extension StoreValidators {
             faults["app_store"] = error
         }
         do throws(StoreOptionFault) {
-            offers = try StoreValidators.offers(isProjects, value)
+            offers = try StoreValidators.offers(value)
         } catch {
             faults["app_store"] = faults["app_store"] ?? error
         }
@@ -213,15 +219,13 @@ extension StoreValidators {
             } else {
                 faults["stripe"] = .wrong("stripe.secret_key", "no key of Stripe: it has other than visible characters")
             }
-        } else if isProjects("stripe.secret_key") {
-            faults["stripe"] = StoreValidators.sealedOtherwise("stripe.secret_key")
+        }
+        for store in StoreOption.stores {
+            let names = StoreOption.all.filter { $0.store == store && $0.isSecret }.map(\.id)
+            let sealed = names.filter { isProjects($0) && value($0) == nil }
+            if !sealed.isEmpty { faults[store] = .sealedOtherwise(sealed) }
         }
         isAsked = value("poll.enabled") != "off"
-    }
-
-    /// A project's secret that the master key does not open.
-    private static func sealedOtherwise(_ name: String) -> StoreOptionFault {
-        .wrong(name, "sealed under another master key; set it again")
     }
 
     private static func appStore(
@@ -252,13 +256,10 @@ extension StoreValidators {
     }
 
     private static func offers(
-        _ isProjects: (String) -> Bool, _ value: (String) -> String?
+        _ value: (String) -> String?
     ) throws(StoreOptionFault) -> OfferSigner? {
         let name = "app_store.offer_key"
-        guard let text = value(name) else {
-            if isProjects(name) { throw sealedOtherwise(name) }
-            return nil
-        }
+        guard let text = value(name) else { return nil }
         guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
             throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
         }
@@ -271,16 +272,13 @@ extension StoreValidators {
         _ server: ProjectStores.Server, _ isProjects: (String) -> Bool, _ value: (String) -> String?
     ) throws(StoreOptionFault) -> PlayStore? {
         let name = "play.service_account"
-        guard let text = value(name) else {
-            if isProjects(name) { throw sealedOtherwise(name) }
-            return nil
-        }
+        guard let text = value(name) else { return nil }
         guard let account = PlayStore.ServiceAccount(json: Array(text.utf8)) else {
             throw .wrong(name, "no service account of Google: client_email and private_key are needed")
         }
         // The address of a token comes from a project, so it must not lead to a service inside the operator's network.
-        guard !isProjects(name) || server.isForTrying || account.tokenURL.description.hasPrefix("https://") else {
-            throw .wrong(name, "a service account whose token_uri is not https")
+        guard !isProjects(name) || server.isForTrying || account.isAtGoogle else {
+            throw .wrong(name, "a service account whose token_uri is not at https://oauth2.googleapis.com/")
         }
         guard let package = value("play.package_name") else { throw .needs("play.package_name", beside: name) }
         var pushTokens: GooglePushTokens?

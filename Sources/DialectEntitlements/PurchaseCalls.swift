@@ -29,7 +29,7 @@ enum PurchaseCalls {
                         .init(.ok, "The purchase was recorded before.", schema: schema),
                     ] + Entitlements.answers([.notFound])),
                 action: .steps(
-                    body: BufferedBody(),
+                    body: .withReceipts,
                     decode: { request, caller, tools throws(Rejection) in
                         let user = try Entitlements.user(request, caller, tools)
                         let session = try Entitlements.session(user, request, caller, tools)
@@ -235,4 +235,13 @@ enum Currency {
         TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XAG XAU XBA XBB XBC XBD XCD \
         XDR XOF XPD XPF XPT XSU XUA YER ZAR ZMW ZWL
         """.split(separator: " ").map(String.init))
+}
+
+extension BufferedBody {
+    /// A body with App Store receipts, which may be large.
+    static let withReceipts: BufferedBody = {
+        var body = BufferedBody()
+        body.limit = 6 << 20
+        return body
+    }()
 }

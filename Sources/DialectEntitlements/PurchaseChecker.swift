@@ -52,7 +52,7 @@ package final class PurchaseChecker: Sendable {
             min(pauseMilliseconds, max(1, 1000 * Limits.openAtMost / max(1, perSecond)))
         }
 
-        fileprivate static let openAtMost = 32
+        static let openAtMost = 32
     }
 
     /// One question.
@@ -117,7 +117,7 @@ package final class PurchaseChecker: Sendable {
     // MARK: - The thread
 
     private func run() {
-        var lines = Lines(perSecond: parts.limits.perSecond)
+        var lines = StoreLines(perSecond: parts.limits.perSecond, at: MonotonicClock.nanoseconds())
         let pause = UInt64(parts.limits.searchMilliseconds) * 1_000_000
         var next = MonotonicClock.nanoseconds()
         var turn = 0
@@ -154,7 +154,7 @@ package final class PurchaseChecker: Sendable {
 
     /// Finds due purchases, and begins to ask about as many as the stores' limits allow. Each search begins with another
     /// project, so that no project waits for the others.
-    private func beginDue(_ lines: inout Lines, turn: Int) throws(StoreFault) {
+    private func beginDue(_ lines: inout StoreLines, turn: Int) throws(StoreFault) {
         guard parts.store.leads else { return }
         let (now, busy) = (parts.clock(), state.withLock { $0.busy })
         lines.refill(at: MonotonicClock.nanoseconds())
@@ -170,7 +170,7 @@ package final class PurchaseChecker: Sendable {
         for place in projects.indices {
             let project = projects[(place + turn) % projects.count]
             // A store that may not be asked now still tells how long its first purchase has waited.
-            let allowed = lines.allowed
+            let allowed = lines.allowed(of: project)
             let found = try parts.store.read { snapshot throws(StoreFault) in
                 try DueChecks(
                     in: project, at: now, except: busy, limits: allowed.mapValues { max($0, 1) }, snapshot
@@ -189,13 +189,13 @@ package final class PurchaseChecker: Sendable {
     /// Notes that questions begin. They are asked when the store has the note.
     private func begin(
         _ items: [DueChecks.Item], _ emptyBefore: Int64?, in project: ProjectID, _ catalog: Catalog,
-        _ lines: inout Lines
+        _ lines: inout StoreLines
     ) {
         if items.isEmpty, emptyBefore == nil { return }
         let questions = items.compactMap { item in
             item.purchase.map { Question(purchase: $0, project: project, catalog: catalog) }
         }
-        for question in questions { lines.begin(question.purchase.source) }
+        for question in questions { lines.begin(question.purchase.source, project) }
         state.withLock { $0.busy.formUnion(questions.map(\.purchase.id)) }
         let notes = items.map { (purchase: $0.id, progress: NoteChecks.Progress.begun(place: $0.place)) }
         submit(NoteChecks(notes, emptyBefore: emptyBefore), in: project) { [self] isDone in
@@ -204,7 +204,7 @@ package final class PurchaseChecker: Sendable {
     }
 
     private func take(
-        _ arrival: Arrival, _ lines: inout Lines, _ searches: inout RefundSearches, _ tools: LoopTools
+        _ arrival: Arrival, _ lines: inout StoreLines, _ searches: inout RefundSearches, _ tools: LoopTools
     ) {
         switch arrival {
         case .begun(let questions):
@@ -216,7 +216,9 @@ package final class PurchaseChecker: Sendable {
                     question, &lines)
             }
         case .notBegun(let questions):
-            for question in questions { lines.end(question.purchase.source, isFault: false) }
+            for question in questions {
+                lines.end(question.purchase.source, question.project, .other, at: MonotonicClock.nanoseconds())
+            }
             free(questions.map(\.purchase.id))
         case .refundsLost(let project): searches.lose(project)
         case .refunds(.failure(.cancelled), _, _): break
@@ -224,7 +226,9 @@ package final class PurchaseChecker: Sendable {
         // The client was stopped. The question comes again after the next start.
         case .answer(.failure(.cancelled), _, _): break
         case .answer(let result, let question, let then):
-            if case .success(let answer) = result, answer.status == 429 { lines.slowDown(question.purchase.source) }
+            if case .success(let answer) = result, answer.status == 429 {
+                lines.slowDown(question.purchase.source, question.project, at: MonotonicClock.nanoseconds())
+            }
             go(on: then(result, tools), question, &lines)
         }
     }
@@ -298,26 +302,27 @@ package final class PurchaseChecker: Sendable {
         return true
     }
 
-    private func go(on check: StoreCheck, _ question: Question, _ lines: inout Lines) {
+    private func go(on check: StoreCheck, _ question: Question, _ lines: inout StoreLines) {
         let (id, source) = (question.purchase.id, question.purchase.source)
+        let now = MonotonicClock.nanoseconds()
         if case .done(let result) = check { parts.stores.note(result, of: source, question.project, at: parts.clock()) }
         switch check {
         case .ask(let call, let then):
             parts.client.submit(call) { [self] result in push(.answer(result, question, then)) }
         case .done(.success(let receipts)):
-            lines.end(source, isFault: false)
+            lines.end(source, question.project, .answer, at: now)
             end(TakeStoreNews(receipts, asked: id), question, .answered)
         case .done(.failure(.bad(.expired))):
-            lines.end(source, isFault: false)
+            lines.end(source, question.project, .answer, at: now)
             end(NoteChecks([(id, .over)]), question, .gone)
         // The settings of the server may be for another app, so the server asks again later.
         case .done(.failure(.bad)):
-            lines.end(source, isFault: false)
+            lines.end(source, question.project, .answer, at: now)
             end(NoteChecks([(id, .failed(graceMilliseconds: nil))]), question, .gone)
         case .done(.failure(.unavailable(let outage))):
-            // A mistake in the settings of one project is no fault of the store, so the other projects' questions go on.
+            // A mistake in the settings of one project is no fault of the store.
             let isOutage = outage.reason != .notSetUp
-            lines.end(source, isFault: isOutage)
+            lines.end(source, question.project, isOutage ? .fault : .other, at: now)
             let grace = isOutage ? parts.limits.graceMilliseconds : nil
             end(NoteChecks([(id, .failed(graceMilliseconds: grace))]), question, .failed)
         }
@@ -339,71 +344,4 @@ package final class PurchaseChecker: Sendable {
     private func push(_ arrival: Arrival) { state.change { $0.arrivals.append(arrival) } }
 
     private func free(_ purchases: [PurchaseID]) { state.withLock { $0.busy.subtract(purchases) } }
-}
-
-/// The limits of questions to each store: their rate, their number at a time, and pauses after faults.
-private struct Lines {
-    private struct Line {
-        var allowance: Double
-        var inFlight = 0
-        var faultsInRow = 0
-        var pausedUntil: UInt64 = 0
-        var slowUntil: UInt64 = 0
-    }
-
-    private let perSecond: Double
-    private var lines: [Purchase.Source: Line]
-    private var filledAt = MonotonicClock.nanoseconds()
-
-    private static let second: UInt64 = 1_000_000_000
-    private static let inFlightAtMost = PurchaseChecker.Limits.openAtMost
-    private static let faultsInRowAtMost = 5
-
-    init(perSecond: Int) {
-        self.perSecond = Double(perSecond)
-        lines = Dictionary(
-            uniqueKeysWithValues: Purchase.Source.allCases.map { ($0, Line(allowance: Double(perSecond))) })
-    }
-
-    mutating func refill(at now: UInt64) {
-        let seconds = Double(now - min(now, filledAt)) / Double(Lines.second)
-        filledAt = now
-        for source in Purchase.Source.allCases {
-            guard var line = lines[source] else { continue }
-            let rate = now < line.slowUntil ? perSecond / 2 : perSecond
-            // At least one question fits into a low rate.
-            line.allowance = min(line.allowance + rate * seconds, max(1, rate))
-            lines[source] = line
-        }
-    }
-
-    /// The number of questions to each store that may begin now.
-    var allowed: [Purchase.Source: Int] {
-        lines.mapValues { line in
-            filledAt < line.pausedUntil ? 0 : max(0, min(Int(line.allowance), Lines.inFlightAtMost - line.inFlight))
-        }
-    }
-
-    /// Notes that a question begins.
-    mutating func begin(_ source: Purchase.Source) {
-        lines[source]?.allowance -= 1
-        lines[source]?.inFlight += 1
-    }
-
-    /// Notes the end of a question. After several faults in a row the store gets a minute's rest.
-    mutating func end(_ source: Purchase.Source, isFault: Bool) {
-        guard var line = lines[source] else { return }
-        line.inFlight = max(0, line.inFlight - 1)
-        line.faultsInRow = isFault ? line.faultsInRow + 1 : 0
-        if line.faultsInRow >= Lines.faultsInRowAtMost {
-            line.pausedUntil = MonotonicClock.nanoseconds() + 60 * Lines.second
-            line.faultsInRow = 0
-        }
-        lines[source] = line
-    }
-
-    /// Halves the rate for five minutes: the store has said that the questions are too many.
-    mutating func slowDown(_ source: Purchase.Source) {
-        lines[source]?.slowUntil = MonotonicClock.nanoseconds() + 300 * Lines.second
-    }
 }

@@ -27,7 +27,7 @@ enum RestoreCall {
                 responses: [.init(.ok, "The result of each transaction.", schema: schema)]
                     + Entitlements.answers([.notFound])),
             action: .steps(
-                body: BufferedBody(),
+                body: .withReceipts,
                 decode: { request, caller, tools throws(Rejection) in
                     let user = try Entitlements.user(request, caller, tools)
                     let session = try Entitlements.session(user, request, caller, tools)

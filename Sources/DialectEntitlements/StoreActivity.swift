@@ -51,8 +51,13 @@ package final class StoreActivity: Sendable {
 
     func note(notificationOf source: Purchase.Source, _ result: Result, _ project: ProjectID, at now: Instant) {
         state.withLock { $0.notifications[source, default: [:]][result, default: 0] += 1 }
-        // Whoever knows the address can send a refused notification, so it is no word of the store.
-        if result != .refused { change(source, project) { $0.notifiedAt = now } }
+        // Whoever knows the address can send a refused or postponed notification, so it is no word of the store.
+        if result == .stored || result == .ignored { change(source, project) { $0.notifiedAt = now } }
+    }
+
+    /// Forgets the reasons of faults: the project has other options now.
+    func forgetFaults(of project: ProjectID) {
+        for source in Purchase.Source.allCases { change(source, project) { $0.fault = nil } }
     }
 
     private func change(_ source: Purchase.Source, _ project: ProjectID, _ body: (inout Words) -> Void) {

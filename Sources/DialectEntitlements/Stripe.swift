@@ -59,6 +59,7 @@ package struct Stripe: StoreValidator {
             switch answer.status {
             case 200..<300: break
             case 404, 400: return .bad(.forged)
+            case 401, 403: return .done(.failure(Stripe.wrongKey))
             default: return .done(.failure(Stripe.outage))
             }
             let session = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeCheckout(root) }
@@ -102,6 +103,8 @@ package struct Stripe: StoreValidator {
         return OutboundCall(.get, url, bearer: key)
     }
 
+    /// The buyer has made no mistake if the key is wrong, so the call may come again.
+    private static let wrongKey = StoreProblem.unavailable(StoreOutage(source: .stripe, reason: .notSetUp))
     private static let outage = StoreProblem.unavailable(StoreOutage(source: .stripe, reason: .unreachable))
 
     /// Reads Stripe's answer about a subscription.
@@ -112,7 +115,7 @@ package struct Stripe: StoreValidator {
         switch answer.status {
         case 200..<300: break
         case 404, 400: return .failure(.bad(.forged))
-        // An invalid key of this server also counts as unavailable, because the buyer has made no mistake.
+        case 401, 403: return .failure(Stripe.wrongKey)
         default: return .failure(Stripe.outage)
         }
         let subscription = try? tools.json.read(answer.body) { root throws(JSONFault) in try StripeSubscription(root) }

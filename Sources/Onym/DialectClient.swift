@@ -558,22 +558,26 @@ package class DialectClient: @unchecked Sendable {
         }
     }
 
+    /// The least size of a letter that a proxy can refuse for its size.
+    private static let largeBytes = 64 << 10
+
     /// The statuses with which the server refuses letters for good.
     private static let finalStatuses: Set<Int> = [400, 409, 413, 422]
 
     /// Reacts to a refusal. Answers whether the deliveries continue at once; otherwise they wait.
     private func judge(_ delivery: Delivery, _ failure: HTTPFailure) -> Bool {
-        let isTooLarge = failure.status == 413
+        let isLarge = delivery.count == 1 && (mailbox.letters.first?.byteCount ?? 0) >= DialectClient.largeBytes
+        let isTooLarge = isLarge && failure.status == 413
         let isFinal =
             failure.isServersWord
             && (DialectClient.finalStatuses.contains(failure.status) || delivery.ends.contains(failure.status))
         // One of several letters may be too much alone, for the server or for a proxy: the client sends fewer letters.
-        if delivery.count > 1, isFinal || isTooLarge {
+        if delivery.count > 1, isFinal || failure.status == 413 {
             size = delivery.count / 2
             return true
         }
-        // Only the server itself decides about letters, not a proxy in front of it. But a letter that is too large for either
-        // never arrives, and all later letters would wait for it.
+        // Only the server itself decides about letters, not a proxy in front of it. But a large letter that is too large for a
+        // proxy never arrives, and all later letters would wait for it.
         guard failure.isServersWord || isTooLarge else { return false }
         if delivery.retries(failure) { return true }
         size = runtime.configuration.batchSize

@@ -45,8 +45,14 @@ struct ControlClient {
         let isAlone: Bool
         /// The note about a move of the store that this process serves for the calls; nil if the store is not moved.
         fileprivate let move: StoreMove?
+        /// The mistake in the settings of the stores that confirm purchases, for the calls that need them.
+        fileprivate let storesFault: CommandFault?
+
+        /// The calls that need the stores that confirm purchases.
+        private static let storePaths = ["/onym/v1/stores", "/onym/v1/purchases"]
 
         func call(_ method: String, _ path: String, body: [UInt8]? = nil) throws(CommandFault) -> Answer {
+            if let storesFault, Session.storePaths.contains(where: path.hasPrefix) { throw storesFault }
             guard let descriptor = try client.connect() else {
                 throw .failed("\(client.folder.control.path) does not exist any more: the server has stopped.")
             }
@@ -60,10 +66,10 @@ struct ControlClient {
     func session<Result>(_ body: (Session) throws(CommandFault) -> Result) throws(CommandFault) -> Result {
         if let descriptor = try connect() {
             close(descriptor)
-            return try body(Session(client: self, isAlone: false, move: nil))
+            return try body(Session(client: self, isAlone: false, move: nil, storesFault: nil))
         }
-        return try servingAlone { move throws(CommandFault) in
-            try body(Session(client: self, isAlone: true, move: move))
+        return try servingAlone { (move, fault) throws(CommandFault) in
+            try body(Session(client: self, isAlone: true, move: move, storesFault: fault))
         }
     }
 
@@ -79,7 +85,7 @@ struct ControlClient {
 
     /// Serves the store during a body, if no other process serves it.
     private func servingAlone<Result>(
-        _ body: (StoreMove?) throws(CommandFault) -> Result
+        _ body: (StoreMove?, _ storesFault: CommandFault?) throws(CommandFault) -> Result
     ) throws(CommandFault) -> Result {
         let opened = try openStore()
         defer { opened.close() }
@@ -92,10 +98,13 @@ struct ControlClient {
         let readers = Readers(threads: 1)
         defer { readers.stop() }
         let (secrets, receipts) = (IDSyncSecrets(master: master), TestReceipts(master: master))
+        // Most calls need no store, so a file that cannot be read stops only the others.
+        var (storeSettings, storesFault) = (ProjectStores.Server(), CommandFault?.none)
+        do throws(CommandFault) { storeSettings = try stores() } catch { storesFault = error }
         let inspection = Inspection(
             secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
             stores: ProjectStores(
-                try stores(), tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
+                storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
             signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")))
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
@@ -111,7 +120,7 @@ struct ControlClient {
         }
         defer { server.stop() }
         lanes.open([{ server.post($0) }])
-        return try body(opened.move)
+        return try body(opened.move, storesFault)
     }
 
     // MARK: - HTTP

@@ -382,9 +382,11 @@ final class Inspection: Sendable {
                 serverOptions: stores.serverOptions, accessRoot: { [signer] in signer.rootText(of: $0) },
                 states: { [stores] project, directory in
                     [("app_store", Purchase.Source.appStore), ("play", .playStore), ("stripe", .stripe)].map {
+                        // The stores of new options forget the faults of the old ones, so they come first.
+                        let isSetUp = stores.isSetUp($1, project, directory)
                         let words = stores.activity.words(of: $1, project)
                         return StoreTools.State(
-                            store: $0, isSetUp: stores.isSetUp($1, project, directory), answeredAt: words.answeredAt,
+                            store: $0, isSetUp: isSetUp, answeredAt: words.answeredAt,
                             faultAt: words.faultAt, fault: words.fault, notifiedAt: words.notifiedAt)
                     }
                 },

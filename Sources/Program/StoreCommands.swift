@@ -112,9 +112,15 @@ enum StoresStatusCommand: ProgramCommand {
             try root.forEachMember(at: "the answer") { key, value throws(JSONFault) in
                 guard case "stores" = key else { return }
                 try value.forEachElement(at: "stores") { store throws(JSONFault) in
+                    var (isSetUp, isFaulty) = (false, false)
                     try store.forEachMember(at: "a store") { key, value throws(JSONFault) in
-                        if case "fault" = key, !value.isNull { hasFault = true }
+                        switch key {
+                        case "set_up": isSetUp = try value.bool(at: "set_up")
+                        case "fault": isFaulty = !value.isNull
+                        default: break
+                        }
                     }
+                    if isSetUp, isFaulty { hasFault = true }
                 }
             }
         }

@@ -122,6 +122,19 @@ struct RestoreTests {
         #expect(try other.active() == [])
     }
 
+    @Test("takes receipts of some megabytes, as a purchase does")
+    func large() throws {
+        let client = try AccessClient(.memory)
+        try client.makeUser("A")
+        let receipt = String(repeating: "x", count: 2 << 20)
+        let restored = try client.call("POST", "/v3/users/A/restore", #"{"transactions":["\#(receipt)"]}"#)
+        #expect(restored.status == 200 && restored.body.contains(#""outcome":"invalid""#), "\(restored.status)")
+        let bought = try client.call(
+            "POST", "/v3/users/A/purchases",
+            #"{"price":"1","currency":"EUR","purchased":1700000000,"app_store_data":{"receipt":"\#(receipt)"}}"#)
+        #expect(bought.status != 413, "\(bought)")
+    }
+
     @Test("an anonymous restore never strips an identity", arguments: StoreKind.allCases, strategies.map(\.0))
     func anonymous(_ kind: StoreKind, _ strategy: String) throws {
         let (client, _, other) = try phone(kind, strategy)

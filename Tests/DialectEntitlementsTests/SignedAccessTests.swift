@@ -99,9 +99,12 @@ struct SignedAccessTests {
         let first = try id()
         let list = try client.http.call("GET", "/.well-known/jwks.json").body
         #expect(list.contains("\"kid\":\"\(first)\"") && list.contains("root_sig"), "\(list)")
+        #expect(try client.http.call("GET", "/.well-known/jwks.json").body == list, "the list is kept")
+        #expect(list.components(separatedBy: "root_sig").count == 4, "three keys of one project")
         client.clock.advance(days: 30)
         let second = try id()
         #expect(second != first && list.contains("\"kid\":\"\(second)\""), "the next key was in the list before")
         #expect(try client.http.call("GET", "/.well-known/jwks.json").body.contains("\"kid\":\"\(first)\""))
+        #expect(try client.http.call("GET", "/.well-known/jwks.json").body != list, "each month has a list of its own")
     }
 }

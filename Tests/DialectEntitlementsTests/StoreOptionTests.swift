@@ -1,5 +1,8 @@
+import Crypto
+import DialectEntitlements
 import Domain
 import Foundation
+import Gateway
 import Outbound
 import TestKit
 import Testing
@@ -75,11 +78,62 @@ struct StoreOptionTests {
             let answer = try client.administrator("PUT", "/stores", body)
             #expect([400, 422].contains(answer.status) && answer.body.contains(reason), "\(body): \(answer)")
         }
-        // In production a token's address has to be https.
-        let loopback = try client.administrator("PUT", "/stores", try body(scene))
-        #expect(loopback.body.contains("token_uri is not https"), "\(loopback)")
+        // In production a project's token comes from Google alone.
+        for address in [
+            scene.google.stand.url + "token", "https://10.0.0.1/token",
+            "https://oauth2.googleapis.com.example.com/token",
+            "https://oauth2.googleapis.com:8443/token", "https://oauth2.googleapis.com@example.com/token",
+        ] {
+            var json = try #require(
+                JSONSerialization.jsonObject(with: Data(scene.account.utf8)) as? [String: Any])
+            json["token_uri"] = address
+            let account = String(decoding: try JSONSerialization.data(withJSONObject: json), as: UTF8.self)
+            let play = ["package_name": "com.example.app", "service_account": account]
+            let body = try JSONSerialization.data(withJSONObject: ["play": play])
+            let refused = try client.administrator("PUT", "/stores", String(decoding: body, as: UTF8.self))
+            #expect(refused.body.contains("token_uri is not at https://oauth2.googleapis.com/"), "\(refused)")
+        }
         #expect(try client.administrator("GET", "/stores").body.contains(#""version":0"#))
         #expect(try client.call("GET", "/onym/v1/stores").status == 401, "an app's key shows no options")
+    }
+
+    @Test("are all named if the master key does not open them")
+    func sealed() {
+        let stores = ProjectStores(
+            ProjectStores.Server(), tests: TestReceipts(master: []), seal: Seal(key: [UInt8](repeating: 1, count: 32)))
+        let secrets = StoreOption.all.filter(\.isSecret)
+        #expect(secrets.count == 6)
+        let changes = secrets.map { ($0.id, StoreOptions.Value?.some(.sealed([1, 2, 3]))) }
+        let options = StoreOptions().changed(Dictionary(uniqueKeysWithValues: changes))
+        let faults = stores.faults(options, of: ProjectID(rawValue: 1))
+        for secret in secrets {
+            #expect(faults[secret.store]?.contains("\(secret.id) is sealed under another master key") == true)
+        }
+    }
+
+    @Test("are new: a store's old fault is forgotten, and what nobody has proven is no word of the store")
+    func status() throws {
+        let stand = StandIn(.status(200, StripeTests.subscription()))
+        let url = try #require(OutboundURL(stand.url))
+        let client = try AccessClient(.memory) { $0.stores.addresses.stripe = url }
+        func stripe() throws -> String {
+            let status = try client.administrator("GET", "/stores/status").body
+            let start = try #require(status.range(of: #"{"store":"stripe""#)).lowerBound
+            return String(status[start...].prefix { $0 != "}" })
+        }
+        let event = #"{"id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1"}}}"#
+        #expect(try client.http.call("POST", "/onym/v1/stores/stripe/1", json: event).status == 503)
+        #expect(try stripe().contains(#""notified_at":null"#), "the store is not set up")
+        _ = try client.administrator("PUT", "/stores", #"{"stripe":{"secret_key":"rk_wrong"}}"#)
+        try client.makeUser("A")
+        let body =
+            #"{"price":"9.99","currency":"EUR","purchased":1700000000,"stripe_store_data":{"subscription_id":"sub_1","product_id":"X"}}"#
+        #expect(try client.call("POST", "/v3/users/A/purchases", body).status == 201)
+        stand.answer(.status(401, "{}"))
+        let asked = try client.administrator("POST", "/purchases/stripe:sub_1/check").body
+        #expect(try stripe().contains(#""fault":"This server is not set up"#), "\(asked)")
+        _ = try client.administrator("PUT", "/stores", #"{"stripe":{"secret_key":"rk_right"}}"#)
+        #expect(try stripe().contains(#""set_up":true,"fault":null"#))
     }
 
     @Test("stand before the server's, one by one")

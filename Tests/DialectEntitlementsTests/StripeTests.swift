@@ -77,6 +77,7 @@ struct StripeTests {
         let givesAccess = status == 201 && ![9, 10, 12].contains(row)
         #expect(try client.active("A") == (givesAccess ? ["X"] : []))
         if status == 503 { #expect(answer.body.contains(#""code":"network_error""#), "\(answer)") }
+        if row == 2 { #expect(answer.body.contains("not set up"), "\(answer)") }
     }
 
     @Test("are asked about only by what can be an id, and of what is bought")

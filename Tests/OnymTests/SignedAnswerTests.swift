@@ -169,16 +169,87 @@ struct SignedAnswerTests {
         #expect(notices == changes.count)
     }
 
-    @Test("from before the last one do not count")
-    func replays() {
+    @Test("count by their nonce, also if the server's clock was corrected in between")
+    func corrected() {
+        create()
+        let first = ask()
+        answer(200, list("plus"), at: bench.time.now.timeIntervalSince1970 + 7200)
+        #expect(names(first) == ["plus"])
+        bench.advance(1)
+        let next = ask()
+        answer(200, list("gold"))
+        #expect(names(next) == ["gold"])
+        #expect(bench.onym.access.cached?.keys.sorted() == ["gold"])
+    }
+
+    @Test("alone set the clock of access: another answer's date neither lengthens nor ends what was signed")
+    func dates() {
         create()
         let first = ask()
         answer(200, list("plus"))
         #expect(names(first) == ["plus"])
-        bench.advance(1)
-        let old = ask()
-        answer(200, list("gold"), at: bench.time.now.timeIntervalSince1970 - 120)
-        #expect(names(old) == ["plus"])
+        let start = bench.time.now
+        // A proxy invents dates: years ahead, and then for ever an hour after the last real answer.
+        for (later, date, known) in [
+            (1, 4e8, ["plus"]), (3600, 3600, ["plus"]), (86_500, 3600, nil), (100_000, 3600, nil),
+        ] as [(TimeInterval, TimeInterval, [String]?)] {
+            bench.advance(later - bench.time.now.timeIntervalSince(start))
+            let ends = ask()
+            bench.answer(.json(503, [:], ["Date": HTTPDate.write(start.addingTimeInterval(date))]))
+            #expect(names(ends) == known, "after \(later) s")
+            #expect(bench.onym.access.cached?.keys.sorted() == known, "after \(later) s")
+        }
+    }
+
+    @Test("correct a wrong clock of the device, also for the next start and for a reader")
+    func clock() {
+        create()
+        let first = ask()
+        answer(200, list("plus"), at: bench.time.now.timeIntervalSince1970 + 7200)
+        #expect(names(first) == ["plus"])
+        #expect(bench.onym.access.cached?.keys.sorted() == ["plus"])
+        bench.relaunch()
+        #expect(bench.onym.access.cached?.keys.sorted() == ["plus"])
+        #expect(reader().access.keys.sorted() == ["plus"])
+    }
+
+    private func reader(_ files: MemoryFiles? = nil, change: (inout Configuration) -> Void = { _ in }) -> OnymReader {
+        var configuration = bench.configuration
+        change(&configuration)
+        return OnymReader(files: files ?? bench.files, time: bench.time, configuration)
+    }
+
+    @Test("give a reader access, and unsigned or changed ones do not")
+    func readers() {
+        create()
+        let first = ask()
+        answer(200, list("plus"))
+        #expect(names(first) == ["plus"])
+        #expect(reader().access.keys.sorted() == ["plus"])
+        #expect(reader { $0.accessRoot = signer.text(signer.month.publicKey) }.access.isEmpty, "another root")
+        #expect(reader { $0.environment = .production }.access.isEmpty, "another world")
+        let unsigned = MemoryFilesOf.unsigned()
+        #expect(reader(unsigned) { $0.accessRoot = nil }.access.keys.sorted() == ["plus"])
+        #expect(reader(unsigned).access.isEmpty)
+        bench.advance(86_500)
+        #expect(reader().access.isEmpty)
+    }
+
+    @Test("do not count for another user of the same identity, although the signature is right")
+    func others() {
+        create()
+        for user in ["u1", "u2", "u1"] {
+            bench.onym.access.logout()
+            bench.onym.access.identify("ada", completion: { _ in })
+            bench.settle()
+            answer(200, ["user_id": .string(user)])
+            #expect(bench.onym.access.user?.id == user)
+            #expect(bench.onym.access.cached == nil, "\(user)")
+            let ends = ask()
+            answer(200, list(user))
+            #expect(names(ends) == [user])
+            #expect(bench.onym.access.cached?.keys.sorted() == [user])
+        }
     }
 
     @Test("are kept with their proof, and a changed file gives no access")
@@ -216,6 +287,29 @@ struct SignedAnswerTests {
         bench.answer(.json(200, list("gold")))
         #expect(names(ends) == ["gold"])
         #expect(bench.notices.count { if case .untrusted = $0 { true } else { false } } == 2)
+    }
+
+    @Test(
+        "are not needed where a large purchase is too large: it ends, and the next one goes", arguments: [true, false])
+    func tooLarge(isLarge: Bool) {
+        create()
+        let ends = Collector<Result<Void, OnymError>>()
+        bench.onym.access.purchase(
+            Purchase(
+                price: "1", currency: "EUR", purchased: bench.time.now,
+                appStoreReceipt: String(repeating: "r", count: isLarge ? 100_000 : 100)),
+            completion: ends.callback)
+        bench.settle()
+        bench.answer(.json(413, [:], ["X-Request-Id": "r-413"]))
+        #expect(bench.onym.access.refusedPurchases.count == (isLarge ? 1 : 0))
+        guard case .failure(.http(let failure))? = ends.values.first else {
+            Issue.record("\(ends.values)")
+            return
+        }
+        #expect(failure.status == 413 && failure.requestID == "r-413" && !failure.isServersWord)
+        #expect(
+            isLarge
+                == bench.notices.contains { if case .dropped(1, .refused) = $0 { true } else { false } })
     }
 
     @Test("are needed for a purchase: a proxy that says yes loses none")

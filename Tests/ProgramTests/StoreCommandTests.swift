@@ -9,14 +9,23 @@ import Threads
 struct StoreCommandTests {
     private let folder = TemporaryFolder()
 
-    private func run(_ words: [String]) -> (code: Int32, text: String) {
+    private func run(_ words: [String], _ environment: [String: String] = [:]) -> (code: Int32, text: String) {
         let text = Monitor("")
         let terminal = Terminal(
             output: { line in text.withLock { $0 += line } }, error: { line in text.withLock { $0 += line } })
         return (
-            Program.run(words + ["--data", folder.path + "/data"], environment: [:], terminal: terminal),
+            Program.run(words + ["--data", folder.path + "/data"], environment: environment, terminal: terminal),
             text.withLock { $0 }
         )
+    }
+
+    @Test("are needed only by the calls about stores, if a file of the settings cannot be read")
+    func unreadable() {
+        #expect(run(["init"]).code == 0)
+        let settings = ["ONYM_APP_STORE_KEY_FILE": "/nowhere/key"]
+        #expect(run(["projects", "list"], settings).code == 0)
+        let shown = run(["stores", "show"], settings)
+        #expect(shown.code == 1 && shown.text.contains("/nowhere/key cannot be read"), "\(shown)")
     }
 
     @Test("are set, shown without secrets, and refused with the reason")
