@@ -24,13 +24,16 @@ package struct AppStore: StoreValidator {
     private let deviceRule: DeviceRule
     /// The number of the app at Apple; nil to take notifications of any number.
     let appID: Int64?
+    /// The time for which a subscription that would renew gives access after its end while Apple does not answer.
+    let graceMilliseconds: Int64
     /// Apple's server, which this server asks about subscriptions; nil without a key for it.
     let server: AppStoreServer?
 
     package init(
         root: Certificate?, receiptRoot: Certificate? = nil, bundleID: String?, deviceRule: DeviceRule = .off,
-        appID: Int64? = nil, server: AppStoreServer? = nil
+        appID: Int64? = nil, server: AppStoreServer? = nil, graceMilliseconds: Int64 = 0
     ) {
+        self.graceMilliseconds = graceMilliseconds
         self.appID = appID
         self.server = server
         self.root = root
@@ -101,6 +104,7 @@ package struct AppStore: StoreValidator {
                 source: .appStore, originalTransaction: original, told: told.removeLast())
             receipt.others = Array(told)
             receipt.canBeAsked = server != nil
+            receipt.graceMilliseconds = graceMilliseconds
             return receipt
         }
         let latest = purchases.sorted { $0.told.startedAt > $1.told.startedAt }.prefix(AppStore.purchasesAtMost)
@@ -126,6 +130,7 @@ package struct AppStore: StoreValidator {
         else { throw .bad(.foreign) }
         var receipt = transaction.receipt(in: place.project, tools.hash)
         receipt.canBeAsked = server != nil
+        receipt.graceMilliseconds = graceMilliseconds
         if let text = claim.renewalInfo {
             let renewal = try signed(text, as: AppleRenewal.self, now: place.now, tools)
             guard renewal.world == place.world, renewal.original.hasSameBytes(as: transaction.original) else {

@@ -10,8 +10,8 @@ import JSON
 struct OfferSigner: Sendable {
     let keyID: String
     let key: PrivateKey
-    /// The app of the offers, for keys without an app of their own; nil for the app that the call names.
-    let bundleID: String?
+    /// The app of the offers, for keys without an app of their own.
+    let bundleID: String
 
     /// The character between the parts of the text that Apple's apps check.
     private static let separator = "\u{2063}"
@@ -47,9 +47,8 @@ enum OfferSignatures {
                         return .answer(notSetUp)
                     }
                     // The key signs for all apps of its account, so a caller must not choose another app.
-                    guard let bundleID = StorePlace(caller, tools).bundleID ?? signer.bundleID ?? body.bundleID,
-                        body.bundleID.map({ $0.hasSameBytes(as: bundleID) }) ?? true
-                    else { return .answer(otherApp) }
+                    let bundleID = StorePlace(caller, tools).bundleID ?? signer.bundleID
+                    guard body.bundleID.map({ $0.hasSameBytes(as: bundleID) }) ?? true else { return .answer(otherApp) }
                     let nonce = nonce()
                     let signature = signer.sign(
                         bundleID: bundleID, product: body.product, offer: request.parameters[1],
@@ -117,7 +116,7 @@ enum OfferSignatures {
 
     private static let notSetUp = Entitlements.error(
         .unprocessableContent, "request", "not_implemented",
-        "Offers are not set up: the project needs app_store.offer_key and app_store.offer_key_id")
+        "Offers are not set up: the project needs app_store.offer_key, app_store.offer_key_id and app_store.bundle_id")
 
     private static let otherApp = Entitlements.error(
         .unprocessableContent, "request", "invalid_data", "app_bundle_id is not the app of the key")

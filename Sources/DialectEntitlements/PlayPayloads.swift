@@ -265,7 +265,11 @@ struct PlayRefunds {
             switch key {
             case "voidedPurchases":
                 try value.forEachElement(at: "voidedPurchases") { element throws(JSONFault) in
-                    if let refund = try PlayRefunds.refund(element) { all.append(refund) }
+                    do throws(JSONFault) {
+                        if let refund = try PlayRefunds.refund(element) { all.append(refund) }
+                    } catch {
+                        // One entry in another form must not hide the others.
+                    }
                 }
             case "tokenPagination":
                 try value.forEachMember(at: "tokenPagination") { key, value throws(JSONFault) in
@@ -299,7 +303,8 @@ extension Purchase {
             told.revokedAt == nil
         else { return nil }
         told.revokedAt = refund.at
-        told.signedAt = now
+        // The refund also counts if the clock was ahead at an earlier answer.
+        told.signedAt = told.signedAt.map { max($0, now) } ?? now
         return Receipt(purchase: id, source: source, originalTransaction: originalTransaction, told: told)
     }
 }

@@ -51,6 +51,7 @@ package struct PlayStore: StoreValidator {
     let pushTokens: GooglePushTokens?
     /// Whether the server tells Google that the app's users have their purchases. Google refunds others after three days.
     private let acknowledges: Bool
+    private let graceMilliseconds: Int64
     private let kept = Monitor<Access?>(nil)
 
     /// A token with which the server may ask, until a moment.
@@ -70,10 +71,12 @@ package struct PlayStore: StoreValidator {
     ///   - pushSecret: the secret in the address of notifications; nil to take none.
     ///   - pushTokens: the check of pushes whose address has no secret; nil to take none.
     ///   - acknowledges: whether the server tells Google that the app's users have their purchases.
+    ///   - graceMilliseconds: the time of access after the end of a period while Google does not answer.
     init(
         _ url: OutboundURL, package: String, account: ServiceAccount, pushSecret: String?,
-        pushTokens: GooglePushTokens?, acknowledges: Bool
+        pushTokens: GooglePushTokens?, acknowledges: Bool, graceMilliseconds: Int64
     ) {
+        self.graceMilliseconds = graceMilliseconds
         self.pushTokens = pushTokens
         self.pushSecret = pushSecret
         self.acknowledges = acknowledges
@@ -109,6 +112,7 @@ package struct PlayStore: StoreValidator {
         var receipts = bought.receipts(token, place, tools.hash)
         guard !receipts.isEmpty else { return [] }
         receipts[0].canBeAsked = true
+        receipts[0].graceMilliseconds = graceMilliseconds
         receipts[0].isUnacknowledged = acknowledges && bought.isUnacknowledged
         return receipts
     }
@@ -212,19 +216,34 @@ package struct PlayStore: StoreValidator {
 
     // MARK: - Refunds
 
-    /// Asks for a page of the refunds in a span of time. Google tells some refunds only in this list.
-    func refunds(since: Instant, until: Instant, page: String?, at now: Instant) -> StoreQuestion<PlayRefunds> {
+    /// The app and the account of a search for refunds. A search under other settings begins anew.
+    var refundPlace: String { "\(package) \(account.email)" }
+
+    /// The limit of refunds in one answer, which keeps the answer below the limit of bytes of all answers.
+    private static let refundsPerPage = 100
+
+    /// Asks for a page of the refunds. Google tells some refunds only in this list.
+    ///
+    /// - Parameters:
+    ///   - since: the moment of the earliest refund; nil for all refunds that Google still lists. Google refuses a moment
+    ///     that is too old.
+    ///   - page: the place of the page; nil for the first one.
+    ///   - now: the present moment.
+    func refunds(since: Instant?, page: String?, at now: Instant) -> StoreQuestion<PlayRefunds> {
         withAccess(at: now) { access in
-            let range = "startTime=\(since.milliseconds)&endTime=\(until.milliseconds)&type=1"
+            let start = since.map { "&startTime=\($0.milliseconds)" } ?? ""
             let next = page.map { "&token=\(PercentCoding.encode($0))" } ?? ""
-            guard let url = address("voidedpurchases?\(range)\(next)") else { return .bad(.unreadable) }
+            let query = "type=1&maxResults=\(PlayStore.refundsPerPage)\(start)\(next)"
+            guard let url = address("voidedpurchases?\(query)") else { return .bad(.unreadable) }
             return .ask(OutboundCall(.get, url, bearer: access)) { result, tools in
                 guard case .success(let answer) = result else { return .unavailable(.playStore, .unreachable) }
                 switch answer.status {
                 case 200..<300: break
-                case 401, 403:
+                case 401:
                     kept.withLock { $0 = nil }
                     return .unavailable(.playStore, .notSetUp)
+                // The account may lack the permission for the list alone. Its token stays good for questions.
+                case 403: return .unavailable(.playStore, .notSetUp)
                 default: return .unavailable(.playStore, .unreachable)
                 }
                 let read = try? tools.json.read(answer.body) { root throws(JSONFault) in try PlayRefunds(root) }

@@ -17,6 +17,8 @@ package final class ProjectStores: Sendable {
         package var addresses = StoreAddresses()
         /// The server's values, by the names of the options.
         package var options: [String: String] = [:]
+        /// The time for which a subscription that would renew gives access after its end while its store does not answer.
+        package var graceMilliseconds: Int64 = 0
 
         package init() {}
 
@@ -212,7 +214,8 @@ extension StoreValidators {
                     url, key: key,
                     webhookSecrets: (value("stripe.webhook_secret") ?? "").split(separator: ",").map(String.init),
                     graceDays: value("stripe.grace_days").flatMap(Int64.init) ?? Stripe.standardGraceDays,
-                    proof: value("stripe.proof").flatMap(Stripe.ProofRule.init(rawValue:)))
+                    proof: value("stripe.proof").flatMap(Stripe.ProofRule.init(rawValue:)),
+                    graceMilliseconds: server.graceMilliseconds)
             } else {
                 faults["stripe"] = .wrong("stripe.secret_key", "no key of Stripe: it has other than visible characters")
             }
@@ -248,7 +251,8 @@ extension StoreValidators {
         return AppStore(
             root: server.appStoreRoot, receiptRoot: server.appStoreReceiptRoot, bundleID: value("app_store.bundle_id"),
             deviceRule: value("app_store.device_hash").flatMap(AppStore.DeviceRule.init) ?? .off,
-            appID: value("app_store.app_id").flatMap(Int64.init), server: asking)
+            appID: value("app_store.app_id").flatMap(Int64.init), server: asking,
+            graceMilliseconds: server.graceMilliseconds)
     }
 
     private static func offers(
@@ -260,7 +264,8 @@ extension StoreValidators {
             throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
         }
         guard let keyID = value("app_store.offer_key_id") else { throw .needs("app_store.offer_key_id", beside: name) }
-        return OfferSigner(keyID: keyID, key: key, bundleID: value("app_store.bundle_id"))
+        guard let bundleID = value("app_store.bundle_id") else { throw .needs("app_store.bundle_id", beside: name) }
+        return OfferSigner(keyID: keyID, key: key, bundleID: bundleID)
     }
 
     private static func play(
@@ -286,7 +291,7 @@ extension StoreValidators {
         return server.addresses.play.map {
             PlayStore(
                 $0, package: package, account: account, pushSecret: value("play.push_secret"), pushTokens: pushTokens,
-                acknowledges: value("play.acknowledge") != "off")
+                acknowledges: value("play.acknowledge") != "off", graceMilliseconds: server.graceMilliseconds)
         }
     }
 }

@@ -246,9 +246,8 @@ package final class PurchaseChecker: Sendable {
         guard let project = searches.due(of: projects, at: monotonic),
             let play = parts.stores.of(project, directory).play
         else { return }
-        let search = searches.begin(project, of: projects.count, at: now, monotonic)
-        go(
-            on: play.refunds(since: search.since, until: search.begunAt, page: search.page, at: now), search, &searches)
+        let search = searches.begin(project, of: projects.count, play.refundPlace, at: now, monotonic)
+        go(on: play.refunds(since: search.since, page: search.page, at: now), search, &searches)
     }
 
     private func go(
@@ -260,6 +259,7 @@ package final class PurchaseChecker: Sendable {
         case .done(.success(let refunds)):
             if !take(refunds.all, in: search.project) { searches.lose(search.project) }
             searches.end(search, next: refunds.nextPage, at: MonotonicClock.nanoseconds())
+            parts.stores.note(.success([]), of: .playStore, search.project, at: parts.clock())
         case .done(.failure(let problem)):
             searches.fail(search)
             parts.stores.note(.failure(problem), of: .playStore, search.project, at: parts.clock())
@@ -273,11 +273,20 @@ package final class PurchaseChecker: Sendable {
         let now = parts.clock()
         let statements = try? parts.store.read { snapshot throws(StoreFault) in
             var statements: [Receipt] = []
+            let products = try snapshot.catalog(of: project).products.map(\.idInStore)
             for refund in refunds {
                 for world in AccessWorld.allCases {
-                    let id = PurchaseID(.playStore, refund.token, in: world, of: project, hash: snapshot.hash)
-                    guard let statement = try snapshot.purchase(id)?.statement(of: refund, at: now) else { continue }
-                    statements.append(statement)
+                    func purchase(_ original: String) throws(StoreFault) -> Purchase? {
+                        try snapshot.purchase(
+                            PurchaseID(.playStore, original, in: world, of: project, hash: snapshot.hash))
+                    }
+                    guard let first = try purchase(refund.token), first.history.knows(refund.order) else { continue }
+                    // The further products of the order are purchases of their own.
+                    var bought = [first]
+                    for product in products {
+                        if let further = try purchase("\(refund.token):\(product)") { bought.append(further) }
+                    }
+                    statements += bought.compactMap { $0.statement(of: refund, at: now) }
                 }
             }
             return statements
@@ -309,10 +318,12 @@ package final class PurchaseChecker: Sendable {
         // The settings of the server may be for another app, so the server asks again later.
         case .done(.failure(.bad)):
             lines.end(source, question.project, .answer, at: now)
-            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .gone)
+            end(NoteChecks([(id, .failed(graceMilliseconds: nil))]), question, .gone)
         case .done(.failure(.unavailable(let outage))):
-            lines.end(source, question.project, outage.reason == .notSetUp ? .other : .fault, at: now)
-            end(NoteChecks([(id, .failed(graceMilliseconds: parts.limits.graceMilliseconds))]), question, .failed)
+            let isOutage = outage.reason != .notSetUp
+            lines.end(source, question.project, isOutage ? .fault : .other, at: now)
+            let grace = isOutage ? parts.limits.graceMilliseconds : nil
+            end(NoteChecks([(id, .failed(graceMilliseconds: grace))]), question, .failed)
         }
     }
 

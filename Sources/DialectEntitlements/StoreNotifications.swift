@@ -305,6 +305,7 @@ extension AppStore {
         else { throw .bad(.foreign) }
         var receipt = transaction.receipt(in: project, tools.hash)
         receipt.canBeAsked = server != nil
+        receipt.graceMilliseconds = graceMilliseconds
         if let renewalText {
             let renewal = try signed(renewalText, as: AppleRenewal.self, now: now, tools)
             guard renewal.world == world, renewal.original.hasSameBytes(as: transaction.original) else {

@@ -13,6 +13,8 @@ package struct Stripe: StoreValidator {
     /// The secrets with which Stripe signs events, each as a prepared hash.
     private let webhookSecrets: [HMAC]
     private let graceDays: Int64
+    /// The time for which a subscription that would renew gives access after its end while Stripe does not answer.
+    private let graceMilliseconds: Int64
     private let proof: ProofRule?
 
     /// Whether a client needs a proof for a subscription that nobody has.
@@ -31,10 +33,12 @@ package struct Stripe: StoreValidator {
     ///   - webhookSecrets: the secrets with which Stripe signs events; none if the server takes no events.
     ///   - graceDays: the days of access after the end of a period whose payment has failed.
     ///   - proof: the rule for clients; nil for the rule of the world.
+    ///   - graceMilliseconds: the time of access after the end of a period while Stripe does not answer.
     package init(
         _ url: OutboundURL, key: String, webhookSecrets: [String] = [], graceDays: Int64 = Stripe.standardGraceDays,
-        proof: ProofRule? = nil
+        proof: ProofRule? = nil, graceMilliseconds: Int64 = 0
     ) {
+        self.graceMilliseconds = graceMilliseconds
         base = url.folder
         self.key = key
         self.webhookSecrets = webhookSecrets.map { HMAC(key: Array($0.utf8)) }
@@ -79,7 +83,7 @@ package struct Stripe: StoreValidator {
                     let receipts = subscription.receipts(
                         in: place.project, at: place.now, isProof: place.isServer, buyer: buyer,
                         takesFirst: takesFirst(in: place.world), graceDays: graceDays,
-                        hash: tools.hash
+                        graceMilliseconds: graceMilliseconds, hash: tools.hash
                     ) { names in claim.product.flatMap { product in names.first { $0 == product } } ?? names.first }
                     // The claimed product is the reported one.
                     let reported = receipts.firstIndex { $0.product == claim.product } ?? 0
@@ -175,7 +179,9 @@ package struct Stripe: StoreValidator {
         _ subscription: StripeSubscription, _ catalog: Catalog, in project: ProjectID, at now: Instant,
         _ hash: KeyedHash
     ) -> [Receipt] {
-        subscription.receipts(in: project, at: now, isProof: true, graceDays: graceDays, hash: hash) { names in
+        subscription.receipts(
+            in: project, at: now, isProof: true, graceDays: graceDays, graceMilliseconds: graceMilliseconds, hash: hash
+        ) { names in
             names.first { catalog.product($0) != nil } ?? names.first
         }
     }

@@ -120,7 +120,7 @@ struct StripeSubscription {
     ///   - product: the name of a product that counts, of its names at Stripe.
     func receipts(
         in project: ProjectID, at now: Instant, isProof: Bool, buyer: String? = nil, takesFirst: Bool = false,
-        graceDays: Int64, hash: KeyedHash,
+        graceDays: Int64, graceMilliseconds: Int64, hash: KeyedHash,
         product: (_ names: [String]) -> String?
     ) -> [Receipt] {
         let world: AccessWorld = isLive ? .production : .sandbox
@@ -142,6 +142,7 @@ struct StripeSubscription {
                     ? .canceled : ["past_due", "unpaid"].contains(status) ? .billingIssue : .willRenew,
                 saidAt: now)
             receipt.canBeAsked = place == 0
+            receipt.graceMilliseconds = place == 0 ? graceMilliseconds : 0
             receipt.trust =
                 isProof
                 ? .proof

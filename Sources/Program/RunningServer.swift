@@ -104,8 +104,10 @@ package final class RunningServer: Sendable {
                 storeKey: secrets.derivedKey(for: "console cookie"), isTLS: configuration.tls != nil,
                 publicURL: configuration.publicURL, isForTrying: configuration.isForTrying) : nil
         let files = configuration.hasConsole ? ConsoleFiles() : nil
+        var storeSettings = configuration.stores
+        storeSettings.graceMilliseconds = configuration.purchaseChecks.graceMilliseconds
         let stores = ProjectStores(
-            configuration.stores, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
+            storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options")))
         let signer = AnswerSigner(master: secrets.derivedKey(for: "access answers"))
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,

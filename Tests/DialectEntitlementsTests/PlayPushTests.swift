@@ -1,6 +1,7 @@
 import ByteText
 import Crypto
 import DialectEntitlements
+import Domain
 import Foundation
 import Outbound
 import TestKit
@@ -147,13 +148,13 @@ struct PlayPushTests {
         google.refunds.withLock {
             $0 = [
                 [("unknown", "GPA.9", at), ("tok-2", "GPA.other", at)], [("tok-1", "GPA.tok-1", at)],
-                [("tok-3", "GPA.tok-3", at + 100_000)],
             ]
         }
         #expect(try Patience.until { try client.active("A") == [] }, "a refund on the second page")
         #expect(try client.active("B") == ["X"], "a refund of an order that the purchase does not have")
-        #expect(try client.active("C") == ["X"], "a refund that is not made yet")
+        #expect(try client.active("C") == ["X"])
         client.clock.set(seconds: at + 100_060)
+        google.refunds.withLock { $0.append([("tok-3", "GPA.tok-3", at + 100_000)]) }
         #expect(try Patience.until { try client.active("C") == [] })
         #expect(try client.events("A") == ["entitlement_lost", "entitlement_granted"], "a refund counts once")
         // After an outage the list is asked again.
@@ -163,5 +164,97 @@ struct PlayPushTests {
         #expect(Patience.until { google.stand.received.count > asked })
         google.isDown.withLock { $0 = false }
         #expect(try Patience.until { try client.active("B") == [] })
+    }
+
+    private func refundScene(isServers: Bool = true) throws -> PlayScene {
+        try PlayScene(isServers: isServers) {
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.refundPauseMilliseconds = 5
+        }
+    }
+
+    @Test("full pages of refunds are read")
+    func fullPages() throws {
+        let scene = try refundScene()
+        scene.google.says("tok", scene.subscription(order: "GPA.tok"))
+        _ = try scene.buy("A", "tok")
+        let at = scene.client.clock.seconds
+        let others = (0..<299).map { number in
+            (token: "\(number)" + String(repeating: "t", count: 300), order: "GPA.\(number)", at: at)
+        }
+        scene.google.refunds.withLock {
+            $0 = [Array(others[..<100]), Array(others[100..<200]), others[200...] + [("tok", "GPA.tok", at)]]
+        }
+        #expect(try Patience.until { try scene.client.active("A") == [] })
+    }
+
+    @Test("a refund counts after a long outage, after a clock that was ahead, and for all products of its order")
+    func lateRefunds() throws {
+        let scene = try refundScene()
+        let (client, google) = (scene.client, scene.google)
+        let start = client.clock.seconds
+        google.says("late", scene.subscription(order: "GPA.late", until: 400))
+        google.says(
+            "bundle",
+            scene.subscription(order: "GPA.bundle", until: 400).replacing(
+                #""lineItems":["#,
+                with:
+                    #""lineItems":[{"productId":"Y","expiryTime":"2026-12-01T00:00:00Z","latestSuccessfulOrderId":"GPA.bundle","autoRenewingPlan":{"autoRenewEnabled":true}},"#
+            ))
+        google.says("ahead", scene.subscription(order: "GPA.ahead", until: 400))
+        for (user, token) in [("A", "late"), ("B", "bundle")] { _ = try scene.buy(user, token) }
+        client.clock.set(seconds: start + 86_400)
+        _ = try scene.buy("C", "ahead")
+        client.clock.set(seconds: start + 60)
+        #expect(try client.active("B") == ["X", "Y"] && client.active("C") == ["X"])
+        google.refunds.withLock { $0 = [[("bundle", "GPA.bundle", start), ("ahead", "GPA.ahead", start)]] }
+        #expect(try Patience.until { try client.active("B") == [] })
+        #expect(try Patience.until { try client.active("C") == [] })
+        // Searches of an outage of 40 days are too late for their beginning.
+        google.isDown.withLock { $0 = true }
+        client.clock.advance(days: 40)
+        let at = client.clock.seconds
+        google.refunds.withLock { $0 = [[("late", "GPA.late", at - 20 * 86_400)]] }
+        google.isDown.withLock { $0 = false }
+        #expect(try Patience.until { try client.active("A") == [] })
+    }
+
+    @Test("an account that may not read the list keeps its token, and the fault ends with the next answer")
+    func refusedList() throws {
+        let scene = try refundScene()
+        scene.google.refusesList.withLock { $0 = true }
+        func fault() throws -> Bool {
+            try scene.client.administrator("GET", "/stores/status").body.contains("is not set up for the store")
+        }
+        func lists() -> Int { scene.google.stand.received.count { $0.line.contains("/voidedpurchases?") } }
+        #expect(try Patience.until { try fault() && lists() > 5 })
+        #expect(scene.google.tokens.withLock { $0 } == 1)
+        scene.google.refusesList.withLock { $0 = false }
+        #expect(try Patience.until { try !fault() })
+    }
+
+    @Test("searches of many projects keep to Google's limits, and other settings begin anew")
+    func searches() {
+        let second: UInt64 = 1_000_000_000
+        let now = Instant(milliseconds: 1_750_000_000_000)
+        let projects = (1...21).map { ProjectID(rawValue: $0) }
+        var searches = RefundSearches(pauseMilliseconds: 300_000)
+        for (place, project) in projects.enumerated() {
+            let monotonic = UInt64(place) * second
+            #expect(searches.due(of: projects, at: monotonic) == project)
+            let search = searches.begin(project, of: 21, "app a", at: now, monotonic)
+            #expect(search.since == nil, "Google lists all that it has")
+            searches.end(search, next: nil, at: monotonic)
+            #expect(searches.due(of: projects, at: monotonic + second - 1) == nil, "one page in a second")
+        }
+        #expect(searches.due(of: projects, at: 599 * second) == nil)
+        let first = projects[0]
+        #expect(searches.due(of: projects, at: 600 * second) == first)
+        let again = searches.begin(first, of: 21, "app a", at: now, 600 * second)
+        #expect(again.since == now.advanced(byMilliseconds: -3_600_000))
+        searches.end(again, next: "2", at: 600 * second)
+        #expect(searches.due(of: [first], at: 601 * second) == first)
+        let other = searches.begin(first, of: 21, "app b", at: now, 601 * second)
+        #expect(other.page == nil && other.since == nil)
     }
 }

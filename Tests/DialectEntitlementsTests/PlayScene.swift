@@ -23,6 +23,10 @@ struct PlayScene {
         let tokens = Monitor(0)
         /// Pages of the list of refunds: token, order, and the second of the refund.
         let refunds = Monitor<[[(token: String, order: String, at: Int64)]]>([])
+        /// Whether the account may not read the list of refunds.
+        let refusesList = Monitor(false)
+        /// Google's own clock.
+        let clock = Monitor<AccessClient.TestClock?>(nil)
         /// The answer about Google's keys.
         let keys = Monitor(#"{"keys":[]}"#)
         let stand: StandIn
@@ -30,6 +34,7 @@ struct PlayScene {
         init() {
             let (subscriptions, products, isDown, tokens) = (subscriptions, products, isDown, tokens)
             let (forgotten, refunds, keys) = (forgotten, refunds, keys)
+            let (refusesList, clock) = (refusesList, clock)
             stand = StandIn { request in
                 if isDown.withLock({ $0 }) { return .status(500, "") }
                 if request.line.hasPrefix("GET /certs ") { return .status(200, keys.withLock { $0 }) }
@@ -51,7 +56,10 @@ struct PlayScene {
                 let token = String(path.split(separator: "/").last ?? "")
                 let start = "/androidpublisher/v3/applications/com.example.app/purchases/"
                 if path.hasPrefix(start + "voidedpurchases?") {
-                    return .status(200, Google.list(refunds.withLock { $0 }, String(path)))
+                    if refusesList.withLock({ $0 }) { return .status(403, "{}") }
+                    let now = clock.withLock { $0?.seconds ?? 0 } * 1000
+                    let list = Google.list(refunds.withLock { $0 }, String(path), at: now)
+                    return list.map { .status(200, $0) } ?? .status(400, "{}")
                 }
                 if path.hasPrefix(start + "subscriptionsv2/tokens/"), let said = subscriptions.withLock({ $0[token] }) {
                     return .status(200, said)
@@ -63,18 +71,26 @@ struct PlayScene {
             }
         }
 
-        /// A page of the refunds in the span of time that a path names.
-        private static func list(_ pages: [[(token: String, order: String, at: Int64)]], _ path: String) -> String {
+        /// A page of the refunds that a path asks for; nil for a span of time that Google refuses. Without a limit all entries
+        /// are on one page. One entry has another form.
+        private static func list(
+            _ pages: [[(token: String, order: String, at: Int64)]], _ path: String, at now: Int64
+        ) -> String? {
             let query = Query(Array(path.split(separator: "?")[1].utf8).span)
-            func number(_ name: String) -> Int64 { query?[name].flatMap { Int64($0) } ?? -1 }
+            func number(_ name: String) -> Int64? { query?[name].flatMap { Int64($0) } }
+            // Google's clock differs from the server's by some minutes.
+            let minutes: Int64 = 5 * 60_000
+            if let end = number("endTime"), end > now - minutes { return nil }
+            if let start = number("startTime"), start < now + minutes - 30 * 86_400_000 { return nil }
+            let pages = number("maxResults") == 100 ? pages : [pages.flatMap { $0 }]
             let page = query?["token"].flatMap { Int($0.dropFirst("p+/=".count)) } ?? 0
-            let (from, until) = (number("startTime"), number("endTime"))
             let entries = pages.indices.contains(page) ? pages[page] : []
-            let rows = entries.filter { (from...until).contains($0.at * 1000) && from >= 0 }.map {
+            let rows = entries.filter { $0.at * 1000 >= number("startTime") ?? 0 }.map {
                 #"{"kind":"androidpublisher#voidedPurchase","purchaseToken":"\#($0.token)","orderId":"\#($0.order)","voidedTimeMillis":"\#($0.at * 1000)","voidedSource":1}"#
-            }.joined(separator: ",")
+            }
             let next = page + 1 < pages.count ? #","tokenPagination":{"nextPageToken":"p+/=\#(page + 1)"}"# : ""
-            return #"{"voidedPurchases":[\#(rows)]\#(next)}"#
+            return
+                #"{"voidedPurchases":[\#((rows.prefix(1) + [#"{"purchaseToken":7}"#] + rows.dropFirst(1)).joined(separator: ","))]\#(next)}"#
         }
 
         func says(_ token: String, _ subscription: String) { subscriptions.withLock { $0[token] = subscription } }
@@ -115,6 +131,8 @@ struct PlayScene {
             }
             configure(&$0)
         }
+        let clock = client.clock
+        google.clock.withLock { $0 = clock }
     }
 
     /// Google's answer about a subscription, by days from the start.

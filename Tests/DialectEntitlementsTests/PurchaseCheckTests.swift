@@ -118,6 +118,8 @@ struct PurchaseCheckTests {
         for (user, token) in [("A", "tok-1"), ("B", "tok-2")] { _ = try scene.buy(user, token) }
         #expect(try stored().contains(#""why":"period_runs""#))
         scene.google.isDown.withLock { $0 = true }
+        day(scene.client, 30)
+        #expect(try scene.client.active("A") == (hours > 0 ? ["X"] : []), "before the first question")
         day(scene.client, 30, minutes: 10)
         #expect(try Patience.until { try stored().contains(#""why":"unconfirmed""#) })
         #expect(try scene.client.active("A") == (hours > 0 ? ["X"] : []))
@@ -126,7 +128,7 @@ struct PurchaseCheckTests {
         #expect(try scene.client.active("A") == (hours > 0 ? ["X"] : []))
         day(scene.client, 30, minutes: 240)
         #expect(try scene.client.active("A") == [])
-        #expect(try stored().contains(#""why":"unconfirmed""#))
+        #expect(try Patience.until { try stored().contains(#""why":"unconfirmed""#) })
         scene.google.says("tok-1", scene.subscription(order: "GPA.1..0", until: 60))
         scene.google.isDown.withLock { $0 = false }
         #expect(try comes(scene) { try scene.client.active("A") == ["X"] })
@@ -137,6 +139,34 @@ struct PurchaseCheckTests {
         #expect(try comes(scene, everySeconds: 1) { try stored().contains(#""why":"unconfirmed""#) })
         scene.google.isDown.withLock { $0 = false }
         #expect(try comes(scene) { try stored().contains(#""why":"ended""#) })
+        #expect(try scene.client.active("A") == [])
+    }
+
+    @Test(
+        "an outage gives no access to a subscription whose access had ended before",
+        arguments: ["PENDING", "PAUSED", "not renewed", "unknown"])
+    func ended(_ state: String) throws {
+        let scene = try PlayScene {
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.perSecond = 1000
+            $0.purchaseChecks.graceMilliseconds = 72 * 3_600_000
+        }
+        let isRunning = state.contains { $0.isLowercase }
+        scene.google.says("tok", scene.subscription(isRunning ? "ACTIVE" : state))
+        _ = try scene.buy("A", "tok")
+        #expect(try scene.client.active("A") == (isRunning ? ["X"] : []))
+        if isRunning {
+            if state == "unknown" { scene.google.subscriptions.withLock { $0 = [:] } }
+            day(scene.client, 30)
+            #expect(try scene.client.active("A") == ["X"], "nobody has asked")
+            day(scene.client, 30, minutes: 10)
+            #expect(try Patience.until { try scene.client.active("A") == [] }, "an answer of the store ends the grace")
+        }
+        scene.google.isDown.withLock { $0 = true }
+        func stored() throws -> String {
+            try scene.client.administrator("GET", "/purchases/playstore:tok/check").body
+        }
+        #expect(try comes(scene) { try stored().contains(#""why":"unconfirmed""#) })
         #expect(try scene.client.active("A") == [])
     }
 
@@ -280,6 +310,44 @@ struct PurchaseCheckTests {
     }
 
     private static let chain = Result { try AppleChain() }
+
+    @Test("a start of the app with a new signature of the same state keeps the access of an outage")
+    func start() throws {
+        let chain = try PurchaseCheckTests.chain.get()
+        let down = StandIn(.status(500, ""))
+        let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
+        let root = try #require(Certificate(pem: chain.rootPEM))
+        let client = try AccessClient(.memory, at: chain.now) {
+            $0.stores.appStoreRoot = root
+            $0.stores.addresses.appStore = OutboundURL(down.url)
+            $0.stores.addresses.appStoreSandbox = OutboundURL(down.url)
+            $0.stores.options["app_store.bundle_id"] = "com.example.app"
+            $0.stores.options["app_store.key"] = String(decoding: pem, as: UTF8.self)
+            $0.stores.options["app_store.key_id"] = "K1"
+            $0.stores.options["app_store.issuer_id"] = "issuer"
+            $0.purchaseChecks.pauseMilliseconds = 5
+            $0.purchaseChecks.graceMilliseconds = 3_600_000
+        }
+        func transaction(signed: Int64, revoked: Bool = false) throws -> String {
+            var payload: [String: Any] = [
+                "transactionId": "1", "originalTransactionId": "1", "bundleId": "com.example.app", "productId": "X",
+                "purchaseDate": chain.now * 1000, "expiresDate": (chain.now + 100) * 1000,
+                "signedDate": (chain.now + signed) * 1000, "type": "Auto-Renewable Subscription",
+                "environment": "Sandbox",
+            ]
+            if revoked { payload["revocationDate"] = (chain.now + signed) * 1000 }
+            return try chain.sign(payload)
+        }
+        try client.makeUser("A")
+        #expect(try client.purchase("A", try transaction(signed: 0)).status == 201)
+        client.clock.set(seconds: chain.now + 700)
+        #expect(Patience.until { !down.received.isEmpty })
+        #expect(try client.active("A") == ["X"])
+        _ = try client.purchase("A", try transaction(signed: 600))
+        #expect(try client.active("A") == ["X"])
+        _ = try client.purchase("A", try transaction(signed: 650, revoked: true))
+        #expect(try client.active("A") == [], "a refund ends it")
+    }
 
     @Test("Apple's server is asked, for purchases and then for those of testers")
     func apple() throws {

@@ -38,7 +38,11 @@ struct SharedReceiptTests {
         #expect(try check(client).contains(#""owners":["u1"],"installs":21,"frozen":true"#))
         let receipt = client.receipt("X", transaction)
         let late = try Install("late", .exact, client)
+        let before = client.server.store.counts.lastSequence
         let refused = try late.restore([receipt])
+        let noted = client.server.store.counts.lastSequence
+        #expect(try late.restore([receipt]).status == 422)
+        #expect(noted > before && client.server.store.counts.lastSequence == noted, "the journal notes it once")
         #expect(refused.status == 422 && refused.body.contains(#""code":"already_exists""#), "\(refused)")
         #expect(try late.buy("X", transaction).status == 422)
         let both = try late.restore([receipt, client.receipt("Y", "t2")])
@@ -88,6 +92,56 @@ struct SharedReceiptTests {
         #expect(try client.administrator("PUT", "/access", #"{"created":"milliseconds"}"#).body.contains("freeze"))
     }
 
+    @Test("nobody gets a frozen purchase by a sign-in, or by a name of its account")
+    func bypasses() throws {
+        let client = try AccessClient(.memory, restore: "transfer")
+        try client.administrator("PUT", "/access", #"{"on_shared_receipt":"freeze"}"#)
+        let owner = try Install("owner", .exact, client)
+        try owner.buy("X", transaction, account: "acc")
+        var joined = owner
+        for number in 1...Purchase.installsPerMonth {
+            joined = try Install("i\(number)", .exact, client)
+            #expect(try joined.restore([client.receipt("X", transaction)]).status == 200)
+        }
+        #expect(try check(client).contains(#""owners":[],"installs":21,"frozen":true"#))
+        try joined.identify("u9")
+        #expect(try check(client).contains(#""owners":[]"#), "a sign-in")
+        let late = try Install("late", .exact, client)
+        #expect(try late.buy("Y", "t2", account: "acc").status == 201)
+        #expect(try late.active() == ["Y"], "a name")
+        #expect(try owner.buy("Z", "t3", account: "acc").status == 201)
+        #expect(try owner.active() == ["X", "Y", "Z"], "who has the name keeps it")
+        try client.administrator("POST", "/purchases/appstore:\(transaction)/unfreeze")
+        #expect(try late.buy("Y", "t2", account: "acc").status < 300)
+        #expect(try late.active() == ["X", "Y", "Z"])
+    }
+
+    @Test("a change of the product is no new proof, and keeps the end of a freeze")
+    func upgrade() throws {
+        let scene = try PlayScene()
+        let client = scene.client
+        try client.administrator("PUT", "/access", #"{"on_shared_receipt":"freeze"}"#)
+        scene.google.says("old", scene.subscription(until: 400))
+        for number in 0...Purchase.installsPerMonth { _ = try scene.buy("i\(number)", "old") }
+        func isFrozen(_ token: String) throws -> Bool {
+            try client.administrator("GET", "/purchases/playstore:\(token)/check").body.contains(#""frozen":true"#)
+        }
+        #expect(try isFrozen("old"))
+        client.clock.advance(days: 1)
+        try client.administrator("POST", "/purchases/playstore:old/unfreeze")
+        client.clock.advance(days: 1)
+        scene.google.says(
+            "new",
+            scene.subscription(
+                product: "Y", order: "GPA.2", from: 2, until: 400, more: #","linkedPurchaseToken":"old""#)
+        )
+        #expect(try scene.changed("new").status == 200)
+        #expect(try client.active("i7") == ["Y"])
+        #expect(try !isFrozen("new"))
+        _ = try scene.buy("late", "new", product: "Y")
+        #expect(try client.active("late") == ["Y"])
+    }
+
     @Test("an offer is signed for the app of the key")
     func offers() throws {
         let folder = TemporaryFolder()
@@ -104,6 +158,10 @@ struct SharedReceiptTests {
             #"{"product":"X","app_account_token":"6F1E5F0A-0000-4000-8000-00000000000A","app_bundle_id":"com.example.app"}"#
         let missing = try sign(body)
         #expect(missing.status == 422 && missing.body.contains(#""code":"not_implemented""#), "\(missing)")
+        let alone = try JSONSerialization.data(withJSONObject: ["app_store": ["offer_key": pem, "offer_key_id": "K1"]])
+        let refused = try client.administrator("PUT", "/stores", String(decoding: alone, as: UTF8.self))
+        #expect(refused.body.contains("app_store.bundle_id"), "\(refused)")
+        #expect(try sign(body).status == 422, "a caller names no app")
         let options = try JSONSerialization.data(withJSONObject: [
             "app_store": ["offer_key": pem, "offer_key_id": "K1", "bundle_id": "com.example.app"]
         ])

@@ -102,7 +102,7 @@ struct PurchaseCheckContractTests {
         var random = SeededGenerator(seed: 1)
         let fixture = try StoreFixture(.memory)
         var receipt = PurchaseCheckContractTests.receipt(0, &random, at: fixture.clock.now)
-        (receipt.canBeAsked, receipt.isUnacknowledged) = (true, true)
+        (receipt.canBeAsked, receipt.isUnacknowledged, receipt.graceMilliseconds) = (true, true, 3_600_000)
         receipt.replaces = PurchaseCheckContractTests.ids[1]
         _ = try fixture.process(TakeStoreNews([receipt]))
         var kept = try #require(
@@ -111,6 +111,7 @@ struct PurchaseCheckContractTests {
             })
         let purchase = try #require(Purchase(receipt.purchase, packed: kept))
         #expect(purchase.check?.isUnacknowledged == true && purchase.packed == kept)
+        #expect(purchase.check?.graceMilliseconds == 3_600_000)
         var plain = PurchaseCheckContractTests.receipt(3, &random, at: fixture.clock.now)
         plain.canBeAsked = false
         _ = try fixture.process(TakeStoreNews([plain]))

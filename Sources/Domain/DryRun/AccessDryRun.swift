@@ -86,7 +86,8 @@ struct AccessDryRun {
             for world in [\AccessDryRun.now, \.then] {
                 guard var user = self[keyPath: world].documents.accessUser(person) else { continue }
                 let payer = payer == person ? user : payer.flatMap { self[keyPath: world].documents.accessUser($0) }
-                let changes = payer.map { user.takeOver(paidBy: $0, stamp, self[keyPath: world].documents) } ?? []
+                let changes =
+                    payer.map { user.takeOver(paidBy: $0, stamp, in: project, self[keyPath: world].documents) } ?? []
                 self[keyPath: world].documents.apply(changes + [user.put])
             }
         }

@@ -2,6 +2,7 @@
 struct AccessLedger<V: DocumentFacts> {
     private let view: V
     private let moment: Instant
+    private let catalog: Catalog
     private var users: [PersonID: AccessUser] = [:]
     private var accounts: [Hash128: NamedAccount] = [:]
     private var purchases: [PurchaseID: Purchase] = [:]
@@ -10,9 +11,11 @@ struct AccessLedger<V: DocumentFacts> {
     /// - Parameters:
     ///   - view: the facts of the decision.
     ///   - moment: the moment of the call.
-    init(_ view: V, at moment: Instant) {
+    ///   - catalog: the products and the settings of the project.
+    init(_ view: V, at moment: Instant, _ catalog: Catalog) {
         self.view = view
         self.moment = moment
+        self.catalog = catalog
     }
 
     func purchase(_ id: PurchaseID) -> Purchase? { purchases[id] ?? view.purchase(id) }
@@ -52,14 +55,13 @@ struct AccessLedger<V: DocumentFacts> {
     /// - Parameters:
     ///   - asked: the purchase about which the server has asked. Its next question is due later, also if nothing is new.
     ///   - project: the project of the purchases.
-    ///   - catalog: the products of the project.
-    mutating func scheduleChecks(asked: PurchaseID? = nil, in project: ProjectID, _ catalog: Catalog) {
+    mutating func scheduleChecks(asked: PurchaseID? = nil, in project: ProjectID) {
         for id in purchases.keys.sorted(by: { $0.hash.low < $1.hash.low }) {
             guard var purchase = purchases[id], purchase.check != nil else { continue }
             let known = view.purchase(id)
             let isNew =
                 known.map { known in
-                    known.history != purchase.history || known.replacedBy != purchase.replacedBy
+                    !known.history.isSameState(as: purchase.history) || known.replacedBy != purchase.replacedBy
                         || known.check?.isUnacknowledged != purchase.check?.isUnacknowledged
                 } ?? true
             guard isNew || id == asked else { continue }
@@ -98,8 +100,10 @@ struct AccessLedger<V: DocumentFacts> {
 
     /// Joins an install to the account that paid for a purchase, by the original transaction and by the names in a receipt.
     /// No other install leaves the account because of it, apart from the limit of installs.
+    ///
+    /// - Parameter provenAt: the moment of the proof; nil for the present moment.
     mutating func join(
-        _ install: PersonID?, to purchase: inout Purchase, by names: [Hash128]
+        _ install: PersonID?, at provenAt: Instant? = nil, to purchase: inout Purchase, by names: [Hash128]
     ) throws(Refusal) {
         // The check comes before the first change: a refused join changes nothing.
         let payer = install.flatMap { user($0) }
@@ -117,7 +121,7 @@ struct AccessLedger<V: DocumentFacts> {
                 guard account.paid.count < AccessUser.purchasesPerUser else { continue }
                 account.paid.append(purchase.id)
             }
-            if let install, var user = user(install), join(&user, name) {
+            if let install, var user = user(install), mayJoin(install, account), join(&user, name) {
                 users[install] = user
                 if let leaving = account.installs.join(install, at: moment), var left = self.user(leaving) {
                     left.accounts.removeAll { $0 == name }
@@ -132,7 +136,7 @@ struct AccessLedger<V: DocumentFacts> {
                 users[install] = user
             }
             let isNew = !purchase.installs.contains(install)
-            if let leaving = purchase.installs.join(install, at: moment), var left = self.user(leaving) {
+            if let leaving = purchase.installs.join(install, at: provenAt ?? moment), var left = self.user(leaving) {
                 left.paid.removeAll { $0 == purchase.id }
                 users[leaving] = left
             }
@@ -141,8 +145,15 @@ struct AccessLedger<V: DocumentFacts> {
         purchases[purchase.id] = purchase
     }
 
-    /// Ends the purchase that another one replaces. A new purchase takes over its owners and its account, apart from those at
-    /// their limits.
+    /// Whether an install may join an account by name. The name would give the install a part in each purchase of the account,
+    /// so nobody joins while one of them is frozen.
+    private func mayJoin(_ install: PersonID, _ account: NamedAccount) -> Bool {
+        !catalog.freezesShared || account.installs.contains(install)
+            || !account.paid.contains { purchase($0)?.isFrozen(catalog) ?? false }
+    }
+
+    /// Ends the purchase that another one replaces. A new purchase takes over its owners, its account and the moments of its
+    /// proofs, apart from those at their limits.
     mutating func replace(_ id: PurchaseID?, by purchase: inout Purchase, isNew: Bool) {
         guard let id, id != purchase.id, var old = self.purchase(id), old.replacedBy == nil else { return }
         old.replacedBy = purchase.id
@@ -150,10 +161,14 @@ struct AccessLedger<V: DocumentFacts> {
         guard isNew else { return }
         if purchase.isUnclaimed { purchase.reporter = old.reporter }
         let owners = Array(Set(purchase.owners + old.owners))
+        purchase.unfrozenAt = old.unfrozenAt
         do throws(Refusal) { try own(&purchase, owners) } catch {}
-        for install in old.installs.people {
-            do throws(Refusal) { try join(install, to: &purchase, by: []) } catch {}
+        for joined in old.installs.all {
+            do throws(Refusal) { try join(joined.person, at: joined.joinedAt, to: &purchase, by: []) } catch {}
         }
+        // The change of the purchase is no new proof.
+        (purchase.owningMoments, purchase.sharedAt) = (old.owningMoments, old.sharedAt)
+        purchases[purchase.id] = purchase
         do throws(Refusal) { try join(nil, to: &purchase, by: old.accounts) } catch {}
     }
 

@@ -59,7 +59,7 @@ package struct LinkAccessIdentity: Act {
         }
         target.identity = identity.value
         var changes = people.changes + [.linked(target.person, identity)]
-        if let payer { changes += target.takeOver(paidBy: payer, stamp, view) }
+        if let payer { changes += target.takeOver(paidBy: payer, stamp, in: project, view) }
         changes.append(target.put)
         let answer = AccessReply.identified(identity: identity.value, user: target.id)
         return Decision(
@@ -69,10 +69,13 @@ package struct LinkAccessIdentity: Act {
 }
 
 extension AccessUser {
-    /// Gives the purchases without owners of the payer's store account to a new identity.
-    mutating func takeOver<V: DocumentFacts>(paidBy payer: AccessUser, _ stamp: Stamp, _ view: V) -> [Change] {
+    /// Gives the purchases without owners of the payer's store account to a new identity. A frozen purchase stays without.
+    mutating func takeOver<V: DocumentFacts>(
+        paidBy payer: AccessUser, _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) -> [Change] {
         var changes: [Change] = []
-        for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty {
+        let catalog = view.catalog(of: project)
+        for var purchase in payer.paidPurchases(view) where purchase.owners.isEmpty && !purchase.isFrozen(catalog) {
             guard owned.count < AccessUser.purchasesPerUser else { break }
             purchase.own([person], at: stamp.at)
             if purchase.reporter.rawValue == 0 { purchase.reporter = person }

@@ -5,8 +5,11 @@ package struct NoteChecks: Act {
         ///
         /// - Parameter place: the list that has the purchase.
         case begun(place: CheckPlace)
-        /// The store could not be asked. A subscription may give access for some time after its end.
-        case failed(graceMilliseconds: Int64)
+        /// The store has not answered about the purchase, and the server asks again. In an outage of the store, a subscription
+        /// may give access for some time after its end.
+        ///
+        /// - Parameter graceMilliseconds: this time; nil if the reason is no outage.
+        case failed(graceMilliseconds: Int64?)
         /// The store does not know the purchase any more.
         case over
     }

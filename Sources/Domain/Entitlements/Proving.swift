@@ -40,7 +40,7 @@ struct Proving {
         for principals: AccessPrincipals, _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Proven {
         let catalog = view.catalog(of: project)
-        var ledger = AccessLedger(view, at: stamp.at)
+        var ledger = AccessLedger(view, at: stamp.at, catalog)
         var proven = Proven()
         var moves: [Transfer.Move] = []
         var events: [Change] = []
@@ -59,17 +59,20 @@ struct Proving {
             }
             var purchase = stored ?? Purchase(receipt, reporter: principals.user.person)
             purchase.reporter = known?.reporter ?? principals.user.person
-            purchase.take(receipt)
+            purchase.take(receipt, at: stamp.at, catalog)
             let before = Transfer.Side(purchase)
             ledger.replace(receipt.replaces, by: &purchase, isNew: known == nil)
             if let known, known.isFrozen(catalog) {
                 // Nobody joins and nobody loses anything. What the store says counts all the same.
+                let hasPart = principals.rule(for: known) != nil
+                if !hasPart, purpose != .sync {
+                    purchase.keep(from: principals.identity?.person ?? principals.user.person)
+                }
                 ledger.put(purchase)
                 proven.purchases.append(purchase)
                 events += self.events(
                     purchase, since: known, before, before, hasJoined: false, catalog.product(purchase.product),
                     principals, stamp, ledger)
-                let hasPart = principals.rule(for: known) != nil
                 proven.items.append(
                     Restored.Item(
                         transaction: receipt.transaction, product: receipt.product,
@@ -103,7 +106,7 @@ struct Proving {
                     names: outcome.people.compactMap { ledger.user($0)?.identity }.sorted()))
         }
         ledger.replaceLate(receipts.compactMap { $0 })
-        ledger.scheduleChecks(in: project, catalog)
+        ledger.scheduleChecks(in: project)
         proven.changes = ledger.changes
         if !moves.isEmpty {
             let made = Transfer(

@@ -18,14 +18,14 @@ extension Purchase {
         packer.add(optional: sharedAt)
         let flags: UInt8 =
             (replacedBy == nil ? 0 : 1) | (check == nil ? 0 : 2) | (unfrozenAt == nil ? 0 : 4)
-            | (notifiedAt == nil ? 0 : 8) | (check?.graceUntil == nil ? 0 : 16)
+            | (notifiedAt == nil ? 0 : 8) | ((check?.graceMilliseconds ?? 0) == 0 ? 0 : 32)
         guard flags != 0 else { return packer.bytes }
         packer.add(flags)
         if let replacedBy { packer.add(replacedBy.hash) }
         if let unfrozenAt { packer.add(unfrozenAt) }
         if let notifiedAt { packer.add(notifiedAt) }
-        if let grace = check?.graceUntil { packer.add(grace) }
         check?.pack(into: &packer)
+        if let grace = check?.graceMilliseconds, grace != 0 { packer.add(UInt64(grace)) }
         return packer.bytes
     }
 
@@ -54,12 +54,13 @@ extension Purchase {
         self.sharedAt = sharedAt
         // Earlier versions ended here.
         if unpacker.isAtEnd { return }
-        guard let flags = unpacker.byte(), flags < 32 else { return nil }
+        guard let flags = unpacker.byte(), flags < 64 else { return nil }
         if flags & 1 != 0 {
             guard let replacedBy = unpacker.hash() else { return nil }
             self.replacedBy = PurchaseID(hash: replacedBy)
         }
         var moments: [UInt8: Instant] = [:]
+        // Earlier versions stored the end of a grace with the flag 16.
         for flag: UInt8 in [4, 8, 16] where flags & flag != 0 {
             guard let moment = unpacker.instant() else { return nil }
             moments[flag] = moment
@@ -67,7 +68,10 @@ extension Purchase {
         (unfrozenAt, notifiedAt) = (moments[4], moments[8])
         if flags & 2 != 0 {
             guard var check = Check(unpacking: &unpacker) else { return nil }
-            check.graceUntil = moments[16]
+            if flags & 32 != 0 {
+                guard let grace = unpacker.integer(), let grace = Int64(exactly: grace) else { return nil }
+                check.graceMilliseconds = grace
+            }
             self.check = check
         }
     }
@@ -117,8 +121,11 @@ extension Receipt {
         packer.add(hashes: accounts)
         packer.add(UInt64(others.count))
         for transaction in others { transaction.pack(into: &packer) }
-        packer.add((replaces == nil ? 0 : 1) | (canBeAsked ? 2 : 0) | (isUnacknowledged ? 4 : 0) as UInt8)
+        packer.add(
+            (replaces == nil ? 0 : 1) | (canBeAsked ? 2 : 0) | (isUnacknowledged ? 4 : 0)
+                | (graceMilliseconds == 0 ? 0 : 8) as UInt8)
         if let replaces { packer.add(replaces.hash) }
+        if graceMilliseconds != 0 { packer.add(UInt64(graceMilliseconds)) }
     }
 
     init?(unpacking unpacker: inout Unpacker) {
@@ -142,11 +149,15 @@ extension Receipt {
             guard let transaction = Purchase.Transaction(unpacking: &unpacker) else { return nil }
             others.append(transaction)
         }
-        guard let flags = unpacker.byte(), flags < 8 else { return nil }
+        guard let flags = unpacker.byte(), flags < 16 else { return nil }
         (canBeAsked, isUnacknowledged) = (flags & 2 != 0, flags & 4 != 0)
         if flags & 1 != 0 {
             guard let replaced = unpacker.hash() else { return nil }
             replaces = PurchaseID(hash: replaced)
+        }
+        if flags & 8 != 0 {
+            guard let grace = unpacker.integer(), let grace = Int64(exactly: grace) else { return nil }
+            graceMilliseconds = grace
         }
     }
 

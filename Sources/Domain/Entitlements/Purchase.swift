@@ -52,6 +52,8 @@ package struct Receipt: Equatable, Sendable {
     package var replaces: PurchaseID?
     /// Whether the server can ask the store about the purchase later.
     package var canBeAsked = false
+    /// The time for which a subscription that would renew gives access after its end until the store answers.
+    package var graceMilliseconds: Int64 = 0
     /// Whether the store refunds the purchase unless the app or the server acknowledges it.
     package var isUnacknowledged = false
     /// The weight of the receipt as a proof of the caller.
@@ -148,7 +150,6 @@ package struct Purchase: Equatable, Sendable {
         history = History(receipt.told, receipt.renewal)
         self.reporter = reporter
         owners = []
-        take(receipt)
     }
 
     init(
@@ -164,18 +165,21 @@ package struct Purchase: Equatable, Sendable {
     }
 
     /// Adds the statements of a receipt.
-    mutating func take(_ receipt: Receipt) {
+    mutating func take(_ receipt: Receipt, at moment: Instant, _ catalog: Catalog) {
+        let (before, wasAsked) = (history, check != nil)
         history.update(receipt)
-        guard receipt.canBeAsked else { return }
-        var check = check ?? Check()
-        check.isUnacknowledged = receipt.isUnacknowledged
-        self.check = check
+        if receipt.canBeAsked {
+            var check = check ?? Check()
+            check.isUnacknowledged = receipt.isUnacknowledged
+            check.graceMilliseconds = receipt.graceMilliseconds
+            self.check = check
+        }
+        if !wasAsked || !history.isSameState(as: before) { noteEnd(at: moment, catalog.product(product)) }
     }
 
-    /// Notes a notification of the store. A notification that is repeated at once changes nothing.
-    mutating func note(notificationAt moment: Instant) {
-        if let notifiedAt, (0..<60_000).contains(moment.milliseconds - notifiedAt.milliseconds) { return }
-        notifiedAt = moment
+    /// Notes a notification of the store. A notification that changes nothing else is a repetition.
+    mutating func note(notificationAt moment: Instant, since known: Purchase?) {
+        if notifiedAt == nil || self != known { notifiedAt = moment }
     }
 
     /// Notes that an identity asked for the purchase, and that the purchase stays.
@@ -234,7 +238,7 @@ package struct Purchase: Equatable, Sendable {
     /// The end of the access as reads show it: the refund of a purchase that gives none any more, or else the expiry.
     func end(shownAt moment: Instant, _ definition: Catalog.Product?) -> Instant? {
         if let revokedAt, !isActive(at: moment, definition) { return revokedAt }
-        return expiry(definition).map { max($0, check?.graceUntil ?? $0) }
+        return graceEnd(at: moment, definition) ?? expiry(definition)
     }
 
     /// Whether the purchase is a subscription, from the store or from the product's definition.
@@ -245,8 +249,23 @@ package struct Purchase: Equatable, Sendable {
 
     /// Whether the purchase gives access at a moment.
     package func isActive(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
+        isRunning(at: moment, definition) || graceEnd(at: moment, definition) != nil
+    }
+
+    /// Whether the purchase gives access at a moment by the statements of the store alone.
+    func isRunning(at moment: Instant, _ definition: Catalog.Product?) -> Bool {
         guard replacedBy == nil, history.givesAccess else { return false }
-        return expiry(definition).map { moment < max($0, check?.graceUntil ?? $0) } ?? true
+        return expiry(definition).map { moment < $0 } ?? true
+    }
+
+    /// The end of the grace that a moment is in: a subscription that would renew gave access up to its end, and the store has
+    /// said nothing since. Nil outside a grace.
+    private func graceEnd(at moment: Instant, _ definition: Catalog.Product?) -> Instant? {
+        guard let check, check.graceMilliseconds > 0, check.endedAt == nil, replacedBy == nil, revokedAt == nil,
+            renewal == .willRenew, history.givesAccess, isSubscription(definition), let end = expiry(definition)
+        else { return nil }
+        let graceEnd = end.advanced(byMilliseconds: check.graceMilliseconds)
+        return moment >= end && moment < graceEnd ? graceEnd : nil
     }
 
     /// Whether the period is over, and the store has not answered since. The purchase may have been renewed.
@@ -273,7 +292,7 @@ package struct Purchase: Equatable, Sendable {
         let end = expiry(definition)
         if isActive(at: moment, definition) {
             guard let end else { return Access(isActive: true, until: nil, name: "no_end") }
-            if let grace = check?.graceUntil, isUnconfirmed(at: moment, end) {
+            if let grace = graceEnd(at: moment, definition) {
                 return Access(isActive: true, until: grace, name: "unconfirmed")
             }
             return Access(isActive: true, until: end, name: renewal == .billingIssue ? "grace" : "period_runs")

@@ -12,10 +12,11 @@ extension Purchase {
         package internal(set) var faults = 0
         /// Whether the store refunds the purchase unless the server acknowledges it.
         package internal(set) var isUnacknowledged = false
-        /// The moment from which on the purchase gives no access, as the questions have found; nil while it gives some.
+        /// The moment from which on the purchase gives no access, as the store or a question without an answer has shown; nil
+        /// while it gives some.
         var endedAt: Instant?
-        /// The end of the access while the store does not answer; nil if the store has answered.
-        var graceUntil: Instant?
+        /// The time for which a subscription that would renew gives access after its end until the store answers.
+        package internal(set) var graceMilliseconds: Int64 = 0
 
         fileprivate static let minute: Int64 = 60_000
         fileprivate static let quarter = 15 * minute
@@ -37,16 +38,20 @@ extension Purchase {
     ///   - isAsked: whether the server has just asked about the purchase.
     ///   - definition: the product.
     mutating func scheduleCheck(after moment: Instant, isAsked: Bool, _ definition: Catalog.Product?) {
-        check?.graceUntil = nil
         noteEnd(at: moment, definition)
         let next = nextCheck(after: moment, isAsked: isAsked, definition)
         check?.faults = 0
         check?.dueAt = next
     }
 
+    /// Notes the end that a new statement of the store shows. No grace follows an end that the store has told.
+    mutating func noteEnd(at moment: Instant, _ definition: Catalog.Product?) {
+        noteEnd(at: moment, givesAccess: isRunning(at: moment, definition), definition)
+    }
+
     /// The end of a purchase without access moves with each answer of some stores, so the first one that was seen counts.
-    private mutating func noteEnd(at moment: Instant, _ definition: Catalog.Product?) {
-        if isActive(at: moment, definition) {
+    private mutating func noteEnd(at moment: Instant, givesAccess: Bool, _ definition: Catalog.Product?) {
+        if givesAccess {
             check?.endedAt = nil
         } else if check?.endedAt == nil {
             let end = expiry(definition).map { min($0, moment) } ?? moment
@@ -85,13 +90,15 @@ extension Purchase {
     /// - Parameters:
     ///   - moment: the present moment.
     ///   - definition: the product.
-    ///   - grace: the time for which a subscription that would renew gives access after its end.
-    mutating func putOffCheck(after moment: Instant, _ definition: Catalog.Product?, graceMilliseconds grace: Int64) {
-        if grace > 0, renewal == .willRenew, isSubscription(definition), history.givesAccess {
-            let end = expiry(definition)
-            check?.graceUntil = end?.advanced(byMilliseconds: grace)
+    ///   - grace: the time for which a subscription that would renew gives access after its end; nil if the reason is no
+    ///     outage of the store.
+    mutating func putOffCheck(after moment: Instant, _ definition: Catalog.Product?, graceMilliseconds grace: Int64?) {
+        if let grace {
+            check?.graceMilliseconds = grace
+            noteEnd(at: moment, givesAccess: isActive(at: moment, definition), definition)
+        } else {
+            noteEnd(at: moment, definition)
         }
-        noteEnd(at: moment, definition)
         guard var check else { return }
         check.faults = min(check.faults + 1, Check.faultsAtMost)
         let pause = min(Check.minute << Int64(min(check.faults - 1, 9)), 6 * Check.hour)

@@ -116,7 +116,9 @@ extension Purchase {
         mutating func begin(at moment: Instant) { startedAt = min(startedAt, moment) }
 
         /// Whether the store has made a statement about a transaction.
-        func knows(_ transaction: String) -> Bool { transactions.contains { $0.id.hasSameBytes(as: transaction) } }
+        package func knows(_ transaction: String) -> Bool {
+            transactions.contains { $0.id.hasSameBytes(as: transaction) }
+        }
 
         /// Adds the statements of a receipt. A statement with an earlier moment changes nothing.
         mutating func update(_ receipt: Receipt) {
@@ -181,6 +183,13 @@ extension Purchase {
 
         /// Whether the statements are equal, apart from the moments of their signatures.
         func isSame(as other: History) -> Bool { withoutMoments == other.withoutMoments }
+
+        /// Whether the statements and the state that follows from them are equal. A statement of the same content may be about
+        /// a later transaction.
+        func isSameState(as other: History) -> Bool {
+            isSame(as: other) && renewal == other.renewal
+                && currentRenewal?.graceEndsAt == other.currentRenewal?.graceEndsAt
+        }
 
         private var withoutMoments: History {
             var plain = self

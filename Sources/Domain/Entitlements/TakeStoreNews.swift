@@ -32,13 +32,13 @@ package struct TakeStoreNews: Act {
         in project: ProjectID, _ view: V
     ) -> Decision<AccessReply> {
         let catalog = view.catalog(of: project)
-        var ledger = AccessLedger(view, at: stamp.at)
+        var ledger = AccessLedger(view, at: stamp.at, catalog)
         var events: [Change] = []
         for receipt in receipts {
             let known = ledger.purchase(receipt.purchase)
             var purchase = known ?? Purchase(receipt, reporter: PersonID(rawValue: 0))
-            purchase.take(receipt)
-            if isNotification { purchase.note(notificationAt: stamp.at) }
+            purchase.take(receipt, at: stamp.at, catalog)
+            if isNotification { purchase.note(notificationAt: stamp.at, since: known) }
             let old = receipt.replaces.flatMap { ledger.purchase($0) }
             ledger.replace(receipt.replaces, by: &purchase, isNew: known?.isUnclaimed ?? true)
             do throws(Refusal) {
@@ -63,7 +63,7 @@ package struct TakeStoreNews: Act {
         }
         ledger.replaceLate(receipts)
         if let asked, let purchase = ledger.purchase(asked) { ledger.put(purchase) }
-        ledger.scheduleChecks(asked: asked, in: project, catalog)
+        ledger.scheduleChecks(asked: asked, in: project)
         let changes = ledger.changes
         guard !changes.isEmpty else { return Decision(.noted) }
         let person = receipts.lazy.compactMap { receipt in

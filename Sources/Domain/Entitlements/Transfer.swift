@@ -128,7 +128,7 @@ package struct UndoTransfer: Act {
         guard var transfer = view.document(Transfer.key(id)).flatMap({ Transfer(id, packed: $0) }),
             transfer.undoneAt == nil, transfer.project == project
         else { throw .noSuchTransfer }
-        var ledger = AccessLedger(view, at: stamp.at)
+        var ledger = AccessLedger(view, at: stamp.at, view.catalog(of: project))
         var events: [Change] = []
         var moved: [TransferUndone.Item] = []
         for move in transfer.moves {
