@@ -104,7 +104,7 @@ struct RowSearch<Finding: RowFinding>: Sendable {
         if way != .rows {
             for _ in 0..<RowSearch.attempts {
                 guard var reading = try RunReading(kind, in: filter.project, isBegun: way == .runs, snapshot) else {
-                    // All rows are read again: a place in runs is none among rows.
+                    // The search reads all rows again, because a position in runs says nothing about a position in the rows.
                     if way == .runs, start > 0 { (finding, place) = (empty, filter.range.after) }
                     way = .rows
                     break

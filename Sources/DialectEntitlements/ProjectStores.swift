@@ -233,9 +233,7 @@ extension StoreValidators {
     ) throws(StoreOptionFault) -> AppStore? {
         var asking: AppStoreServer?
         if let text = value("app_store.key") {
-            guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
-                throw .wrong("app_store.key", "no key of Apple: a private key of P-256 in PEM is needed")
-            }
+            let key = try appleKey(text, "app_store.key")
             guard let keyID = value("app_store.key_id") else {
                 throw .needs("app_store.key_id", beside: "app_store.key")
             }
@@ -255,14 +253,20 @@ extension StoreValidators {
             graceMilliseconds: server.graceMilliseconds)
     }
 
+    /// The key of Apple that an option has.
+    private static func appleKey(_ text: String, _ name: String) throws(StoreOptionFault) -> PrivateKey {
+        guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
+            throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
+        }
+        return key
+    }
+
     private static func offers(
         _ value: (String) -> String?
     ) throws(StoreOptionFault) -> OfferSigner? {
         let name = "app_store.offer_key"
         guard let text = value(name) else { return nil }
-        guard let key = PrivateKey(pem: Array(text.utf8)), "\(key.algorithm)" == "ES256" else {
-            throw .wrong(name, "no key of Apple: a private key of P-256 in PEM is needed")
-        }
+        let key = try appleKey(text, name)
         guard let keyID = value("app_store.offer_key_id") else { throw .needs("app_store.offer_key_id", beside: name) }
         guard let bundleID = value("app_store.bundle_id") else { throw .needs("app_store.bundle_id", beside: name) }
         return OfferSigner(keyID: keyID, key: key, bundleID: bundleID)

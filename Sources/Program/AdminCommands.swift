@@ -1,3 +1,4 @@
+import HTTPMessage
 import Invocation
 import JSON
 
@@ -236,7 +237,7 @@ private enum AdminCommands {
     }
 
     static func revoke(_ what: String, _ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("POST", "/onym/v1/\(what)/\(CallText.escaped(context.arguments.words[0]))/revoke")
+        try context.show("POST", "/onym/v1/\(what)/\(PercentCoding.encode(context.arguments.words[0]))/revoke")
     }
 
     static func required(_ flag: String, _ arguments: Arguments) throws(CommandFault) -> String {

@@ -1,3 +1,4 @@
+import HTTPMessage
 import JSON
 
 /// Writes the API's answers for people: a line for each member, and lists of things as separate lines.
@@ -99,21 +100,9 @@ enum CallText {
         return json.bytes
     }
 
-    /// A part of a path or a query, with all special characters escaped.
-    static func escaped(_ text: String) -> String {
-        var escaped = ""
-        for byte in text.utf8 {
-            let isPlain =
-                byte | 0x20 &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || "-._~".utf8.contains(byte)
-            let digits = String(byte, radix: 16, uppercase: true)
-            escaped += isPlain ? String(UnicodeScalar(byte)) : "%" + (digits.count == 1 ? "0" : "") + digits
-        }
-        return escaped
-    }
-
     /// `?name=value&…` of the parameters that have values.
     static func query(_ parameters: [(name: String, value: String?)]) -> String {
-        let given = parameters.compactMap { name, value in value.map { "\(name)=\(escaped($0))" } }
+        let given = parameters.compactMap { name, value in value.map { "\(name)=\(PercentCoding.encode($0))" } }
         return given.isEmpty ? "" : "?" + given.joined(separator: "&")
     }
 }

@@ -12,40 +12,36 @@ enum InitCommand: ProgramCommand {
     static let summary =
         "Makes a store with a project, an app for each dialect and their keys, and prints the keys once."
     static let usage = "onym init [--data DIR] [--project NAME] [--keys-file FILE] [--json]"
-    static let valuedFlags = ["project", "keys-file"]
+    static let valuedFlags = ["project", ShownOnce.flag]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try ShownOnce.check(context)
         let name = context.arguments["project"] ?? "Demo"
-        let credentials: ProjectPlan.Credentials
-        let keysFile = context.arguments["keys-file"]
-        // The program cannot show the keys again. So the command fails before it makes a store if it cannot write the file.
-        if let keysFile {
-            try context.dataFolder.make()
-            try Files.writeNew("", to: keysFile)
-        }
-        var isDone = false
-        defer { if let keysFile, !isDone { unsafe unlink(keysFile) } }
-        if let database = context.database {
-            try check(name)
-            let opened = try OpenedStore(in: database, context.dataFolder, masterKey: context.settings["master_key"])
-            defer { opened.close() }
-            guard opened.store.directory.projects.isEmpty, let made = try opened.makeProject(name) else {
-                throw .failed("This schema of the database already has a project; nothing was changed.")
-            }
-            credentials = made
-        } else {
-            credentials = try make(
-                in: context.dataFolder, project: name, masterKey: context.settings["master_key"])
-        }
-        if let keysFile {
-            try Files.write(credentials.json + "\n", to: keysFile)
-            isDone = true
-            context.terminal.note("The keys of the project are in \(keysFile).")
+        guard let keysFile = context.arguments[ShownOnce.flag] else {
+            let credentials = try make(project: name, context)
+            context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
             return 0
         }
-        context.terminal.result(context.isForPrograms ? credentials.json : credentials.text)
+        try context.dataFolder.make()
+        try ShownOnce.write(into: keysFile) { () throws(CommandFault) in try make(project: name, context).json }
+        context.terminal.note("The keys of the project are in \(keysFile).")
         return 0
+    }
+
+    /// Makes the project in the place that the settings name.
+    private static func make(
+        project name: String, _ context: CommandContext
+    ) throws(CommandFault) -> ProjectPlan.Credentials {
+        guard let database = context.database else {
+            return try make(in: context.dataFolder, project: name, masterKey: context.settings["master_key"])
+        }
+        try check(name)
+        let opened = try OpenedStore(in: database, context.dataFolder, masterKey: context.settings["master_key"])
+        defer { opened.close() }
+        guard opened.store.directory.projects.isEmpty, let made = try opened.makeProject(name) else {
+            throw .failed("This schema of the database already has a project; nothing was changed.")
+        }
+        return made
     }
 
     /// Makes the whole store, or no store: the store gets its name when it is complete.

@@ -1,3 +1,4 @@
+import HTTPMessage
 import Invocation
 import JSON
 
@@ -179,7 +180,7 @@ enum UndoCommand: ProgramCommand {
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let merge = CallText.escaped(context.arguments.words[0])
+        let merge = PercentCoding.encode(context.arguments.words[0])
         return try context.show(
             "POST", "/onym/v1/merges/\(merge)/undo\(PeopleCommands.dryRun(context))",
             body: CallText.body([("reason", context.arguments["reason"])]))
@@ -202,7 +203,7 @@ enum EraseCommand: ProgramCommand {
 }
 
 private enum PeopleCommands {
-    static func path(_ id: String) -> String { "/onym/v1/people/\(CallText.escaped(id))" }
+    static func path(_ id: String) -> String { "/onym/v1/people/\(PercentCoding.encode(id))" }
 
     static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }
 

@@ -1,4 +1,5 @@
 import Domain
+import HTTPMessage
 import Invocation
 import JSON
 
@@ -17,7 +18,7 @@ enum PurchasesCheckCommand: ProgramCommand {
     static let switches = ["json", "stored"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let path = "/onym/v1/purchases/\(CallText.escaped(context.arguments.words[0]))/check"
+        let path = "/onym/v1/purchases/\(PercentCoding.encode(context.arguments.words[0]))/check"
         let answer = try context.control(context.arguments.has("stored") ? "GET" : "POST", path)
         context.terminal.result(context.isForPrograms ? answer.text : try AnswerTable.text(answer))
         let isAnswered = try answer.read { root throws(JSONFault) in
@@ -47,7 +48,7 @@ enum PurchasesUnfreezeCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let path = "/onym/v1/purchases/\(CallText.escaped(context.arguments.words[0]))/unfreeze"
+        let path = "/onym/v1/purchases/\(PercentCoding.encode(context.arguments.words[0]))/unfreeze"
         return try CatalogText.show(try context.control("POST", path), context)
     }
 }

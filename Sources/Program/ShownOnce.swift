@@ -20,14 +20,20 @@ enum ShownOnce {
     ) throws(CommandFault) -> Int32 {
         try check(context)
         guard let file = context.arguments[flag] else { return try context.show(method, path, body: body, in: project) }
-        // The file comes first: without it the secret would be lost.
+        try write(into: file) { () throws(CommandFault) in
+            try context.control(method, path, body: body, in: project).text
+        }
+        context.terminal.note("The keys are in \(file).")
+        return 0
+    }
+
+    /// Makes a text with secrets, and writes it into a new file. The file comes first, so that no secret is made that cannot be
+    /// written. It is removed if nothing was made.
+    static func write(into file: String, _ make: () throws(CommandFault) -> String) throws(CommandFault) {
         try Files.writeNew("", to: file)
         var isDone = false
         defer { if !isDone { unsafe unlink(file) } }
-        let answer = try context.control(method, path, body: body, in: project)
-        try Files.write(answer.text + "\n", to: file)
+        try Files.write(try make() + "\n", to: file)
         isDone = true
-        context.terminal.note("The keys are in \(file).")
-        return 0
     }
 }

@@ -1,3 +1,4 @@
+import HTTPMessage
 import Invocation
 import JSON
 
@@ -46,6 +47,6 @@ enum SigningKeysRetireCommand: ProgramCommand {
     static let valuedFlags = ["project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("POST", "/onym/v1/signing-keys/\(CallText.escaped(context.arguments.words[0]))/retire")
+        try context.show("POST", "/onym/v1/signing-keys/\(PercentCoding.encode(context.arguments.words[0]))/retire")
     }
 }

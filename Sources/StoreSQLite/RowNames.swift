@@ -199,19 +199,15 @@ final class RowNames {
         rows.bind(1, number)
         var event: (row: StoredRow, arrival: RowArrival)?
         while try rows.step() {
-            guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(3))) else { continue }
-            let row = Row(
-                kind, at: Instant(milliseconds: rows.integer(4)), recognition: rows.rowHash(5),
-                device: rows.rowHash(6), body: rows.blob(7) ?? [])
-            let stored = StoredRow(
-                number: RowNumber(rawValue: rows.integer(0)), person: PersonID(rawValue: rows.integer(1)), row: row,
-                previous: rows.optionalInteger(2).map(RowNumber.init))
+            guard let stored = rows.storedRow else { continue }
             let arrival = RowArrival(
                 at: Instant(milliseconds: rows.integer(8)), key: rows.optionalInteger(9).map(KeyID.init))
             if stored.number.rawValue == number {
-                guard row.recognition == hash else { return nil }
+                guard stored.row.recognition == hash else { return nil }
                 event = (stored, arrival)
-            } else if let event, event.row.row.kind == .event, kind.isDerived, stored.person == event.row.person {
+            } else if let event, event.row.row.kind == .event, stored.row.kind.isDerived,
+                stored.person == event.row.person
+            {
                 return NamedRow(stored: event.row, arrival: event.arrival, derived: stored)
             }
         }

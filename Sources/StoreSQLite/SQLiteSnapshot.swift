@@ -378,7 +378,7 @@ final class Reader {
     func rows(of kind: RowKind, _ range: RowsByTime) throws(StoreFault) -> [StoredRow] {
         let (sign, order) = range.isAscending ? (">", "ASC") : ("<", "DESC")
         let sql = """
-            SELECT id, person, previous, at, recognition, device, body FROM rows
+            SELECT id, person, previous, kind, at, recognition, device, body FROM rows
             WHERE kind = ?1 AND at >= ?2 AND at < ?3 AND (at, id) \(sign) (?4, ?5) AND superseded_by IS NULL
             ORDER BY at \(order), id \(order) LIMIT ?6
             """
@@ -393,14 +393,7 @@ final class Reader {
             statement.bind(6, Int64(range.limit))
             var rows: [StoredRow] = []
             while try statement.step() {
-                let row = Row(
-                    kind, at: Instant(milliseconds: statement.integer(3)), recognition: statement.rowHash(4),
-                    device: statement.rowHash(5), body: statement.blob(6) ?? [])
-                rows.append(
-                    StoredRow(
-                        number: RowNumber(rawValue: statement.integer(0)),
-                        person: PersonID(rawValue: statement.integer(1)), row: row,
-                        previous: statement.optionalInteger(2).map(RowNumber.init)))
+                if let row = statement.storedRow { rows.append(row) }
             }
             return rows
         }
@@ -419,15 +412,7 @@ final class Reader {
             statement.bind(3, Int64(limit))
             var rows: [StoredRow] = []
             while try statement.step() {
-                guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: statement.integer(3))) else { continue }
-                let row = Row(
-                    kind, at: Instant(milliseconds: statement.integer(4)), recognition: statement.rowHash(5),
-                    device: statement.rowHash(6), body: statement.blob(7) ?? [])
-                rows.append(
-                    StoredRow(
-                        number: RowNumber(rawValue: statement.integer(0)),
-                        person: PersonID(rawValue: statement.integer(1)), row: row,
-                        previous: statement.optionalInteger(2).map(RowNumber.init)))
+                if let row = statement.storedRow { rows.append(row) }
             }
             return rows
         }
@@ -559,6 +544,18 @@ final class Reader {
 }
 
 extension Statement {
+    /// The row of the columns id, person, previous, kind, at, recognition, device and body; nil for a kind that this version does
+    /// not know, and for a removed row.
+    var storedRow: StoredRow? {
+        guard let kind = RowKind(rawValue: UInt8(truncatingIfNeeded: integer(3))) else { return nil }
+        let row = Row(
+            kind, at: Instant(milliseconds: integer(4)), recognition: rowHash(5), device: rowHash(6),
+            body: blob(7) ?? [])
+        return StoredRow(
+            number: RowNumber(rawValue: integer(0)), person: PersonID(rawValue: integer(1)), row: row,
+            previous: optionalInteger(2).map(RowNumber.init))
+    }
+
     func rowHash(_ column: Int32) -> RowHash? {
         optionalInteger(column).map { RowHash(rawValue: UInt64(bitPattern: $0)) }
     }

@@ -311,23 +311,31 @@ struct PurchaseCheckTests {
 
     private static let chain = Result { try AppleChain() }
 
-    @Test("a start of the app with a new signature of the same state keeps the access of an outage")
-    func start() throws {
-        let chain = try PurchaseCheckTests.chain.get()
-        let down = StandIn(.status(500, ""))
+    /// A server that asks stand-ins for Apple's servers.
+    private func client(
+        _ chain: AppleChain, production: StandIn, sandbox: StandIn,
+        _ configure: (inout PurchaseChecker.Limits) -> Void = { _ in }
+    ) throws -> AccessClient {
         let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
         let root = try #require(Certificate(pem: chain.rootPEM))
-        let client = try AccessClient(.memory, at: chain.now) {
+        return try AccessClient(.memory, at: chain.now) {
             $0.stores.appStoreRoot = root
-            $0.stores.addresses.appStore = OutboundURL(down.url)
-            $0.stores.addresses.appStoreSandbox = OutboundURL(down.url)
+            $0.stores.addresses.appStore = OutboundURL(production.url)
+            $0.stores.addresses.appStoreSandbox = OutboundURL(sandbox.url)
             $0.stores.options["app_store.bundle_id"] = "com.example.app"
             $0.stores.options["app_store.key"] = String(decoding: pem, as: UTF8.self)
             $0.stores.options["app_store.key_id"] = "K1"
             $0.stores.options["app_store.issuer_id"] = "issuer"
             $0.purchaseChecks.pauseMilliseconds = 5
-            $0.purchaseChecks.graceMilliseconds = 3_600_000
+            configure(&$0.purchaseChecks)
         }
+    }
+
+    @Test("a start of the app with a new signature of the same state keeps the access of an outage")
+    func start() throws {
+        let chain = try PurchaseCheckTests.chain.get()
+        let down = StandIn(.status(500, ""))
+        let client = try client(chain, production: down, sandbox: down) { $0.graceMilliseconds = 3_600_000 }
         func transaction(signed: Int64, revoked: Bool = false) throws -> String {
             var payload: [String: Any] = [
                 "transactionId": "1", "originalTransactionId": "1", "bundleId": "com.example.app", "productId": "X",
@@ -358,18 +366,7 @@ struct PurchaseCheckTests {
             .status(404, #"{"errorCode":4040010,"errorMessage":"Transaction id not found."}"#)
         }
         let sandbox = StandIn { _ in .status(200, status.withLock { $0 }) }
-        let pem = try [UInt8](Data(contentsOf: URL(filePath: chain.folder.path + "/leaf.key")))
-        let root = try #require(Certificate(pem: chain.rootPEM))
-        let client = try AccessClient(.memory, at: chain.now) {
-            $0.stores.appStoreRoot = root
-            $0.stores.addresses.appStore = OutboundURL(production.url)
-            $0.stores.addresses.appStoreSandbox = OutboundURL(sandbox.url)
-            $0.stores.options["app_store.bundle_id"] = "com.example.app"
-            $0.stores.options["app_store.key"] = String(decoding: pem, as: UTF8.self)
-            $0.stores.options["app_store.key_id"] = "K1"
-            $0.stores.options["app_store.issuer_id"] = "issuer"
-            $0.purchaseChecks.pauseMilliseconds = 5
-        }
+        let client = try client(chain, production: production, sandbox: sandbox)
         func transaction(_ id: String, from start: Int64, to end: Int64) throws -> String {
             try chain.sign([
                 "transactionId": id, "originalTransactionId": "1", "bundleId": "com.example.app", "productId": "X",

@@ -29,8 +29,10 @@ package struct GroupNote: Equatable, Sendable {
     /// The moment and the act, as ``KeptCall`` reads them.
     package let act: [UInt8]
 
-    /// The note of a call; nil if the call read no group.
-    package init?(_ act: any Act, _ stamp: Stamp, readRootsOf groups: Set<PersonID>, _ strategy: Strategy) {
+    /// The note of a call; nil if the call read no group. Most calls read none, so the strategy is found only for a note.
+    package init?(
+        _ act: any Act, _ stamp: Stamp, readRootsOf groups: Set<PersonID>, _ strategy: @autoclosure () -> Strategy
+    ) {
         if groups.isEmpty { return nil }
         guard let act = act as? any KeptAct else {
             assertionFailure("\(type(of: act)) reads groups. The act is a KeptAct, or its readsMerges is false.")
@@ -40,7 +42,7 @@ package struct GroupNote: Equatable, Sendable {
         var packer = Packer()
         packer.add(type(of: act).keptNumber)
         packer.add(stamp.at)
-        act.pack(into: &packer, strategy)
+        act.pack(into: &packer, strategy())
         self.act = packer.bytes
     }
 }
