@@ -31,7 +31,7 @@ test:
 # Each step has a limit, and the whole run has one (docs/decisions/0019). A run that fails ends in the name of its step.
 check:
 	@command -v python3 >/dev/null || Tools/setup tests
-	@Tools/steps 45m set-up=8m lint=2m imports=16m test=12m test-threads=20m test-release=20m smoke=3m package-test=6m fuzz=8m \
+	@Tools/steps 60m set-up=8m lint=2m imports=16m test=15m test-threads=25m test-release=25m smoke=5m package-test=6m fuzz=8m \
 		surface=4m docs=4m -- $(MAKE) --no-print-directory
 
 set-up:

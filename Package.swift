@@ -135,16 +135,16 @@ let package = Package(
         ring(
             "Program",
             [
-                "ByteText", "CLinux", "CivilTime", "Console", "ContentFiles", "Crypto", "Delivery", "DialectClaim",
-                "DialectEntitlements",
+                "ByteText", "CLinux", "CivilTime", "Compression", "Console", "ContentFiles", "Copies", "Crypto",
+                "Delivery", "DialectClaim", "DialectEntitlements",
                 "DialectIDSync",
                 "DialectLinking",
                 "DialectNative",
                 "Domain", "Engine",
                 "EventLoop",
-                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "StorePostgres",
+                "Gateway", "HTTPMessage", "HTTPServer", "Invocation", "JSON", "Outbound", "SQLite", "StorePostgres",
                 "StoreSQLite", "TLS",
-                "Telemetry", "Threads",
+                "Telemetry", "Threads", "VendorFiles",
             ]),
 
         // The way of a request through a dialect and the engine, and what dialects are made of.
@@ -217,12 +217,14 @@ let package = Package(
         .target(name: "CConsole", exclude: ["files"]),
         ring("Console", ["ByteText", "CConsole", "Compression", "Crypto", "Gateway", "HTTPMessage", "HTTPServer"]),
         ring("ContentFiles", ["ByteText", "Crypto", "Threads"]),
+        ring("Copies", ["ByteText", "Compression", "Crypto", "JSON", "SQLite"]),
         ring("JSON", ["ByteText", "CSimdJSON"]),
         ring("SQLite", ["CSQLite"]),
         ring("Postgres", ["CPostgres"]),
         ring("Invocation"),
         ring("Outbound", ["CCurl", "Threads"]),
         ring("Telemetry", ["ByteText", "CivilTime", "JSON"]),
+        ring("VendorFiles", ["ByteText", "CivilTime", "JSON"]),
         ring("HTTPMessage", ["ByteText"]),
         ring(
             "HTTPServer",
@@ -281,6 +283,7 @@ let package = Package(
         tests("Compression", ["TestKit"]),
         tests("Console", ["Compression", "TestKit"]),
         tests("ContentFiles", ["ByteText", "TestKit"]),
+        tests("Copies", ["Domain", "Engine", "SQLite", "StoreSQLite", "TestKit"]),
         tests("Crypto", ["ByteText", "TestKit"]),
         tests(
             "DialectIDSync",
@@ -311,6 +314,7 @@ let package = Package(
         tests("JSON"),
         tests("Telemetry", ["Threads"]),
         tests("Threads"),
+        tests("VendorFiles", files: ["Samples"]),
         tests("HTTPServer", ["Compression", "EventLoop", "HTTPMessage", "TLS", "TestKit", "Threads"]),
         tests("HTTPMessage", ["ByteText", "CHTTPParser", "TestKit"]),
     ],

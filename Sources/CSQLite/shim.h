@@ -15,4 +15,25 @@ static inline int onym_sqlite3_bind_blob(sqlite3_stmt *statement, int index, con
                       : sqlite3_bind_blob64(statement, index, bytes, count, SQLITE_TRANSIENT);
 }
 
+// sqlite3_db_config takes a variable number of arguments.
+static inline int onym_sqlite3_keep_log(sqlite3 *database) {
+    return sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
+}
+
+// A program that opens a database beside SQLite and closes it loses SQLite's locks, so a copy reads through SQLite's own file.
+// Its functions are pointers in a structure, behind a pointer without a type.
+static inline int onym_sqlite3_read_file(sqlite3 *database, void *bytes, int count, sqlite3_int64 offset) {
+    sqlite3_file *file = 0;
+    int code = sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (code != SQLITE_OK) return code;
+    return file->pMethods->xRead(file, bytes, count, offset);
+}
+
+static inline int onym_sqlite3_file_size(sqlite3 *database, sqlite3_int64 *size) {
+    sqlite3_file *file = 0;
+    int code = sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (code != SQLITE_OK) return code;
+    return file->pMethods->xFileSize(file, size);
+}
+
 #endif

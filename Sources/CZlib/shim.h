@@ -8,8 +8,8 @@ static inline int onym_inflate_init_gzip(z_stream *stream) {
     return inflateInit2(stream, 16 + 15);
 }
 
-static inline int onym_deflate_init_gzip(z_stream *stream) {
-    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY);
+static inline int onym_deflate_init_gzip(z_stream *stream, int level) {
+    return deflateInit2(stream, level, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY);
 }
 
 #endif

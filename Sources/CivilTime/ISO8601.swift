@@ -25,20 +25,26 @@ package enum ISO8601 {
     /// Reads a date, or a date and a time with its zone: `2021-02-03`, `2021-02-03T14:32:03Z`,
     /// `2021-02-03T14:32:03.076+01:00`. Answers milliseconds since 1970; nil for other texts. Digits below a millisecond are
     /// cut off.
-    package static func parse(_ text: borrowing Span<UInt8>) -> Int64? {
+    ///
+    /// - Parameters:
+    ///   - text: the date.
+    ///   - assumesUTC: also reads the forms of databases: a time without a zone, which is UTC then, and a space before the zone
+    ///     or before `UTC`.
+    package static func parse(_ text: borrowing Span<UInt8>, assumesUTC: Bool = false) -> Int64? {
         guard text.count >= 10, let year = digits(text, 0..<4), text[4] == UInt8(ascii: "-"),
             let month = digits(text, 5..<7), text[7] == UInt8(ascii: "-"), let day = digits(text, 8..<10),
             let date = CivilDate(year: year, month: month, day: day)
         else { return nil }
         let midnight = Int64(date.daysSince1970) * 86_400_000
         if text.count == 10 { return midnight }
-        guard text.count >= 20, text[10] | 0x20 == UInt8(ascii: "t") || text[10] == UInt8(ascii: " "),
+        guard text.count >= (assumesUTC ? 19 : 20),
+            text[10] | 0x20 == UInt8(ascii: "t") || text[10] == UInt8(ascii: " "),
             let hour = digits(text, 11..<13), text[13] == UInt8(ascii: ":"), let minute = digits(text, 14..<16),
             text[16] == UInt8(ascii: ":"), let second = digits(text, 17..<19), hour < 24, minute < 60, second <= 60
         else { return nil }
         var milliseconds: Int64 = 0
         var zone = 19
-        if text[zone] == UInt8(ascii: ".") || text[zone] == UInt8(ascii: ",") {
+        if zone < text.count, text[zone] == UInt8(ascii: ".") || text[zone] == UInt8(ascii: ",") {
             zone += 1
             var unit: Int64 = 100
             while zone < text.count, let digit = digits(text, zone..<zone + 1) {
@@ -48,7 +54,9 @@ package enum ISO8601 {
             }
             guard zone > 20 else { return nil }
         }
-        guard let offset = offset(text, from: zone) else { return nil }
+        if assumesUTC, zone < text.count, text[zone] == ASCII.space { zone += 1 }
+        let isUTC = assumesUTC && (zone == text.count || text.extracting(zone...).equals("UTC"))
+        guard let offset = isUTC ? 0 : offset(text, from: zone) else { return nil }
         let seconds = Int64(hour * 3600 + minute * 60 + second) - offset
         return midnight + seconds * 1000 + milliseconds
     }

@@ -43,10 +43,18 @@ package enum Gzip {
         return output
     }
 
+    /// The work for a smaller result.
+    package enum Effort: Sendable {
+        case standard
+        /// The least work, for bytes that arrive all the time.
+        case least
+    }
+
     /// Compresses a whole body.
-    package static func deflate(_ bytes: [UInt8]) -> [UInt8] {
+    package static func deflate(_ bytes: [UInt8], _ effort: Effort = .standard) -> [UInt8] {
         var stream = unsafe z_stream()
-        let made = unsafe onym_deflate_init_gzip(&stream)
+        let level = effort == .least ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION
+        let made = unsafe onym_deflate_init_gzip(&stream, level)
         precondition(made == Z_OK, "zlib has no memory left.")
         defer { unsafe deflateEnd(&stream) }
         var output = [UInt8](repeating: 0, count: Int(unsafe deflateBound(&stream, UInt(bytes.count))) + 32)

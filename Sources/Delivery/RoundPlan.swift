@@ -78,7 +78,7 @@ struct RoundPlan: Sendable {
                 looked += 1
                 readTo = call.sequence
                 guard call.project == project else { continue }
-                for (index, event) in call.events.enumerated() where webhook.wants(event) {
+                for (index, event) in call.events.enumerated() where webhook.wants(event, of: call) {
                     let people = event.people.isEmpty ? [RoundPlan.nobody] : event.people
                     let change = ChangeReference(call: call.sequence, index: index)
                     add(

@@ -66,7 +66,8 @@ enum AppCalls {
         case .claimClient: "client"
         case .claimAgent: "agent"
         case .claimImport: "import"
-        case .admin, .operator, .console, .idsync, .idsyncWeb, .entitlementsProject, .entitlementsSecret, .linking:
+        case .admin, .operator, .console, .idsync, .idsyncWeb, .entitlementsProject, .entitlementsSecret, .linking,
+            .onymClient, .onymServer:
             "admin"
         }
     }

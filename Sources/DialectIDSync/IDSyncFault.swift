@@ -15,6 +15,8 @@ struct IDSyncFault: Error, Equatable {
         case idempotencyMismatch = "IDEMPOTENCY_MISMATCH"
         case internalError = "INTERNAL_ERROR"
         case identityTokenRequired = "IDENTITY_TOKEN_REQUIRED"
+        case identityInUse = "IDENTITY_IN_USE"
+        case limitReached = "LIMIT_REACHED"
     }
 
     let status: Status
@@ -77,6 +79,8 @@ struct IDSyncFault: Error, Equatable {
             switch problem.status {
             case _ where problem == .refused(.noLoginIdentity): .lookup
             case .badRequest where problem.isRefused: .validation
+            case .conflict where problem.code == "identity_in_use": .identityInUse
+            case .conflict where problem.code == "limit_reached": .limitReached
             case .notFound: .notFound
             case .unprocessableContent: .idempotencyMismatch
             case .tooManyRequests: .tooManyRequests
@@ -130,6 +134,9 @@ extension IDSyncFault {
         .init(
             .forbidden,
             "The key may not make this call: there is no body. Or the call names a known user without a token.",
+            schema: schema),
+        .init(
+            .conflict, "The identities belong to different users, or the person may hold no further value.",
             schema: schema),
         tooMany,
         .init(.serviceUnavailable, "Try again after Retry-After.", schema: schema),

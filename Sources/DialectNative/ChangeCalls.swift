@@ -30,7 +30,8 @@ package enum ChangeCalls {
                     after is the next_after of the answer before, or 0 for all changes. limit is 1 to 200, and a \
                     page never splits the changes of one call. wait is the number of seconds to wait for a change, \
                     up to 60. kinds lists the wanted kinds, with commas between them. A reader that continues from \
-                    next_after gets each change exactly once.
+                    next_after gets each change exactly once. After the store was restored from a backup, a reader that \
+                    continues from a lost call gets 409 (rewound): it reads again from the last call that both have.
                     """,
                 responses: [
                     .init(
@@ -42,9 +43,14 @@ package enum ChangeCalls {
                 ] + Native.problems([.badRequest])),
             action: .watch { request, caller, _ throws(Rejection) in
                 let wanted = try Wanted(request)
-                let project = caller.project
+                let (project, id) = (caller.project, request.id)
                 return Endpoint.EndpointWatch(waitMilliseconds: wanted.waitMilliseconds) {
                     snapshot, isLast throws(StoreFault) in
+                    if try isLost(wanted.after, snapshot) {
+                        return Native.problem(
+                            .conflict, code: "rewound",
+                            "The store was restored from a backup, and call \(wanted.after.rawValue) is lost.", id)
+                    }
                     let page = try ChangePage(
                         wanted.kinds, in: project, after: wanted.after, limit: wanted.limit, snapshot)
                     guard isLast || !page.changes.isEmpty else { return nil }
@@ -59,6 +65,13 @@ package enum ChangeCalls {
                 }
             })
     ]
+
+    /// Whether a restored store does not have a call: the journal has later calls, but not this one.
+    private static func isLost(_ call: JournalSequence, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        guard call > .zero else { return false }
+        let found = try snapshot.calls(after: JournalSequence(rawValue: call.rawValue - 1), limit: 1).first
+        return found.map { $0.sequence != call } ?? false
+    }
 
     /// The content of a question.
     private struct Wanted: Sendable {

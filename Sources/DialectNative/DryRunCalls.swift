@@ -83,10 +83,17 @@ enum DryRunCalls {
             throw Rejection(Native.problem(error, request.id))
         }
         guard let edit else { preconditionFailure("A body was read, and nothing was found in it.") }
+        return try strategy(edit, request.id, caller, tools)
+    }
+
+    /// The rules that some changes of the rules in force give.
+    static func strategy(
+        _ edit: StrategyEdit, _ request: RequestID, _ caller: Caller, _ tools: LoopTools
+    ) throws(Rejection) -> Strategy {
         do throws(Refusal) {
             return try SetStrategy.edit(edit).strategy(after: tools.directory.strategies(of: caller.project))
         } catch {
-            throw Rejection(Native.problem(.refused(error), request.id))
+            throw Rejection(Native.problem(.refused(error), request))
         }
     }
 

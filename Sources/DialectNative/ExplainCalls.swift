@@ -18,6 +18,7 @@ enum ExplainCalls {
                     has the chain of facts between them. Otherwise it has the reason, and the calls that kept them \
                     apart, as far as the last calls of both show this.
                     """,
+                query: [AsOf.parameter],
                 responses: [.init(.ok, "The chain, or the reason.", schema: .anyOf([connectedSchema, apartSchema]))]
                     + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
@@ -37,11 +38,13 @@ enum ExplainCalls {
                             .badRequest, code: Native.validationError,
                             "\(text.prefix(64)) is neither type:value nor the id of a person.", request.id))
                 }
-                let project = caller.project
+                let (project, asOf) = (caller.project, try AsOf(request))
                 return { snapshot throws(StoreFault) in
-                    let relation = try Relation(
-                        one.explained(first, in: project, snapshot), other.explained(second, in: project, snapshot),
-                        snapshot)
+                    let relation = try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                        try Relation(
+                            one.explained(first, in: project, snapshot),
+                            other.explained(second, in: project, snapshot), snapshot)
+                    }
                     return Native.json(.ok) { write(relation, &$0) }
                 }
             }),
@@ -49,6 +52,7 @@ enum ExplainCalls {
             .get, "/onym/v1/people/:id/graph", scope: .consoleRead,
             operation: Operation(
                 id: "person_graph", summary: "Shows a person's group as nodes and edges, for a drawing.",
+                query: [AsOf.parameter],
                 responses: [
                     .init(
                         .ok, "The graph.",
@@ -61,14 +65,17 @@ enum ExplainCalls {
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
+                let asOf = try AsOf(request)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
-                    case .failure(let problem): return problem.response(id)
-                    case .success(let person):
-                        guard let profile = try Profile(person, in: project, snapshot) else {
-                            return Native.problem(.refused(.noSuchPerson), id)
+                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                        switch name.find(in: snapshot) {
+                        case .failure(let problem): return problem.response(id)
+                        case .success(let person):
+                            guard let profile = try Profile(person, in: project, snapshot) else {
+                                return Native.problem(.refused(.noSuchPerson), id)
+                            }
+                            return try graph(profile, snapshot)
                         }
-                        return try graph(profile, snapshot)
                     }
                 }
             }),
@@ -97,6 +104,12 @@ enum ExplainCalls {
                     for evidence in evidence { json.object { write(evidence, &$0) } }
                 }
             }
+            if !separation.devices.isEmpty {
+                json.key("devices")
+                json.array { json in
+                    for device in separation.devices { json.object { write(device, &$0) } }
+                }
+            }
         }
     }
 
@@ -115,6 +128,21 @@ enum ExplainCalls {
         json.decimalString(tie.key?.rawValue)
         json.key("request_id")
         json.string(tie.requestID)
+        if let note = tie.note {
+            json.key("reason")
+            json.string(note)
+        }
+        if let origin = tie.origin {
+            json.key("imported")
+            json.object { json in
+                json.key("import")
+                json.string(origin.id.text)
+                json.key("line")
+                json.integer(origin.line)
+                json.key("since")
+                json.moment(origin.since)
+            }
+        }
         json.key("rule")
         switch tie.fact {
         case .link: json.null()
@@ -144,6 +172,35 @@ enum ExplainCalls {
         json.decimalString(evidence.call.key?.rawValue)
         json.key("request_id")
         json.string(evidence.call.requestID)
+        if let note = evidence.call.note {
+            json.key("reason")
+            json.string(note)
+        }
+        // The way back.
+        if case .reply(let reply) = evidence.call.answer, let split = reply.as(Split.self) {
+            json.key("split")
+            json.string(split.id.text)
+        }
+    }
+
+    private static func write(_ device: Relation.Separation.SharedDevice, _ json: inout JSONWriter) {
+        json.key("type")
+        json.string("\(device.type.name)")
+        json.key("value")
+        json.string(device.value)
+        json.key("held")
+        json.array { json in
+            for span in device.spans {
+                json.object { json in
+                    json.key("person")
+                    json.decimalString(span.person.rawValue)
+                    json.key("since")
+                    json.moment(span.since)
+                    json.key("until")
+                    json.moment(span.until)
+                }
+            }
+        }
     }
 
     private static let connectedSchema = Schema.object([
@@ -155,6 +212,13 @@ enum ExplainCalls {
         .init("connected", .boolean(), required: true),
         .init("reason", .string(oneOf: Relation.Separation.Reason.allCases.map(\.rawValue)), required: true),
         .init("refused", .array(.object([])), required: true), .init("undone", .array(.object([])), required: true),
+        .init(
+            "devices",
+            .array(
+                .object([
+                    .init("type", .string(), required: true), .init("value", .string(), required: true),
+                    .init("held", .array(.object([])), required: true),
+                ]))),
     ])
 
     // MARK: - Drawing

@@ -5,7 +5,8 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The call that exports all facts about a person, to give them to the person (spec/native.md, People).
+/// The calls that export all facts about a person, to give them to the person (spec/native.md, People), and all people of a
+/// project, to move out (docs/moving-out.md).
 enum ExportCalls {
     static let routes = [
         Endpoint(
@@ -48,8 +49,97 @@ enum ExportCalls {
                         return Response(.ok, contentType: "application/x-ndjson", body: export.lines)
                     }
                 }
-            })
+            }),
+        Endpoint(
+            .post, "/onym/v1/export", scope: .admin,
+            operation: Operation(
+                id: "project_export",
+                summary: "Exports all people of the project, in the form that an import reads.",
+                description: """
+                    Each line is a JSON object (docs/moving-out.md). The export has the facts of one moment: those up \
+                    to the last call before the first answer. since is the upto of an earlier export: then the answer \
+                    has what was made, ended or erased after it. If more lines follow, the last line is \
+                    {"kind":"next","cursor":…}: send this cursor as ?cursor=…, also after an interruption.
+                    """,
+                query: [
+                    .init("form", .string("facts, which is the only form of this call.")),
+                    .init("since", .integer("The last call of an earlier export; 0, the default, exports everything.")),
+                    .init("cursor", .string("The cursor of the answer before.")),
+                ],
+                responses: [
+                    .init(.ok, "The lines.", contentType: "application/x-ndjson", schema: .string())
+                ] + Native.problems([.badRequest])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let wanted = try ProjectExport(request)
+                let (project, now) = (caller.project, tools.now)
+                return { snapshot throws(StoreFault) in
+                    Response(
+                        .ok, contentType: "application/x-ndjson", body: try wanted.run(snapshot, in: project, at: now))
+                }
+            }),
     ]
+}
+
+/// One answer of an export of all people: the call's place, and the sums of the lines before it.
+private struct ProjectExport {
+    private let since: JournalSequence
+    /// The place behind the answer before; nil for the first answer.
+    private let place: ExportPage.Place?
+    private let sums: FactsText.Sums
+
+    init(_ request: Request) throws(Rejection) {
+        let query = request.query
+        func invalid(_ detail: String) -> Rejection {
+            Rejection(Native.problem(.badRequest, code: Native.validationError, detail, request.id))
+        }
+        guard query?["form"] ?? "facts" == "facts" else { throw invalid("form must be facts.") }
+        var since = JournalSequence.zero
+        if let text = query?["since"] {
+            guard let number = Int64(text), number >= 0 else {
+                throw invalid("since must be the upto of an earlier export.")
+            }
+            since = JournalSequence(rawValue: number)
+        }
+        self.since = since
+        guard let text = query?["cursor"] else {
+            (place, sums) = (nil, FactsText.Sums())
+            return
+        }
+        var unpacker = Unpacker(Base64.decode(text.utf8.span) ?? [])
+        guard let begin = unpacker.integer(), let end = unpacker.integer(), let part = unpacker.byte(),
+            let after = unpacker.integer(), let sums = FactsText.Sums(unpacking: &unpacker), unpacker.isAtEnd,
+            let place = ExportPage.Place(
+                since: JournalSequence(rawValue: Int64(bitPattern: begin)),
+                upTo: JournalSequence(rawValue: Int64(bitPattern: end)), part: part, after: Int64(bitPattern: after))
+        else { throw invalid("cursor must be that of the answer before.") }
+        (self.place, self.sums) = (place, sums)
+    }
+
+    func run(_ snapshot: any Snapshot, in project: ProjectID, at moment: Instant) throws(StoreFault) -> [UInt8] {
+        var text = FactsText(sums)
+        let begin: ExportPage.Place
+        if let place {
+            begin = place
+        } else {
+            let last = try snapshot.lastCall()
+            begin = ExportPage.Place(since: min(since, last), upTo: last)
+            text.header(project, begin, at: moment)
+        }
+        let page = try ExportPage(begin, in: project, snapshot)
+        for fact in page.facts { text.add(fact) }
+        if let next = page.next { text.next(cursor(next, text.sums)) } else { text.end() }
+        return text.bytes
+    }
+
+    private func cursor(_ place: ExportPage.Place, _ sums: FactsText.Sums) -> String {
+        var packer = Packer()
+        packer.add(UInt64(bitPattern: place.since.rawValue))
+        packer.add(UInt64(bitPattern: place.upTo.rawValue))
+        packer.add(place.part.rawValue)
+        packer.add(UInt64(bitPattern: place.after))
+        sums.pack(into: &packer)
+        return Base64.encode(packer.bytes)
+    }
 }
 
 /// The lines of an export in one answer.
@@ -137,14 +227,14 @@ private struct Export {
     }
 
     private mutating func writeMember(_ person: PersonID, _ snapshot: any Snapshot) throws(StoreFault) {
-        let (root, merges) = (profile.root, profile.merges)
+        let (root, merges, made) = (profile.root, profile.merges, try snapshot.madeAt(person))
         line("person") { json in
             json.key("id")
             json.decimalString(person.rawValue)
             json.key("root")
             json.decimalString(root.rawValue)
             json.key("made_at")
-            json.moment(person.madeAt)
+            json.moment(made)
             json.key("merges")
             json.array { json in
                 for merge in merges where merge.from == person { json.string("m_\(merge.id.rawValue)") }

@@ -74,7 +74,7 @@ enum HeldCalls {
     ) throws(StoreFault) -> [(holder: PersonID, identity: HeldIdentity)] {
         var held: [(holder: PersonID, identity: HeldIdentity)] = []
         for member in snapshot.group(of: person).members {
-            held += try snapshot.identities(of: member).map { (member, $0) }
+            held += try snapshot.heldIdentities(of: member).map { (member, $0) }
         }
         return held
     }

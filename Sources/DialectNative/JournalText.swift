@@ -68,7 +68,7 @@ enum JournalText {
         }
     }
 
-    private static func write(_ fact: RecordedCall.Fact, of call: RecordedCall, _ json: inout JSONWriter) {
+    static func write(_ fact: RecordedCall.Fact, of call: RecordedCall, _ json: inout JSONWriter) {
         func write(_ name: String, of person: PersonID) {
             json.key("fact")
             json.string(name)
@@ -105,7 +105,7 @@ enum JournalText {
             write("document_put", of: person)
             json.key("document")
             json.string("\(kind)")
-            guard kind == .attributes, let names = call.changedNames else { return }
+            guard kind == .attributes || kind == .traits, let names = call.changedNames else { return }
             for (key, names) in [("written", names.written), ("removed", names.removed)] {
                 json.key(key)
                 json.array { json in
@@ -115,7 +115,9 @@ enum JournalText {
         }
     }
 
-    static let schema = Schema.object([
+    static let schema = Schema.object(members)
+
+    static let members: [Schema.Property] = [
         .init("seq", .integer("The number of the call in the journal."), required: true),
         .init("at", .string(), required: true),
         .init("kind", .string(), required: true), .init("person", .anyOf([.string(), .null]), required: true),
@@ -123,5 +125,5 @@ enum JournalText {
         .init("refused", .anyOf([.string(), .null]), required: true),
         .init("reason", .anyOf([.string(), .null]), required: true),
         .init("named", .array(.object([])), required: true), .init("facts", .array(.object([])), required: true),
-    ])
+    ]
 }

@@ -1,3 +1,4 @@
+import CivilTime
 import Domain
 import Gateway
 import HTTPMessage
@@ -10,29 +11,28 @@ enum MergeReads {
         Endpoint(
             .get, "/onym/v1/merges", scope: .consoleRead,
             operation: Operation(
-                id: "merges", summary: "Lists the merges of a person, also undone merges, the last merge first.",
-                description: "A page has the merges of some calls of the person, so it may be short.",
+                id: "merges", summary: "Lists merges, also undone merges, the last merge first.",
+                description: """
+                    With person, a page has the merges of some calls of the person. Without person, a page has merges \
+                    among some merges of the store. So a page may be short.
+                    """,
                 query: [
-                    .init("person", .string("The person, by an id of any form."), required: true),
+                    .init("person", .string("One of the people of the merge, by an id of any form.")),
+                    .init("rule", .string("The rule of the merges; all rules by default.")),
                     .init("state", .string("All states by default.", oneOf: State.allCases.map(\.rawValue))),
+                    .init("since", .string("The time of the oldest merge of the list.")),
                 ] + ListQuery.parameters,
                 responses: [.init(.ok, "Merges.", schema: AdminText.list("merges", of: schema))]
                     + Native.problems([.notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
-                guard let text = request.query?["person"], !text.isEmpty else {
-                    throw AdminText.wrong("person is required: the id of a person.", request.id)
-                }
-                let state = request.query?["state"].map { State(rawValue: $0) }
-                if case .some(.none) = state {
-                    throw AdminText.wrong("state must be in_force or undone.", request.id)
-                }
-                let (name, list) = (PersonName(text, caller, tools), try ListQuery(request))
+                let name = request.query?["person"].map { PersonName($0, caller, tools) }
+                let (filter, list) = (try Filter(request), try ListQuery(request))
                 let (project, id) = (caller.project, request.id)
                 return { snapshot throws(StoreFault) in
+                    guard let name else { return try page(filter, list, in: project, snapshot) }
                     switch name.find(in: project, snapshot) {
                     case .failure(let problem): return problem.response(id)
-                    case .success(let person):
-                        return try page(of: person, state ?? nil, list, in: project, snapshot)
+                    case .success(let person): return try page(of: person, filter, list, snapshot)
                     }
                 }
             }),
@@ -62,8 +62,64 @@ enum MergeReads {
         case undone
     }
 
+    /// The merges that a list shows.
+    private struct Filter: Sendable {
+        let state: State?
+        let rule: String?
+        let since: Instant?
+
+        init(_ request: borrowing Request) throws(Rejection) {
+            let state = request.query?["state"].map { State(rawValue: $0) }
+            if case .some(.none) = state { throw AdminText.wrong("state must be in_force or undone.", request.id) }
+            self.state = state ?? nil
+            rule = request.query?["rule"]
+            let text = request.query?["since"]
+            since = text.flatMap { ISO8601.parse($0.utf8.span) }.map { Instant(milliseconds: $0) }
+            if text != nil, since == nil {
+                throw AdminText.wrong("since must be a time like 2026-11-21T09:00:00Z.", request.id)
+            }
+        }
+
+        func includes(_ made: MadeMerge, _ undo: RecordedCall?) -> Bool {
+            if let state, (state == .undone) != (undo != nil) { return false }
+            if let rule, "\(made.merge.rule.name)" != rule { return false }
+            return since.map { made.call.at >= $0 } ?? true
+        }
+    }
+
+    /// The greatest number of merges of the store that a page reads.
+    private static let mergesLookedAt = 500
+
     private static func page(
-        of person: PersonID, _ state: State?, _ list: ListQuery, in project: ProjectID, _ snapshot: any Snapshot
+        _ filter: Filter, _ list: ListQuery, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        let before = list.cursor.map { MergeID(rawValue: Int64($0)) }
+        let ids = try snapshot.merges(before: before, limit: mergesLookedAt)
+        var found: [(MadeMerge, RecordedCall?)] = []
+        var last: MergeID?
+        for id in ids where found.count < list.limit {
+            last = id
+            guard let made = try MadeMerge(id, in: project, snapshot) else { continue }
+            let undo = try made.undo(snapshot)
+            if filter.includes(made, undo) { found.append((made, undo)) }
+        }
+        let isMore = last != ids.last || ids.count == mergesLookedAt
+        return answer(found, next: isMore ? last?.rawValue : nil, snapshot)
+    }
+
+    private static func answer(
+        _ found: [(MadeMerge, RecordedCall?)], next: Int64?, _ snapshot: any Snapshot
+    ) -> Response {
+        Native.json(.ok) { json in
+            json.key("merges")
+            json.array { json in for (made, undo) in found { json.object { write(made, undo, snapshot, &$0) } } }
+            json.key("next_cursor")
+            json.decimalString(next)
+        }
+    }
+
+    private static func page(
+        of person: PersonID, _ filter: Filter, _ list: ListQuery, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Response {
         let before = list.cursor.map { JournalSequence(rawValue: Int64($0)) }
         let calls = try snapshot.calls(of: person, before: before, limit: list.limit)
@@ -72,15 +128,10 @@ enum MergeReads {
             for case .merged(let merge) in call.facts {
                 let made = MadeMerge(merge: merge, call: call)
                 let undo = try made.undo(snapshot)
-                if state == nil || (state == .undone) == (undo != nil) { found.append((made, undo)) }
+                if filter.includes(made, undo) { found.append((made, undo)) }
             }
         }
-        return Native.json(.ok) { json in
-            json.key("merges")
-            json.array { json in for (made, undo) in found { json.object { write(made, undo, snapshot, &$0) } } }
-            json.key("next_cursor")
-            json.decimalString(calls.count == list.limit ? calls.last?.sequence.rawValue : nil)
-        }
+        return answer(found, next: calls.count == list.limit ? calls.last?.sequence.rawValue : nil, snapshot)
     }
 
     private static func write(
@@ -96,18 +147,7 @@ enum MergeReads {
         json.decimalString(snapshot.group(of: made.merge.into).root.rawValue)
         json.key("rule")
         json.string("\(made.merge.rule.name)")
-        json.key("at")
-        json.moment(made.call.at)
-        json.key("key")
-        json.decimalString(made.call.key?.rawValue)
-        json.key("reason")
-        json.string(made.call.note)
-        json.key("request_id")
-        json.string(made.call.requestID)
-        json.key("undone_at")
-        json.moment(undo?.at)
-        json.key("undone_by")
-        json.decimalString(undo?.key?.rawValue)
+        json.origin(made.call, undoneBy: undo)
     }
 
     private static let schema = Schema.object([

@@ -18,6 +18,8 @@ package enum Native {
         package let openAPI: @Sendable () -> [UInt8]
         package let compact: @Sendable () -> Void
         package let compaction: @Sendable () -> CompactCalls.Status
+        /// The copies of the store.
+        package let backups: BackupTools
         package let rehearsals: @Sendable () -> DryRuns?
         /// The keys that sign test receipts.
         package let receipts: TestReceipts
@@ -41,11 +43,13 @@ package enum Native {
             clockBehindSeconds: @escaping @Sendable () -> Int64, metrics: @escaping @Sendable () -> [UInt8],
             metricsContentType: String, openAPI: @escaping @Sendable () -> [UInt8],
             compact: @escaping @Sendable () -> Void, compaction: @escaping @Sendable () -> CompactCalls.Status,
+            backups: BackupTools,
             rehearsals: @escaping @Sendable () -> DryRuns?, receipts: TestReceipts,
             mint: Mint, keyUse: @escaping @Sendable (KeyID) -> Instant?, counts: @escaping @Sendable () -> StoreCounts,
             warnings: ClientWarnings, stores: StoreTools, status: @escaping @Sendable () -> ServerStatus?,
             firstKeys: @escaping @Sendable () -> [Dialect: String], console: ConsoleDoor?
         ) {
+            self.backups = backups
             self.stores = stores
             self.firstKeys = firstKeys
             self.status = status
@@ -80,16 +84,19 @@ package enum Native {
             name: "onym",
             description: "The server itself, and its rules.",
             securitySchemes: [SecurityScheme("admin", .bearer, "An admin key, onym_admin_….")],
-            routes: routes(sources) + StatusCalls.routes(sources) + CompactCalls.routes(sources) + EraseCalls.routes
+            routes: routes(sources) + StatusCalls.routes(sources) + CompactCalls.routes(sources)
+                + BackupCalls.routes(sources.backups, at: door) + EraseCalls.routes
                 + IdentityCalls.routes
                 + ExportCalls.routes + PeopleCalls.routes
-                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + AuditCalls.routes + ExplainCalls.routes
+                + SearchCalls.routes + HeldCalls.routes + MergeReads.routes + UndoCalls.routes + AuditCalls.routes
+                + ExplainCalls.routes
                 + ChangeCalls.routes
-                + AliasCalls.routes + MergeCalls.routes + StrategyCalls.routes(sources) + ClientConfigCalls.routes
+                + AliasCalls.routes + MergeCalls.routes + SplitCalls.routes + SplitReads.routes
+                + StrategyCalls.routes(sources) + ClientConfigCalls.routes
                 + DryRunCalls.routes(sources.rehearsals)
                 + DefinitionCalls.routes + QuestionnaireCalls.routes + LinkingCalls.routes + LinkingKeyCalls.routes
                 + CatalogCalls.routes + StoreCalls.routes(sources.stores) + PurchaseCalls.routes(sources)
-                + TransferCalls.routes
+                + TransferCalls.routes + AccessCalls.routes + ImportCalls.routes()
                 + ReceiptCalls.routes(sources.receipts)
                 + ProjectCalls.routes(sources) + AppCalls.routes(sources.mint) + KeyCalls.routes(sources)
                 + WebhookCalls.routes(sources) + ConsoleCalls.routes(sources, at: door) + DeliveryCalls.routes
@@ -126,7 +133,9 @@ package enum Native {
                         .init(.serviceUnavailable, "The server cannot take calls now.", schema: status),
                     ]),
                 action: .answer { _, _, _ in
-                    readiness(sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds())
+                    readiness(
+                        sources.unreadiness(), clockBehindSeconds: sources.clockBehindSeconds(),
+                        backupProblem: sources.backups.problem())
                 }),
             Endpoint(
                 .get, "/openapi.json", scope: nil,
@@ -164,15 +173,20 @@ package enum Native {
         .init("detail", .string("A problem that does not prevent calls.")),
     ])
 
-    private static func readiness(_ reason: String?, clockBehindSeconds: Int64) -> Response {
+    private static func readiness(_ reason: String?, clockBehindSeconds: Int64, backupProblem: String?) -> Response {
         guard let reason else {
+            let problems = [
+                clockBehindSeconds > 0
+                    ? "The clock is \(clockBehindSeconds) s behind the journal: it was ahead once, or is behind now."
+                    : nil,
+                backupProblem,
+            ].compactMap(\.self)
             return json(.ok) { json in
                 json.key("status")
                 json.string("ready")
-                if clockBehindSeconds > 0 {
+                if !problems.isEmpty {
                     json.key("detail")
-                    json.string(
-                        "The clock is \(clockBehindSeconds) s behind the journal: it was ahead once, or is behind now.")
+                    json.string(problems.joined(separator: " "))
                 }
             }
         }

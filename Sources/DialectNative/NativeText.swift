@@ -33,7 +33,23 @@ extension JSONWriter {
 
     /// Writes the value of a property: IDSync's values are JSON, other dialects' values are text.
     mutating func property(_ value: [UInt8], of dialect: Dialect) {
-        if dialect == .idsync { raw(value) } else { string(String(decoding: value, as: UTF8.self)) }
+        if dialect.hasJSONProperties { raw(value) } else { string(String(decoding: value, as: UTF8.self)) }
+    }
+
+    /// Writes who made something with which call and for which reason, and who took it back.
+    mutating func origin(_ call: RecordedCall, undoneBy undo: RecordedCall?) {
+        key("at")
+        moment(call.at)
+        key("key")
+        decimalString(call.key?.rawValue)
+        key("reason")
+        string(call.note)
+        key("request_id")
+        string(call.requestID)
+        key("undone_at")
+        moment(undo?.at)
+        key("undone_by")
+        decimalString(undo?.key?.rawValue)
     }
 
     /// Writes the number of rows of each kind that exists.

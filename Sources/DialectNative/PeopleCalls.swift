@@ -14,6 +14,7 @@ enum PeopleCalls {
             operation: Operation(
                 id: "people_find",
                 summary: "Finds the people that hold an identity: ?type=email&value=ada@example.com.",
+                query: [AsOf.parameter],
                 responses: [
                     .init(
                         .ok, "The people.",
@@ -21,6 +22,7 @@ enum PeopleCalls {
                 ] + Native.problems([.badRequest])),
             action: .query { request, caller, tools throws(Rejection) in
                 let (project, id) = (caller.project, request.id)
+                let asOf = try AsOf(request)
                 guard let query = request.query, let type = query["type"].flatMap(IdentityType.init(named:)),
                     let value = query["value"], !value.isEmpty
                 else {
@@ -32,11 +34,14 @@ enum PeopleCalls {
                 }
                 let keys = PersonName.keys(type, PersonName.values(type, value, caller, tools), caller, tools)
                 return { snapshot throws(StoreFault) in
-                    var profiles: [(PersonID, Profile)] = []
-                    for person in PersonName.holders(keys, snapshot).sorted().prefix(peopleAtMost) {
-                        if let profile = try Profile(person, in: project, snapshot, page: firstPage) {
-                            profiles.append((person, profile))
+                    let profiles = try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                        var profiles: [(PersonID, Profile)] = []
+                        for person in PersonName.holders(keys, snapshot).sorted().prefix(peopleAtMost) {
+                            if let profile = try Profile(person, in: project, snapshot, page: firstPage) {
+                                profiles.append((person, profile))
+                            }
                         }
+                        return profiles
                     }
                     return Native.json(.ok) { json in
                         json.key("people")
@@ -55,6 +60,7 @@ enum PeopleCalls {
                     identities and holdings: limit (1 to 200; 200 by default) and the next_cursor of the page \
                     before.
                     """,
+                query: [AsOf.parameter],
                 responses: [.init(.ok, "The person.", schema: profileSchema)]
                     + Native.problems([.badRequest, .notFound, .conflict])),
             action: .query { request, caller, tools throws(Rejection) in
@@ -64,14 +70,17 @@ enum PeopleCalls {
                 let list = try ListQuery(request, standardLimit: membersPerPage)
                 let page = Profile.Page(
                     after: list.cursor.map { PersonID(rawValue: Int64($0)) }, limit: list.limit)
+                let asOf = try AsOf(request)
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: snapshot) {
-                    case .failure(let problem): return problem.response(id)
-                    case .success(let person):
-                        guard let profile = try Profile(person, in: project, snapshot, page: page) else {
-                            return Native.problem(.refused(.noSuchPerson), id)
+                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                        switch name.find(in: snapshot) {
+                        case .failure(let problem): return problem.response(id)
+                        case .success(let person):
+                            guard let profile = try Profile(person, in: project, snapshot, page: page) else {
+                                return Native.problem(.refused(.noSuchPerson), id)
+                            }
+                            return Native.json(.ok) { write(profile, of: person, &$0) }
                         }
-                        return Native.json(.ok) { write(profile, of: person, &$0) }
                     }
                 }
             }),
@@ -84,6 +93,7 @@ enum PeopleCalls {
                     Takes kinds (event, context), since and until (ISO 8601, for the moment of the row), limit (1 to \
                     200) and the cursor of the page before. A page may be short if few of many rows match.
                     """,
+                query: [AsOf.parameter],
                 responses: [
                     .init(
                         .ok, "A page.",
@@ -96,13 +106,15 @@ enum PeopleCalls {
                 let (name, project, id) = (
                     PersonName(request.parameters[0], caller, tools), caller.project, request.id
                 )
-                let filter = try timelineFilter(request)
+                let (filter, asOf) = (try timelineFilter(request), try AsOf(request))
                 return { snapshot throws(StoreFault) in
-                    switch name.find(in: project, snapshot) {
-                    case .failure(let problem): return problem.response(id)
-                    case .success(let person):
-                        let timeline = try Timeline(of: person, filter, snapshot)
-                        return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
+                    try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                        switch name.find(in: project, snapshot) {
+                        case .failure(let problem): return problem.response(id)
+                        case .success(let person):
+                            let timeline = try Timeline(of: person, filter, snapshot)
+                            return answer(timeline, try snapshot.arrivals(of: timeline.rows.map(\.number)))
+                        }
                     }
                 }
             }),
@@ -115,6 +127,7 @@ enum PeopleCalls {
         operation: Operation(
             id: "person_journal", summary: "Shows the calls that changed a person, the last call first.",
             description: "Takes limit (1 to 200) and the cursor of the page before.",
+            query: [AsOf.parameter],
             responses: [
                 .init(
                     .ok, "A page.",
@@ -125,12 +138,14 @@ enum PeopleCalls {
             ] + Native.problems([.badRequest, .notFound, .conflict])),
         action: .query { request, caller, tools throws(Rejection) in
             let (name, project, id) = (PersonName(request.parameters[0], caller, tools), caller.project, request.id)
-            let list = try ListQuery(request)
+            let (list, asOf) = (try ListQuery(request), try AsOf(request))
             return { snapshot throws(StoreFault) in
-                switch name.find(in: project, snapshot) {
-                case .failure(let problem): return problem.response(id)
-                case .success(let person):
-                    return try JournalText.answer(person, list, snapshot)
+                try asOf.read(in: project, snapshot) { snapshot throws(StoreFault) in
+                    switch name.find(in: project, snapshot) {
+                    case .failure(let problem): return problem.response(id)
+                    case .success(let person):
+                        return try JournalText.answer(person, list, snapshot)
+                    }
                 }
             }
         })
@@ -267,11 +282,14 @@ enum PeopleCalls {
         json.people(purchase.installs.people)
         json.key("shared_at")
         json.moment(purchase.sharedAt)
+        // Until its store tells of the purchase, only a file does.
+        json.key("imported")
+        json.bool(purchase.isImported)
         json.key("owners")
         json.people(purchase.owners)
     }
 
-    private static func write(_ attributes: FoldedAttributes, of dialect: Dialect, _ json: inout JSONWriter) {
+    static func write(_ attributes: FoldedAttributes, of dialect: Dialect, _ json: inout JSONWriter) {
         for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
             json.key(name)
             json.object { json in
@@ -349,6 +367,7 @@ enum PeopleCalls {
                     throw refuse("cursor must be the next_cursor of the page before.")
                 }
                 filter.cursor = cursor
+            case "at": continue
             default: throw refuse("there is no parameter \"\(parameter.name.prefix(32))\".")
             }
         }

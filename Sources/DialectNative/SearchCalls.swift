@@ -4,7 +4,7 @@ import HTTPMessage
 import HTTPServer
 import JSON
 
-/// The calls that find what a text names: people, merges, purchases, keys. They are for a person who has an id or a value, and
+/// The calls that find what a text names: people, merges, splits, purchases, keys. They are for a person who has an id or a value, and
 /// does not know its type. A browser sends the text in a body, so that no log of a proxy has the value.
 enum SearchCalls {
     static let routes = [
@@ -50,6 +50,7 @@ enum SearchCalls {
     private enum Found {
         case person(PersonID, match: (type: String, value: String))
         case merge(Merge, undoneAt: Instant?)
+        case split(MadeSplit)
         case purchase(Purchase)
         case key(AccessKey)
     }
@@ -74,6 +75,7 @@ enum SearchCalls {
         let people = [Int64(decimal: text).map(PersonID.init(rawValue:)), PersonID(linkingText: text)]
             .compactMap(\.self)
         let merge = text.hasPrefix("m_") ? Int64(decimal: text.dropFirst(2)).map(MergeID.init(rawValue:)) : nil
+        let split = SplitID(text: text)
         // Names of keys are for administrators.
         let named =
             caller.scopes.contains(.admin)
@@ -97,6 +99,7 @@ enum SearchCalls {
             if let merge, let made = try MadeMerge(merge, in: project, snapshot) {
                 found.append(.merge(made.merge, undoneAt: try made.undo(snapshot)?.at))
             }
+            if let split, let made = try MadeSplit(split, in: project, snapshot) { found.append(.split(made)) }
             for id in purchases {
                 if let purchase = try snapshot.purchase(id) { found.append(.purchase(purchase)) }
             }
@@ -143,6 +146,16 @@ enum SearchCalls {
             json.decimalString(merge.into.rawValue)
             json.key("undone_at")
             json.moment(undoneAt)
+        case .split(let made):
+            json.string("split")
+            json.key("id")
+            json.string(made.split.id.text)
+            json.key("from")
+            json.decimalString(made.split.person.rawValue)
+            json.key("into")
+            json.decimalString(made.split.into.rawValue)
+            json.key("undone_at")
+            json.moment(made.undo?.at)
         case .purchase(let purchase):
             json.string("purchase")
             json.key("transaction")
@@ -172,7 +185,8 @@ enum SearchCalls {
                         .array(
                             .object([
                                 .init(
-                                    "kind", .string(oneOf: ["person", "merge", "purchase", "key"]), required: true)
+                                    "kind", .string(oneOf: ["person", "merge", "split", "purchase", "key"]),
+                                    required: true)
                             ])), required: true),
                 ]))
         ] + Native.problems([])
@@ -195,7 +209,7 @@ struct FoundPerson {
         let totals = try snapshot.totals(of: group)
         root = group.root
         identities = totals.identities.values.reduce(0, +)
-        lastSeen = totals.lastSeen?.moment ?? person.madeAt
+        if let seen = totals.lastSeen?.moment { lastSeen = seen } else { lastSeen = try snapshot.madeAt(person) }
         var held = try snapshot.identities(of: person)
         if root != person { held += try snapshot.identities(of: root) }
         label = FoundPerson.labels.lazy.compactMap { type in held.first { $0.type == type }?.value }.first

@@ -113,7 +113,11 @@ enum StrategyCalls {
                 do throws(JSONFault) {
                     return Decoded(try tools.json.read(request.body, read))
                 } catch {
-                    throw Rejection(Native.problem(error, request.id))
+                    guard case .wrong(StrategyDocument.badPattern) = error.problem else {
+                        throw Rejection(Native.problem(error, request.id))
+                    }
+                    throw Rejection(
+                        Native.problem(.badRequest, code: "bad_pattern", "\(error.message).", request.id))
                 }
             },
             encode: { set, _, _ in answer(set.strategy, version: set.version) })

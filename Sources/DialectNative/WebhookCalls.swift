@@ -55,6 +55,11 @@ enum WebhookCalls {
                     [
                         .init("url", .string("https://… or http://…"), required: true),
                         .init("kinds", .array(.string(oneOf: ChangeEvent.Kind.allCases.map(\.rawValue)))),
+                        .init(
+                            "imports",
+                            .boolean(
+                                "Whether the webhook also gets each fact of imports. The default is false: it gets their ends."
+                            )),
                         .init("after", .integer("The seq of a change; 0 for the whole feed.")),
                     ], others: false),
                 responses: [.init(.created, "The webhook, and its secret.", schema: schema)]
@@ -63,9 +68,11 @@ enum WebhookCalls {
                 body: BufferedBody(),
                 decode: { request, _, tools throws(Rejection) in
                     var (url, kinds, after): (String?, [ChangeEvent.Kind], Int64?) = (nil, [], nil)
+                    var getsImports = false
                     try AdminText.read(request, tools) { key, value throws(JSONFault) in
                         switch key {
                         case "url": url = try self.url(value)
+                        case "imports": getsImports = try value.bool(at: "imports")
                         case "kinds":
                             try value.forEachElement(at: "kinds") { element throws(JSONFault) in
                                 kinds.append(
@@ -84,12 +91,16 @@ enum WebhookCalls {
                     guard (0...last.rawValue).contains(after ?? 0) else {
                         throw AdminText.wrong("after must be the seq of a change, or 0.", request.id)
                     }
-                    let wanted = kinds
+                    let (wanted, withImports) = (kinds, getsImports)
                     let make = MakeWebhook(
-                        url: url, kinds: kinds, after: after.map(JournalSequence.init) ?? last)
+                        url: url, kinds: kinds, getsImports: getsImports, after: after.map(JournalSequence.init) ?? last
+                    )
                     return PreparedCall(make) { made, _ in
                         Native.json(.created) { json in
-                            write(Webhook(id: made.id, url: url, kinds: wanted, madeAt: made.at), &json)
+                            write(
+                                Webhook(
+                                    id: made.id, url: url, kinds: wanted, getsImports: withImports, madeAt: made.at),
+                                &json)
                             json.key("secret")
                             json.string(sources.mint.webhookSecret(made.id))
                         }
@@ -135,6 +146,8 @@ enum WebhookCalls {
         json.string(webhook.url)
         json.key("kinds")
         json.array { json in for kind in webhook.kinds { json.string(kind.rawValue) } }
+        json.key("imports")
+        json.bool(webhook.getsImports)
         json.key("made_at")
         json.moment(webhook.madeAt)
     }
@@ -154,7 +167,9 @@ enum WebhookCalls {
 
     private static let schema = Schema.object([
         .init("id", .string(), required: true), .init("url", .string(), required: true),
-        .init("kinds", .array(.string()), required: true), .init("made_at", .string(), required: true),
+        .init("kinds", .array(.string()), required: true),
+        .init("imports", .boolean("Whether the webhook also gets each fact of imports."), required: true),
+        .init("made_at", .string(), required: true),
         .init("secret", .string("whsec_…, only in the answer that makes the webhook.")), .init("delivered", .integer()),
         .init("read_to", .integer()),
         .init("waiting", .integer()), .init("parked", .integer()),

@@ -94,6 +94,8 @@ package struct Subjects: Sendable {
     package let signedIn: Identity?
     /// The identities that the call looks up and does not speak for.
     package let mentions: [IdentityKey]
+    /// The people that the call looks up and does not speak for.
+    package let mentionedPeople: [PersonID]
     /// The person that the call names by id as its subject. The journal keeps the call under this person, also a refused
     /// call.
     package let about: PersonID?
@@ -105,23 +107,28 @@ package struct Subjects: Sendable {
     package let links: [Identity]
     /// The codes whose documents name a user id that the call may link to a person.
     package let codes: [SealedName]
+    /// The purchases whose first reporter the call looks up.
+    package let purchases: [PurchaseID]
 
     package init(
         limitedBy: [Identity] = [], speaksFor: [Identity] = [], readsGroupOf: Identity? = nil,
         signedIn: Identity? = nil,
-        mentions: [IdentityKey] = [], about: PersonID? = nil, people: [PersonID] = [], merges: [MergeID] = [],
-        links: [Identity] = [], codes: [SealedName] = []
+        mentions: [IdentityKey] = [], mentionedPeople: [PersonID] = [], about: PersonID? = nil, people: [PersonID] = [],
+        merges: [MergeID] = [],
+        links: [Identity] = [], codes: [SealedName] = [], purchases: [PurchaseID] = []
     ) {
         self.limitedBy = limitedBy
         self.speaksFor = speaksFor
         self.readsGroupOf = readsGroupOf
         self.signedIn = signedIn
         self.mentions = mentions
+        self.mentionedPeople = mentionedPeople
         self.about = about
         self.people = people
         self.merges = merges
         self.links = links
         self.codes = codes
+        self.purchases = purchases
     }
 
     /// A call that names no identity and no person.
@@ -259,6 +266,12 @@ package struct Decision<Answer: Equatable & Sendable>: Equatable, Sendable {
     /// The thing at its limit, if the call could not keep all that it named; nil otherwise.
     package let full: Full?
 
+    /// Whether a decision without changes rests on facts that only the writer has: on sightings, or on documents that may
+    /// name other people.
+    func restsOnMore<V: DecisionFacts>(_ isReadOnly: Bool, _ view: V) -> Bool {
+        restsOnSightings || isReadOnly && outcome != nil && !view.hasDocuments
+    }
+
     package init(_ answer: Answer, outcome: Outcome? = nil, restsOnSightings: Bool = false, full: Full? = nil) {
         self.answer = answer
         self.outcome = outcome
@@ -297,8 +310,10 @@ package struct Outcome: Equatable, Sendable {
 }
 
 extension Outcome {
-    /// The identities that the call links.
+    /// The identities that the call links, and by which a rule may merge people. A split parts people, so its links and the links
+    /// of its undo merge nobody.
     package var linked: [Identity] {
-        changes.compactMap { if case .linked(_, let identity) = $0 { identity } else { nil } }
+        if kind == .split || kind == .undoSplit { return [] }
+        return changes.compactMap { if case .linked(_, let identity) = $0 { identity } else { nil } }
     }
 }

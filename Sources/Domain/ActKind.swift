@@ -3,12 +3,15 @@ package struct ActKind: Hashable, Sendable {
     package let rawValue: UInt8
     /// The name that explain, feeds and webhooks show.
     package let name: String
+    /// The rule by which such a call can be taken back.
+    package let undo: UndoRule
     /// Whether calls of the kind change projects, apps, keys or strategies.
     let changesDirectory: Bool
 
-    package init(_ rawValue: UInt8, _ name: String, changesDirectory: Bool = false) {
+    package init(_ rawValue: UInt8, _ name: String, undo: UndoRule, changesDirectory: Bool = false) {
         self.rawValue = rawValue
         self.name = name
+        self.undo = undo
         self.changesDirectory = changesDirectory
     }
 
@@ -24,5 +27,5 @@ package struct ActKind: Hashable, Sendable {
 
 extension ActKind {
     /// The kind of the exercise in CONTRIBUTING.md. Only the exercise's test uses it, and no server writes it.
-    package static let exercise = ActKind(255, "exercise")
+    package static let exercise = ActKind(255, "exercise", undo: .never(.noteOfServer))
 }

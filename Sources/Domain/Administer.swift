@@ -338,6 +338,8 @@ extension AccessKey.Kind {
         case .entitlementsProject: [.accessRead, .usersWrite]
         case .entitlementsSecret: [.accessRead, .accessWrite, .usersWrite]
         case .linking: [.userLink, .userRead, .userDelete]
+        case .onymClient: [.identityWrite]
+        case .onymServer: [.identityRead, .identityWrite]
         case .console: ConsoleRole.admin.scopes
         }
     }
@@ -385,11 +387,11 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let makeProject = ActKind(60, "make_project", changesDirectory: true)
-    package static let makeApp = ActKind(61, "make_app", changesDirectory: true)
-    package static let makeKey = ActKind(62, "make_key", changesDirectory: true)
-    package static let revoke = ActKind(63, "revoke", changesDirectory: true)
-    package static let rename = ActKind(155, "rename", changesDirectory: true)
-    package static let changeSettings = ActKind(158, "change_settings", changesDirectory: true)
-    package static let noteKeyUse = ActKind(64, "note_key_use")
+    package static let makeProject = ActKind(60, "make_project", undo: .never(.revokeInstead), changesDirectory: true)
+    package static let makeApp = ActKind(61, "make_app", undo: .never(.revokeInstead), changesDirectory: true)
+    package static let makeKey = ActKind(62, "make_key", undo: .never(.revokeInstead), changesDirectory: true)
+    package static let revoke = ActKind(63, "revoke", undo: .never(.secretGone), changesDirectory: true)
+    package static let rename = ActKind(155, "rename", undo: .never(.callAgain), changesDirectory: true)
+    package static let changeSettings = ActKind(158, "change_settings", undo: .facts, changesDirectory: true)
+    package static let noteKeyUse = ActKind(64, "note_key_use", undo: .never(.noteOfServer))
 }

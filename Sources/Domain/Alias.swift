@@ -185,14 +185,14 @@ package struct AliasList: Equatable, Sendable {
         while let id = unpacker.integer() { ids.append(AliasID(rawValue: Int64(bitPattern: id))) }
     }
 
-    init<V: DecisionFacts>(of person: PersonID, _ view: V) {
+    init<V: DocumentFacts>(of person: PersonID, _ view: V) {
         self.init(of: person, packed: view.document(AliasList.key(of: person)))
     }
 
     /// The key of the document with the aliases of a person.
     package static func key(of person: PersonID) -> DocumentKey { DocumentKey(.aliasesOfPerson, of: person) }
 
-    func aliases<V: DecisionFacts>(_ view: V) -> [Alias] {
+    func aliases<V: DocumentFacts>(_ view: V) -> [Alias] {
         ids.compactMap { view.document($0.documentKey).flatMap(Alias.init(packed:)) }
     }
 
@@ -311,6 +311,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let alias = ActKind(8, "alias")
-    package static let undoAlias = ActKind(9, "undo_alias")
+    package static let alias = ActKind(8, "alias", undo: .facts)
+    package static let undoAlias = ActKind(9, "undo_alias", undo: .facts)
 }

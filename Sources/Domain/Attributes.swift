@@ -52,7 +52,8 @@ package struct Attributes: Equatable, Sendable {
         }
     }
 
-    private var valueCount: Int { entries.values.count { $0.value != nil } }
+    /// The number of names with a value.
+    package var valueCount: Int { entries.values.count { $0.value != nil } }
 
     /// Applies all writes, without the limit of names. Returns whether an entry changed.
     mutating func set(_ writes: [Write], _ stamp: Stamp) -> Bool {
@@ -103,6 +104,16 @@ package struct Attributes: Equatable, Sendable {
         forgetRemovals()
         return applied
     }
+
+    /// Forgets the writes of one call that no later write has replaced, and returns their number.
+    mutating func forget(writtenBy call: PersonID) -> Int {
+        let before = entries.count
+        entries = entries.filter { $0.value.call != call }
+        return before - entries.count
+    }
+
+    /// Replaces the entry of a name; nil removes the entry.
+    mutating func replace(_ name: String, with entry: Entry?) { entries[name] = entry }
 
     private mutating func forgetRemovals() {
         guard entries.count > Attributes.namesPerPerson + Attributes.removedNamesPerPerson else { return }

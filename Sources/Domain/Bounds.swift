@@ -124,5 +124,5 @@ extension DecisionFacts {
 
 extension ActKind {
     /// An accepted call that left out identities or merges, because a person or a group was at its limit.
-    package static let leftOut = ActKind(93, "left_out")
+    package static let leftOut = ActKind(93, "left_out", undo: .never(.noteOfServer))
 }

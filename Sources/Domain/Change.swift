@@ -57,6 +57,8 @@ package final class JournalEntry: Sendable {
             case personFull = 8
             /// With the value the search would have found a person that may not hold another value of the call.
             case demoted = 9
+            /// Several known users hold the device, and the call names no login identity.
+            case contested = 10
         }
 
         package let identity: Identity

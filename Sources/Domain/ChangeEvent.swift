@@ -8,6 +8,8 @@ package struct ChangeEvent: Equatable, Sendable {
         case personCreated = "person.created"
         case personMerged = "person.merged"
         case mergeUndone = "merge.undone"
+        case personSplit = "person.split"
+        case splitUndone = "split.undone"
         case identityLinked = "identity.linked"
         case identityMoved = "identity.moved"
         case identityUnlinked = "identity.unlinked"
@@ -39,6 +41,9 @@ package struct ChangeEvent: Equatable, Sendable {
         case consoleClosed = "console.closed"
         /// A call without a token named a known user, and the project only logs such calls.
         case identityUnproven = "identity.unproven"
+        case importFinished = "import.finished"
+        case importUndone = "import.undone"
+        case callUndone = "call.undone"
         case refused
     }
 
@@ -113,10 +118,11 @@ extension RecordedCall {
                 case .attributes: dialect = .idsync
                 case .properties: dialect = .claim
                 case .accessProperties: dialect = .entitlements
+                case .traits: dialect = .onym
                 default: continue
                 }
                 var data = [ChangeEvent.Field("dialect", .text(dialect.rawValue))]
-                if case .attributes = document, let names = changedNames {
+                if dialect.hasJSONProperties, let names = changedNames {
                     // A client sends all its attributes with each upload, mostly without a change.
                     if names.isEmpty { continue }
                     data.append(.init("names", .texts(names.written)))
@@ -145,7 +151,7 @@ extension RecordedCall {
     /// The names of the attributes that the call changed; nil if the journal does not have them.
     package var changedNames: ChangedNames? {
         guard case .reply(let reply) = answer else { return nil }
-        return reply.as(Ingested.self)?.attributes
+        return reply.as(Ingested.self)?.attributes ?? reply.as(UserIdentified.self)?.traits
     }
 
     /// The person that lost an identity to another person in this call.

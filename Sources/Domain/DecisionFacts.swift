@@ -69,6 +69,12 @@ package protocol DecisionFacts: DocumentFacts {
     /// All strategies of a project.
     func strategies(of project: ProjectID) -> StrategyHistory
 
+    /// Whether the facts have documents. The facts in memory outside a batch have none.
+    var hasDocuments: Bool { get }
+
+    /// The holders of an identity, in the order of their links, the oldest first.
+    func holdersByAge(of identity: IdentityKey) -> [Person]
+
     /// Decides a call over these facts. The code is specialized for facts of this type, if such code exists.
     func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply>
 }
@@ -77,6 +83,8 @@ extension DecisionFacts {
     package func decide(_ act: any Act, _ stamp: Stamp, in project: ProjectID) throws(Refusal) -> Decision<Reply> {
         try act.decideBoxed(stamp, in: project, self)
     }
+
+    package var hasDocuments: Bool { true }
 }
 
 extension DecisionFacts {

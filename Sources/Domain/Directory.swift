@@ -111,10 +111,11 @@ package final class Directory: Sendable {
     package func isClients(_ key: AccessKey) -> Bool {
         let platform = key.app.flatMap { apps[$0] }?.platform
         switch key.kind {
-        case .idsyncWeb, .claimClient, .entitlementsProject: return platform != .backend
+        case .idsyncWeb, .claimClient, .entitlementsProject, .onymClient: return platform != .backend
         // A key is secret only on a back end. A key inside an app is public.
         case .idsync: return platform == .apple || platform == .android || platform == .web
-        case .admin, .operator, .claimAgent, .claimImport, .entitlementsSecret, .linking, .console: return false
+        case .admin, .operator, .claimAgent, .claimImport, .entitlementsSecret, .linking, .onymServer, .console:
+            return false
         }
     }
 
@@ -192,6 +193,14 @@ package struct App: Equatable, Sendable {
 /// The calls of one vendor, or the server's own calls. The names are stored.
 package enum Dialect: String, CaseIterable, Sendable {
     case idsync, claim, entitlements, linking, native
+    /// The login of users that come from no vendor. It has the identities of IDSync.
+    case onym
+
+    /// The dialect whose identities clients of this dialect name.
+    package var identities: Dialect { self == .onym ? .idsync : self }
+
+    /// Whether the values of properties in this dialect are JSON. In other dialects they are text.
+    package var hasJSONProperties: Bool { self == .idsync || self == .onym }
 }
 
 /// A key of a caller. The store keeps only the hash of the key. A class, because every call passes the key on.
@@ -211,6 +220,9 @@ package final class AccessKey: Sendable {
         case entitlementsProject = "entitlements_project"
         case entitlementsSecret = "entitlements_secret"
         case linking
+        /// A key of an app and of a back end, for the login of users that come from no vendor.
+        case onymClient = "onym_client"
+        case onymServer = "onym_server"
         /// A session of a person in the console.
         case console
 
@@ -221,6 +233,7 @@ package final class AccessKey: Sendable {
             case .claimClient, .claimAgent, .claimImport: .claim
             case .entitlementsProject, .entitlementsSecret: .entitlements
             case .linking: .linking
+            case .onymClient, .onymServer: .onym
             }
         }
     }

@@ -126,8 +126,31 @@ package enum DocumentKind: UInt8, CaseIterable, Sendable {
     case clientConfig = 63
     /// The links and the sessions of a project's console.
     case consoleBook = 70
+    /// The last user that a call named with a device, by the device's identity.
+    case deviceUser = 88
+    /// The anonymous person of a device that several known users hold, by the device's identity.
+    case neutralPerson = 89
+    /// The person of calls whose identities all belong to others, by the identities of the call.
+    case standIn = 91
+    /// The people from whom undone merges keep a person apart.
+    case partedFrom = 92
+    /// The traits that calls of `POST /onym/v1/identify` gave a person, and their fold over a large group.
+    case traits = 93
+    case groupTraits = 94
     /// The keys with which a project's customer signs tokens.
     case signingKeys = 90
+    /// The progress of an import, by its id, and the ids of a project's imports.
+    case importProgress = 96
+    case importList = 97
+    /// Whether a call is taken back, by the number of the call.
+    case callUndone = 115
+    /// The moment at which an imported person was made, and the links that had ended before the import.
+    case importedPerson = 98
+    /// A split, by its id, and the id of the last split of a project.
+    case split = 110
+    case lastSplit = 111
+    /// The calls whose links an undo of a split gave back to a person.
+    case restoredLinks = 112
 }
 
 /// The kind and the hash under which the store finds a document.
@@ -149,4 +172,27 @@ package struct DocumentKey: Hashable, Sendable {
     }
 
     package init(_ kind: DocumentKind, of person: PersonID) { self.init(kind, of: person.rawValue) }
+}
+
+extension DocumentKind {
+    /// Whether the id of a person is the key of such documents.
+    var isOfPerson: Bool {
+        switch self {
+        case .attributes, .aliasesOfPerson, .appUser, .properties, .groupFolds, .groupAttributes, .groupProperties,
+            .groupAccessProperties, .groupResponses, .groupAttachmentUse, .groupAppUser, .groupLinkedMembers,
+            .attachmentUse, .attachmentList, .accessUser, .accessProperties, .linkedUser, .partedFrom,
+            .importedPerson, .traits, .groupTraits, .restoredLinks:
+            true
+        case .alias, .tombstone, .parted, .questionnaires, .questionnaire, .response, .feedback, .issueTitle, .issue,
+            .errorSession, .definitions, .attachment, .attachmentUseOfProject, .content, .awaitedEvent,
+            .definitionList, .definition, .attachmentsOfEvent, .comments, .appFacts, .issueState, .comment,
+            .responseState, .answeredQuestions, .eventRevision, .correctedEvent, .occurrenceErrors,
+            .claimProjectSettings, .claimAppSettings, .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns,
+            .expiredRows, .storeAccount, .purchase, .catalog, .transfer, .checkList, .checkHour, .checkStart,
+            .storeOptions, .install, .linkingSettings, .linkCode, .keyUse, .webhooks, .deliveries, .clientConfig,
+            .consoleBook, .deviceUser, .neutralPerson, .standIn, .signingKeys, .importProgress, .importList,
+            .callUndone, .split, .lastSplit:
+            false
+        }
+    }
 }

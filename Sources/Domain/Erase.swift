@@ -195,10 +195,13 @@ extension ErasePerson {
                 if count > 0 { rows[kind, default: 0] += count }
             }
             for kind in DocumentKind.allCases where kind != .tombstone {
-                let hashes = [DocumentKey(kind, of: member).hash] + held.map(\.key.hash)
+                // Ids of people, of projects and of other things can be equal, because imported people have ids of any form.
+                let hashes = (kind.isOfPerson ? [DocumentKey(kind, of: member).hash] : []) + held.map(\.key.hash)
                 for hash in hashes {
                     let key = DocumentKey(kind, hash: hash)
-                    guard view.document(key) != nil else { continue }
+                    guard let body = view.document(key) else { continue }
+                    // Such a document of a shared device may name somebody else.
+                    if kind.namesPerson, KeptPeople.person(body).map(members.contains) == false { continue }
                     documents += 1
                     changes.append(.documentPut(key, member, []))
                 }
@@ -306,6 +309,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let erase = ActKind(16, "erase")
-    package static let releaseTombstone = ActKind(17, "release_tombstone")
+    package static let erase = ActKind(16, "erase", undo: .never(.erased))
+    package static let releaseTombstone = ActKind(17, "release_tombstone", undo: .never(.erased))
 }

@@ -55,7 +55,7 @@ package struct ExpireRows: Act {
 }
 
 extension ActKind {
-    package static let expireRows = ActKind(160, "expire_rows")
+    package static let expireRows = ActKind(160, "expire_rows", undo: .never(.noteOfServer))
 }
 
 /// The rows that a step of retention removes.

@@ -40,6 +40,15 @@ package struct Explanation: Equatable, Sendable {
         case lastSeen
         /// No person fits the call.
         case nobody
+        /// The device's last user, or its first.
+        case lastKnownUser
+        case firstKnownUser
+        /// The strategy makes a new person for each call that names only devices.
+        case alwaysNew
+        /// Several known users hold the device, so the answer is the device's own anonymous person.
+        case contestedDevice
+        /// All identities belong to other people.
+        case standIn
         /// The strategy makes a new person, for a logout or for the first call that names a known user.
         case strategy
 
@@ -50,11 +59,24 @@ package struct Explanation: Equatable, Sendable {
             case .lastSeen: "last_seen"
             case .nobody: "nobody_found"
             case .strategy: "strategy"
+            case .lastKnownUser: "last_known_user"
+            case .firstKnownUser: "first_known_user"
+            case .alwaysNew: "always_new"
+            case .contestedDevice: "contested_device"
+            case .standIn: "stand_in"
             }
         }
     }
 
+    /// A group that the call did not get although the group holds an identity of the call.
+    package struct KeptApart: Equatable, Sendable {
+        /// The name of the rule, which is part of the API.
+        package let rule: String
+        package let root: PersonID
+    }
+
     package internal(set) var steps: [Step] = []
+    package internal(set) var keptApart: [KeptApart] = []
     package internal(set) var ground = Ground.nobody
     /// The values that the search ignored. Only refused values are in the journal.
     package internal(set) var setAside: [JournalEntry.Input] = []

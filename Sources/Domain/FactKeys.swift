@@ -7,6 +7,9 @@ package struct FactKeys: Sendable {
     /// The codes whose documents name more identities to load.
     package private(set) var codes: [(name: SealedName, project: ProjectID)] = []
 
+    /// The documents that name people.
+    package private(set) var documents: [DocumentKey] = []
+
     package init() {}
 
     package mutating func add(_ identity: IdentityKey) { identities.append(identity) }
@@ -20,9 +23,15 @@ package struct FactKeys: Sendable {
         if let identity = subjects.readsGroupOf { add(identity.key) }
         identities += subjects.mentions
         if let person = subjects.about { people.append(person) }
-        people += subjects.people
+        people += subjects.people + subjects.mentionedPeople
         merges += subjects.merges
         identities += subjects.links.map(\.key)
         codes += subjects.codes.map { ($0, call.project) }
+        documents += subjects.purchases.map(\.key)
+        // An upload looks for the people of its identities and its devices.
+        let named = subjects.speaksFor.map(\.key)
+        for keys in [named, named + subjects.mentions] {
+            if let key = KeptPeople.standInKey(of: keys) { documents.append(key) }
+        }
     }
 }

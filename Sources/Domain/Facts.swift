@@ -7,7 +7,6 @@ package struct Facts: Sendable {
         package var lastSeen: SeenAt
         package var identities: [Held] = []
         package var rows: [StoredRow] = []
-        package var isErased = false
     }
 
     /// An identity that a person holds.
@@ -27,6 +26,8 @@ package struct Facts: Sendable {
     package private(set) var lastRow = RowNumber(rawValue: 0)
     /// The merges in force, in the order in which the calls made them.
     package private(set) var merges: [Merge] = []
+    /// All erased people. Partial facts have them too, because documents can name them.
+    private var erased: Set<PersonID> = []
     private var rowCounts: [PersonID: [RowKind: Int]] = [:]
     private var rowHashes: Set<RowHash> = []
     /// The newest row with each recognition hash. It can be among the removed rows.
@@ -105,6 +106,16 @@ package struct Facts: Sendable {
                 for member in group(of: person).members { part.people[member] = people[member] }
             }
         }
+        // A decision also finds people by documents of the identities.
+        for key in needs.identities.flatMap(KeptPeople.keys) + needs.documents {
+            guard let document = documents[key] else { continue }
+            let person =
+                key.kind == .purchase
+                ? Purchase(PurchaseID(hash: key.hash), packed: document)?.reporter : KeptPeople.person(document)
+            guard let person else { continue }
+            for member in group(of: person).members { part.people[member] = people[member] }
+        }
+        part.erased = erased
         part.documents = documents
         part.rowHashes = rowHashes
         part.namedRows = namedRows
@@ -154,7 +165,7 @@ package struct Facts: Sendable {
             goneRows.insert(number)
         case .merged(let merge): merges.append(merge)
         case .personErased(let person):
-            people[person]?.isErased = true
+            erased.insert(person)
             goneRows.formUnion(people[person]?.rows.map(\.number) ?? [])
             people[person]?.rows = []
             rowCounts[person] = nil
@@ -201,6 +212,8 @@ extension Facts: DecisionFacts {
 
     package func holderCount(of identity: IdentityKey) -> Int { known(identity).count }
 
+    package func holdersByAge(of identity: IdentityKey) -> [PersonID] { known(identity) }
+
     private func known(_ identity: IdentityKey) -> [PersonID] {
         if let people = holders[identity] { return people }
         precondition(!isPartial, "A decision looked at an identity that it had not asked for.")
@@ -219,7 +232,7 @@ extension Facts: DecisionFacts {
         people[id]?.project == project && !isErased(id) ? id : nil
     }
 
-    package func isErased(_ id: PersonID) -> Bool { people[id]?.isErased == true }
+    package func isErased(_ id: PersonID) -> Bool { erased.contains(id) }
 
     package func lastSeen(of person: PersonID) -> SeenAt { state(person).lastSeen }
 

@@ -3,10 +3,13 @@ package struct Finding: Equatable, Sendable {
     /// A stable name of the invariant.
     package let code: String
     package let description: String
+    /// Whether the store itself is whole.
+    package let isWarning: Bool
 
-    package init(code: String, description: String) {
+    package init(code: String, description: String, isWarning: Bool = false) {
         self.code = code
         self.description = description
+        self.isWarning = isWarning
     }
 }
 
@@ -23,6 +26,6 @@ extension Finding {
                 The last call in the journal is \((last.milliseconds - now.milliseconds) / 1000) s ahead of this clock: the clock was \
                 ahead once, or is behind now. Set it right. Until it has caught up the journal has all calls at one moment; what \
                 expires goes by the clock.
-                """)
+                """, isWarning: true)
     }
 }

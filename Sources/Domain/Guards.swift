@@ -15,6 +15,10 @@ package struct Guards: Equatable, Sendable {
         case demote
         /// The call finds the person, and the value is not linked.
         case leave
+        /// The search leaves out the person, so the call finds another person.
+        case separate
+        /// The call is refused.
+        case refuse
     }
 
     /// The number of values of a type that the people of one group may hold, for types with a limit.
@@ -36,13 +40,42 @@ package struct Guards: Equatable, Sendable {
     package func holders(of type: IdentityType) -> Int { type.isDevice ? sharedDevicePeople : Strategy.holdersPerValue }
 
     /// The treatment of a missing proof in a dialect.
-    package func signing(in dialect: Dialect) -> Signing { signing[dialect] ?? .off }
+    ///
+    /// Calls of the dialect `onym` name the users of IDSync, so a proof that IDSync asks for is asked for there as well.
+    package func signing(in dialect: Dialect) -> Signing {
+        let own = signing[dialect] ?? .off
+        guard dialect == .onym, let idsync = signing[.idsync], idsync.rawValue > own.rawValue else { return own }
+        return idsync
+    }
 
     /// Whether a dialect asks its clients for a proof.
     package var asksForProof: Bool { signing.values.contains { $0 != .off } }
 
     /// Whether a dialect requires a proof from its clients.
     package var requiresProof: Bool { signing.values.contains(.require) }
+}
+
+extension DecisionFacts {
+    /// Whether a further value of a type would be one too many for the group of a person.
+    ///
+    /// - Parameter own: the values of the type that the person holds at this step of a call.
+    func isAtLimit(of identity: Identity, _ person: PersonID, holding own: [IdentityKey], _ strategy: Strategy) -> Bool
+    {
+        guard let limit = strategy.guards.limits[identity.type] else { return false }
+        let group = group(of: person)
+        if group.count == 1 { return own.count >= limit }
+        let atMost = totals(of: group).identities[identity.type, default: 0] + own.count
+        if atMost < limit { return false }
+        var values = Set(own)
+        for member in group.members where member != person {
+            guard let place = self.person(member) else { continue }
+            forEachIdentity(of: place) { type, key in
+                if type == identity.type { values.insert(key) }
+                return true
+            }
+        }
+        return !values.contains(identity.key) && values.count >= limit
+    }
 }
 
 extension Guards {

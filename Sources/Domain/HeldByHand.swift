@@ -13,6 +13,8 @@ package struct AttachIdentity: Act {
 
 extension AttachIdentity {
     package static var kinds: [ActKind] { [.attachIdentity] }
+    // A merge can only add values, so a call that succeeded would have succeeded without the merge.
+    package static var readsMerges: Bool { false }
     package var subjects: Subjects { Subjects(speaksFor: [identity], about: person) }
     package var byteCount: Int { 256 }
 
@@ -37,14 +39,12 @@ extension AttachIdentity {
             view.forEachHolder(of: identity.key) { holder = view.id(of: $0) }
             if let holder { throw .identityHeld(by: holder) }
         }
-        if let limit = strategy.guards.limits[identity.type] {
-            var held = 0
-            view.forEachIdentity(of: place) { type, _ in
-                if type == identity.type { held += 1 }
-                return true
-            }
-            if held >= limit { throw .tooManyIdentities }
+        var own: [IdentityKey] = []
+        view.forEachIdentity(of: place) { type, key in
+            if type == identity.type { own.append(key) }
+            return true
         }
+        if view.isAtLimit(of: identity, person, holding: own, strategy) { throw .tooManyIdentities }
         var room = Room(of: place, strategy.guards.bounds, view)
         guard room.take(identity.type) else { throw .full(.person, about: person) }
         return Decision(
@@ -153,7 +153,7 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let releaseDevice = ActKind(19, "release_device")
-    package static let attachIdentity = ActKind(70, "attach_identity")
-    package static let detachIdentity = ActKind(71, "detach_identity")
+    package static let releaseDevice = ActKind(19, "release_device", undo: .facts)
+    package static let attachIdentity = ActKind(70, "attach_identity", undo: .facts)
+    package static let detachIdentity = ActKind(71, "detach_identity", undo: .facts)
 }

@@ -8,9 +8,9 @@ package struct Holdings: Sendable {
     /// Whether the person is a user of the Linking dialect.
     package let isLinkedUser: Bool
 
-    /// The documents in which the dialects keep properties. IDSync keeps JSON, the other dialects keep text.
+    /// The documents in which the dialects keep properties.
     package static let propertyKinds: [(dialect: Dialect, kind: DocumentKind)] = [
-        (.idsync, .attributes), (.claim, .properties), (.entitlements, .accessProperties),
+        (.idsync, .attributes), (.claim, .properties), (.entitlements, .accessProperties), (.onym, .traits),
     ]
 
     /// Reads the holdings of a person.

@@ -17,6 +17,10 @@ package struct Identify: Act {
     /// The person of the device before the call, if there was a person.
     package let previous: PersonID?
     package let inspection: Inspection
+    /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
+    package private(set) var mergesNobody = false
+    /// One bit for each identity whose value was a random UUID, in a call that the journal has kept without values.
+    private(set) var keptUUIDs: UInt64?
 
     package init(
         _ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil,
@@ -27,6 +31,20 @@ package struct Identify: Act {
         self.identities = identities
         self.previous = previous
         self.inspection = inspection
+    }
+
+    /// The same call of a caller that may merge nobody.
+    package var mergingNobody: Identify {
+        var call = self
+        call.mergesNobody = true
+        return call
+    }
+
+    /// The same call, with the facts about its values that the journal has kept.
+    func kept(uuids: UInt64) -> Identify {
+        var call = self
+        call.keptUUIDs = uuids
+        return call
     }
 }
 
@@ -80,18 +98,24 @@ extension Identify {
     package var subjects: Subjects { Subjects(limitedBy: identities, speaksFor: identities) }
     package var byteCount: Int { identities.reduce(64) { $0 + $1.value.utf8.count } }
 
-    /// Finds a person by the strategy, or makes a person, and links the identities that the person lacks. Throws
+    /// Finds a person by the strategy, or makes a person, and links the identities that the person lacks. Throws the refusals
+    /// of ``Procedure``. Throws
     /// `noLoginIdentity` for a login without a login identity, if the strategy makes a person for each new known user: such
     /// a login names no user. The journal notes values that a rule refuses, and the call still succeeds.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
+        guard view.strategy(of: project).isPlain else {
+            var procedure = Procedure(self, stamp, in: project, view)
+            let decision = try procedure.decide()
+            return inspection.isEmpty ? decision : inspected(decision, procedure.explanation, view)
+        }
         guard !inspection.isEmpty else {
             var nobody = NoObserver()
             return try decide(stamp, in: project, view, &nobody)
         }
         var explanation = Explanation()
-        return inspected(try decide(stamp, in: project, view, &explanation), explanation)
+        return inspected(try decide(stamp, in: project, view, &explanation), explanation, view)
     }
 
     /// The decision of ``decide(_:in:_:)``, with an observer of the search. Throws `noLoginIdentity`.
@@ -113,6 +137,14 @@ extension Identify {
         if let person = lookUp.find(previous: previous, in: view, &observer) {
             return attach(to: person, stamp, lookUp, view)
         }
+        if let key = standInKey(strategy, lookUp, view) {
+            observer.decides(.standIn)
+            return kept(
+                view.keptPerson(key, in: project).map { view.id(of: $0) }, key,
+                inputs: identities.indices.map { index in
+                    JournalEntry.Input(identities[index], lookUp.reasonSetAside(index) ?? .heldElsewhere)
+                }, stamp)
+        }
         return make(stamp, lookUp, view)
     }
 
@@ -126,7 +158,9 @@ extension Identify {
     }
 
     /// The decision for a caller that asked for an explanation or for a result without changes.
-    private func inspected(_ decision: Decision<Identified>, _ explanation: Explanation) -> Decision<Identified> {
+    private func inspected<V: DecisionFacts>(
+        _ decision: Decision<Identified>, _ explanation: Explanation, _ view: V
+    ) -> Decision<Identified> {
         let identified = decision.answer
         let isMade = decision.outcome?.changes.contains { if case .personMade = $0 { true } else { false } } ?? false
         let isReadOnly = inspection.contains(.readOnly)
@@ -135,7 +169,7 @@ extension Identify {
             Identified(
                 person: person, matched: identified.matched, isKnown: identified.isKnown, isReadOnly: isReadOnly,
                 explanation: explanation.sorted),
-            outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnSightings,
+            outcome: isReadOnly ? nil : decision.outcome, restsOnSightings: decision.restsOnMore(isReadOnly, view),
             full: isReadOnly ? nil : decision.full)
     }
 
@@ -143,8 +177,17 @@ extension Identify {
     func attach<V: DecisionFacts>(to person: V.Person, _ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<
         Identified
     > {
-        var lookUp = Resolution(identities: identities, strategy: view.strategy(of: project))
+        let strategy = view.strategy(of: project)
+        var lookUp = Resolution(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
+        if strategy.rules.contestedDevice == .stableAnonymous {
+            // The neutral person of a device never holds the device.
+            for (index, identity) in identities.enumerated() where lookUp.types.contains(identity.type) {
+                if view.keptPerson(KeptPeople.neutral(identity.key), in: project) == person {
+                    lookUp.leaveOut(index, .contested)
+                }
+            }
+        }
         return attach(to: person, stamp, lookUp, view)
     }
 
@@ -214,7 +257,7 @@ extension Identify {
 }
 
 extension Identify.Occasion {
-    fileprivate var journalKind: ActKind {
+    var journalKind: ActKind {
         switch self {
         case .start: .identify
         case .login: .login
@@ -224,7 +267,7 @@ extension Identify.Occasion {
 }
 
 /// The links of one call to one person, while the decision collects them.
-private struct Attaching<V: DecisionFacts> {
+struct Attaching<V: DecisionFacts> {
     let person: PersonID
     private var room: Room<V>
     /// Whether an identity was left out because the person is full.
@@ -299,7 +342,7 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let identify = ActKind(2, "identify")
-    package static let login = ActKind(3, "login")
-    package static let logout = ActKind(4, "logout")
+    package static let identify = ActKind(2, "identify", undo: .facts)
+    package static let login = ActKind(3, "login", undo: .facts)
+    package static let logout = ActKind(4, "logout", undo: .facts)
 }

@@ -47,6 +47,12 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
     // Linking: the user id of a back end, and the id of an install.
     case linkingExternalID = 80
     case linkingInstallID = 81
+    /// The id of a user at the vendor from which an import took the user. The Linking dialect answers it instead of an id of
+    /// the person.
+    case linkingUserID = 82
+
+    // Imports: the name of a person in a file, with the vendor: `posthog:<uuid>`.
+    case importedID = 90
 
     // Entitlements: the user of an install, and the id of the signed-in user. Each world has its own ids.
     case accessUserID = 60
@@ -59,14 +65,15 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         switch self {
         case .claimUserID, .claimAnonymousID, .claimNobody: .claim
         case .accessUserID, .accessIdentity, .sandboxUserID, .sandboxIdentity: .entitlements
-        case .linkingExternalID, .linkingInstallID: .linking
+        case .linkingExternalID, .linkingInstallID, .linkingUserID: .linking
+        case .importedID: .native
         default: .idsync
         }
     }
 
     /// Whether the dialect keeps documents beside identities of this type. An administrator cannot attach or detach such an
     /// identity.
-    package var isDialectsOwn: Bool { dialect == .entitlements || dialect == .linking }
+    package var isDialectsOwn: Bool { dialect == .entitlements || dialect == .linking || dialect == .native }
 
     /// The types of IDSync.
     package static let idsync = allCases.filter { $0.dialect == .idsync }
@@ -116,6 +123,8 @@ package enum IdentityType: UInt8, CaseIterable, Sendable {
         case .sandboxIdentity: "sandbox_identity"
         case .linkingExternalID: "linking_external_id"
         case .linkingInstallID: "linking_install_id"
+        case .linkingUserID: "linking_user_id"
+        case .importedID: "imported_id"
         }
     }
 
@@ -171,6 +180,13 @@ package struct IdentityTypeSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     /// Removes a type from the set.
     package mutating func remove(_ type: IdentityType) { bits &= ~(1 << UInt128(type.rawValue)) }
+
+    /// The types of both sets.
+    package func union(_ other: IdentityTypeSet) -> IdentityTypeSet {
+        var union = self
+        union.bits |= other.bits
+        return union
+    }
 
     /// Whether the two sets have no common type.
     package func isDisjoint(with other: IdentityTypeSet) -> Bool { bits & other.bits == 0 }

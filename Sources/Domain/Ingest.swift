@@ -13,6 +13,8 @@ package struct Ingest: Act {
     package let rows: [Row]
     /// The refusal that the call journals if it finds no person; nil for a call that throws the refusal to its client.
     package let refusal: RefuseUpload?
+    /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
+    private(set) var mergesNobody = false
 
     package init(
         person: PersonID?, identities: [Identity], devices: [Identity] = [], attributes: [Attributes.Write] = [],
@@ -25,6 +27,13 @@ package struct Ingest: Act {
         self.devices = devices
         self.attributes = attributes
         self.rows = rows
+    }
+
+    /// The same call of a caller that may merge nobody.
+    var mergingNobody: Ingest {
+        var call = self
+        call.mergesNobody = true
+        return call
     }
 }
 
@@ -124,7 +133,8 @@ extension Ingest {
         let named = IdentityTypeSet(identities.map(\.type))
         let all = identities + devices.filter { !named.contains($0.type) }
         guard !all.isEmpty else { throw .noSuchPerson }
-        let identify = Identify(.start, identities: all)
+        let call = Identify(.start, identities: all)
+        let identify = mergesNobody ? call.mergingNobody : call
         let decision = try identify.decide(stamp, in: project, view)
         guard let found = decision.answer.seen else { throw .noSuchPerson }
         return (found, decision.outcome)
@@ -195,5 +205,5 @@ extension Ingested: Answer {
 }
 
 extension ActKind {
-    package static let ingest = ActKind(7, "ingest")
+    package static let ingest = ActKind(7, "ingest", undo: .facts)
 }

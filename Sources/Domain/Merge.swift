@@ -17,6 +17,14 @@ package struct Merge: Equatable, Sendable {
         case administrator = 2
         /// The people have the same user id in two dialects.
         case sameUserID = 3
+        /// An import names the people as one person.
+        case imported = 4
+        /// A call named identities of both people, and the strategy merges such people.
+        case match = 5
+        /// A person restored what the other, anonymous person bought, and the strategy merges such people.
+        case restore = 6
+        /// The undo of a split joins the person that the split made with the person that it was split off.
+        case splitUndone = 10
         /// An install was linked to a known user.
         case linking = 50
 
@@ -25,6 +33,10 @@ package struct Merge: Equatable, Sendable {
             case .claim: "claim"
             case .administrator: "administrator"
             case .sameUserID: "same_user_id"
+            case .imported: "import"
+            case .match: "match"
+            case .restore: "restore"
+            case .splitUndone: "split_undone"
             case .linking: "linking"
             }
         }
@@ -113,22 +125,31 @@ package struct UndoMerge: Act {
     package var byteCount: Int { 256 }
 
     /// Ends the merge, and detaches the installs that the merge attached. Throws `noSuchMerge` if no such merge is in force
-    /// in the project. If other merges connect the two people, they stay one, and no install is detached. A merge by equal
-    /// user ids leaves a mark, so that the server does not make it again.
+    /// in the project. If other merges connect the two people, they stay one, and no install is detached. The undo of a
+    /// merge by a rule leaves a mark, so that no rule merges the two people again. In a project whose strategy merges people,
+    /// each undo leaves the mark.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<MergeUndone> {
         guard let merge = view.merge(merge), view.person(merge.from, in: project) != nil else { throw .noSuchMerge }
-        // The server must not repeat a merge that it made itself.
-        let parted: [Change] =
-            merge.rule == .sameUserID ? [.documentPut(SameUserID.parted(merge.from, merge.into), merge.from, [1])] : []
-        var installs = InstallChanges(at: stamp.at)
-        installs.part(merge, view)
         return Decision(
             MergeUndone(merge.id),
             outcome: Outcome(
-                kind: .undoMerge, person: merge.into, changes: [.mergeUndone(merge)] + parted + installs.changes,
+                kind: .undoMerge, person: merge.into, changes: UndoMerge.end([merge], stamp, in: project, view),
                 note: reason))
+    }
+
+    /// The changes that end merges, with the marks that keep their people apart, and with the installs that they detach.
+    static func end<V: DecisionFacts>(
+        _ merges: [Merge], _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) -> [Change] {
+        // The server must not repeat a merge that it made itself.
+        let isAnyByRule = view.strategy(of: project).mergesByRule
+        let byRule = merges.filter { isAnyByRule || [.sameUserID, .match, .restore].contains($0.rule) }
+        var installs = InstallChanges(at: stamp.at)
+        for merge in merges { installs.part(merge, view) }
+        return merges.map { .mergeUndone($0) } + SameUserID.part(byRule.map { ($0.from, $0.into) }, view)
+            + installs.changes
     }
 }
 
@@ -173,6 +194,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let merge = ActKind(15, "merge")
-    package static let undoMerge = ActKind(11, "undo_merge")
+    package static let merge = ActKind(15, "merge", undo: .facts)
+    package static let undoMerge = ActKind(11, "undo_merge", undo: .facts)
 }

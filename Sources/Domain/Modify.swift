@@ -73,7 +73,7 @@ extension Modify {
     /// Removes and adds the identities in their order. An item whose new value is its old value changes nothing if the
     /// person holds the value, and adds the value otherwise (spec/idsync-clients.md decision 7). Throws `noSuchPerson`, and
     /// `immutableIdentity` if a person would change an immutable value, or if a unique and immutable value belongs to
-    /// another person. Throws `full` if the person has no room. A unique value moves to the person, because the caller says
+    /// another person. Throws `limitReached` for one value too many of a type, and `full` if the person has no room. A unique value moves to the person, because the caller says
     /// that the value belongs to this person.
     package func decide<V: DecisionFacts>(
         _ stamp: Stamp, in project: ProjectID, _ view: V
@@ -167,6 +167,10 @@ private struct Modifying<V: DecisionFacts> {
         if held[identity.key] != nil {
             inputs.append(JournalEntry.Input(identity, .matched))
         } else {
+            let own = held.filter { $0.value == identity.type }.map(\.key)
+            if view.isAtLimit(of: identity, person, holding: own, strategy) {
+                throw .limitReached(IdentityTypeSet([identity.type]))
+            }
             guard room.take(identity.type) else { throw .full(.person, about: person) }
             held[identity.key] = identity.type
             changes.append(.linked(person, identity))
@@ -229,5 +233,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let modify = ActKind(6, "modify")
+    package static let modify = ActKind(6, "modify", undo: .facts)
 }

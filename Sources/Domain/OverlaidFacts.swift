@@ -22,6 +22,8 @@ extension OverlaidFacts {
     package func document(_ key: DocumentKey) -> [UInt8]? { base.document(key) }
     package func knowsRow(_ hash: RowHash) -> Bool { base.knowsRow(hash) }
     package func namedRow(_ hash: RowHash) -> NamedRow? { base.namedRow(hash) }
+    package var hasDocuments: Bool { base.hasDocuments }
+    package func holdersByAge(of identity: IdentityKey) -> [Person] { base.holdersByAge(of: identity) }
     package var directory: Directory { base.directory }
     package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
     package func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }

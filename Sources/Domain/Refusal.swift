@@ -96,5 +96,5 @@ package struct Refused: Answer {
 
 extension ActKind {
     /// A call of any kind that was refused.
-    package static let refused = ActKind(10, "refused")
+    package static let refused = ActKind(10, "refused", undo: .never(.nothingChanged))
 }

@@ -39,5 +39,5 @@ extension RefuseUpload {
 }
 
 extension ActKind {
-    package static let refuseUpload = ActKind(170, "refuse_upload")
+    package static let refuseUpload = ActKind(170, "refuse_upload", undo: .never(.rowsStay))
 }

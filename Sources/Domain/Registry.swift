@@ -2,15 +2,20 @@
 package enum Registry {
     package static let acts: [any Act.Type] = [
         // Finding people.
-        Identify.self, Search.self, Modify.self, Ingest.self, RefuseUpload.self, MakeAlias.self, UndoAlias.self,
+        Identify.self, IdentifyUser.self, Search.self, Modify.self, Ingest.self, RefuseUpload.self, MakeAlias.self,
+        UndoAlias.self,
         // Calls of administrators.
-        MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, ErasePerson.self, ReleaseTombstone.self,
+        MergePeople.self, UndoMerge.self, JoinSameUserIDs.self, SplitPerson.self, UndoSplit.self, ErasePerson.self,
+        ReleaseTombstone.self,
         AttachIdentity.self, DetachIdentity.self, ReleaseDevice.self, SetUp.self, SetStrategy.self,
         SetClientConfig.self,
-        Administer.self,
+        Administer.self, UndoCall.self,
         MakeSigningKey.self, RetireSigningKey.self, MakeWebhook.self, RemoveWebhook.self, ReplayDelivery.self,
+        // Imports.
+        StartImport.self, ImportRecords.self, FinishImport.self, UndoImport.self,
         // Notes of the server.
         NoteKeyUse.self, NoteDeliveries.self, NoteUnproven.self, NoteEventOfAttachments.self,
+        NoteRestored.self,
         // The console.
         MakeConsoleLink.self, OpenConsole.self, CloseConsole.self, NoteConsoleUse.self,
         // Claim.
@@ -22,7 +27,7 @@ package enum Registry {
         MakeAccessUser.self, LinkAccessIdentity.self, GrantAccess.self, RevokeAccess.self, RecordPurchase.self,
         RestorePurchases.self, SetAccessProperties.self, RecordAttribution.self, TakeStoreNews.self, NoteChecks.self,
         UnfreezePurchase.self,
-        UndoTransfer.self,
+        UndoTransfer.self, MovePurchase.self,
         CatalogEdit.self, SetStoreOptions.self,
         // Installs.
         MakeInstall.self, LinkInstall.self, LinkHard.self, IssueCode.self, RedeemCode.self, LinkLate.self,

@@ -27,6 +27,10 @@ package enum Relation: Sendable {
         package let call: JournalSequence?
         package let key: KeyID?
         package let requestID: String
+        /// The place of a link in the file of its import; nil for other facts.
+        package internal(set) var origin: ImportOrigin?
+        /// The reason that the caller gave, in the caller's words.
+        package internal(set) var note: String?
 
         package init(
             fact: Fact, from: End, to: End, at: Instant, call: JournalSequence?, key: KeyID?, requestID: String
@@ -52,8 +56,12 @@ package enum Relation: Sendable {
             case mergeUndone = "merge_undone"
             /// A call took one identifier from the person that holds the other identifier.
             case moved
+            /// A split gave one identifier to another person.
+            case splitFrom = "split_from"
             /// A call named both identifiers, and a rule kept them apart.
             case refused
+            /// Both people held one device.
+            case sharedDevice = "shared_device"
             case neverTogether = "never_together"
         }
 
@@ -64,9 +72,27 @@ package enum Relation: Sendable {
             package let rule: String
         }
 
+        /// The time in which a person held a device.
+        package struct Span: Equatable, Sendable {
+            package let person: PersonID
+            package let since: Instant
+            /// Nil if the person holds the device now.
+            package let until: Instant?
+        }
+
+        /// A device that both people held.
+        package struct SharedDevice: Equatable, Sendable {
+            package let type: IdentityType
+            package let value: String
+            /// The spans of both people, in the order of the question.
+            package let spans: [Span]
+        }
+
         package let reason: Reason
         package let refused: [Evidence]
         package let undone: [Evidence]
+        /// The devices that both people held, as far as their last calls show this.
+        package let devices: [SharedDevice]
     }
 }
 
@@ -188,12 +214,16 @@ extension Relation {
         _ end: End, of person: PersonID, isFirst: Bool, _ snapshot: any Snapshot
     ) throws(StoreFault) -> Tie? {
         guard case .identity(let type, let value) = end else { return nil }
-        let held = try snapshot.identities(of: person).last { $0.type == type && $0.value == value }
+        let held = try snapshot.heldIdentities(of: person).last { $0.type == type && $0.value == value }
         guard let held else { return nil }
         let holder = End.person(person)
-        return Tie(
+        var tie = Tie(
             fact: .link, from: isFirst ? end : holder, to: isFirst ? holder : end, at: held.since, call: held.call,
             key: held.key, requestID: held.requestID)
+        let call = try snapshot.calls(after: JournalSequence(rawValue: held.call.rawValue - 1), limit: 1).first
+        tie.note = call?.note
+        tie.origin = call.flatMap { $0.sequence == held.call ? $0.origin(of: person, type, value) : nil }
+        return tie
     }
 
     private static func tie(_ step: Step, _ snapshot: any Snapshot) throws(StoreFault) -> Tie {
@@ -201,9 +231,11 @@ extension Relation {
         switch step.fact {
         case .merge(let merge):
             let call = try snapshot.call(ofMerge: merge.id)
-            return Tie(
+            var tie = Tie(
                 fact: step.fact, from: from, to: to, at: call?.at ?? merge.id.madeAt, call: call?.sequence,
                 key: call?.key, requestID: call?.requestID ?? "")
+            tie.note = call?.note
+            return tie
         case .alias(let alias):
             return Tie(
                 fact: step.fact, from: from, to: to, at: alias.madeAt, call: nil, key: nil, requestID: alias.requestID)
@@ -239,7 +271,8 @@ extension Relation.Separation {
         _ reason: Reason, _ first: Explained, _ second: Explained, _ snapshot: any Snapshot
     ) throws(StoreFault) {
         var (refused, undone): ([Evidence], [Evidence]) = ([], [])
-        var wasMoved = false
+        /// The last call that took one identifier from the person that holds the other.
+        var mover: ActKind?
         for (one, other) in [(first, second), (second, first)] {
             let others = Set(Relation.looked(other, snapshot)).union(other.people)
             for call in try Relation.lastCalls(one, snapshot) {
@@ -257,7 +290,7 @@ extension Relation.Separation {
                         undone.append(Evidence(call: call, rule: "\(merge.rule.name)"))
                     case .unlinked(let person, let type, let value)
                     where other.end.isIdentity(type, value) && one.people.contains(person):
-                        wasMoved = true
+                        mover = mover ?? call.kind
                         undone.append(Evidence(call: call, rule: call.kind.name))
                     default: break
                     }
@@ -265,18 +298,77 @@ extension Relation.Separation {
             }
         }
         (self.refused, self.undone) = (refused.once, undone.once)
+        devices =
+            reason == .neverTogether
+            ? try SharedDevice.all(
+                Relation.spans(first, snapshot), Relation.spans(second, snapshot)) : []
         self.reason =
             if reason != .neverTogether {
                 reason
-            } else if wasMoved {
+            } else if mover == .split {
+                .splitFrom
+            } else if mover != nil {
                 .moved
             } else if !undone.isEmpty {
                 .mergeUndone
             } else if !refused.isEmpty {
                 .refused
+            } else if !devices.isEmpty {
+                .sharedDevice
             } else {
                 .neverTogether
             }
+    }
+}
+
+extension Relation {
+    /// A device, and the spans in which people held it.
+    fileprivate typealias DeviceSpans = [End: [Separation.Span]]
+
+    /// The devices that the people of an identifier hold, and those that their last calls took from them.
+    fileprivate static func spans(_ explained: Explained, _ snapshot: any Snapshot) throws(StoreFault) -> DeviceSpans {
+        var spans: DeviceSpans = [:]
+        for person in looked(explained, snapshot) {
+            for held in try snapshot.identities(of: person) where held.type.isDevice {
+                spans[.identity(held.type, held.value), default: []].append(
+                    Separation.Span(person: person, since: held.since, until: nil))
+            }
+            var ends: [End: Instant] = [:]
+            // The last call comes first, so the end of a link comes before its begin.
+            for call in try snapshot.calls(of: person, before: nil, limit: callsLookedAt) {
+                for fact in call.facts {
+                    switch fact {
+                    case .unlinked(person, let type, let value) where type.isDevice && !value.isEmpty:
+                        ends[.identity(type, value)] = call.at
+                    case .linked(person, let type, let value):
+                        guard let until = ends.removeValue(forKey: .identity(type, value)) else { continue }
+                        spans[.identity(type, value), default: []].append(
+                            Separation.Span(person: person, since: call.at, until: until))
+                    default: break
+                    }
+                }
+            }
+            for (device, until) in ends {
+                spans[device, default: []].append(
+                    Separation.Span(person: person, since: try snapshot.madeAt(person), until: until))
+            }
+        }
+        return spans
+    }
+}
+
+extension Relation.Separation.SharedDevice {
+    /// The devices of both sides, in the order of their types and values.
+    fileprivate static func all(
+        _ first: Relation.DeviceSpans, _ second: Relation.DeviceSpans
+    ) -> [Relation.Separation.SharedDevice] {
+        var devices: [Relation.Separation.SharedDevice] = []
+        for (device, spans) in first {
+            guard case .identity(let type, let value) = device, let others = second[device] else { continue }
+            let both = [spans, others].flatMap { $0.sorted { $0.since < $1.since } }
+            devices.append(.init(type: type, value: value, spans: both))
+        }
+        return devices.sorted { ($0.type.rawValue, $0.value) < ($1.type.rawValue, $1.value) }
     }
 }
 
@@ -300,7 +392,7 @@ extension JournalEntry.Input.Fate {
     package var isRefusal: Bool {
         switch self {
         case .matched, .notHeld, .personFull, .demoted: false
-        case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany: true
+        case .heldElsewhere, .immutable, .blocked, .tooCommon, .tooMany, .contested: true
         }
     }
 
@@ -316,6 +408,7 @@ extension JournalEntry.Input.Fate {
         case .tooMany: "too_many_values"
         case .personFull: Full.person.rawValue
         case .demoted: "demoted"
+        case .contested: "contested_device"
         }
     }
 }

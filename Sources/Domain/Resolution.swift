@@ -2,18 +2,23 @@
 struct Resolution {
     let strategy: Strategy
     private let identities: [Identity]
-    private var types = IdentityTypeSet()
+    /// The types of the identities that take part in the search.
+    private(set) var types = IdentityTypeSet()
+    /// Whether a known group is found only by one of its login identities.
+    var protectsKnown: Bool
     // One bit for each identity that is neither looked up nor linked.
     private var blocked: UInt64 = 0
     private var tooCommon: UInt64 = 0
     private var demoted: UInt64 = 0
     private var overLimit: UInt64 = 0
+    private var contested: UInt64 = 0
     /// Whether the moments of sightings decided between several people.
     private(set) var restsOnSightings = false
 
     init(identities: [Identity], strategy: Strategy) {
         self.identities = identities
         self.strategy = strategy
+        protectsKnown = strategy.rules.protectsKnown
     }
 
     /// The number of identities in the call.
@@ -43,7 +48,20 @@ struct Resolution {
         if tooCommon & 1 << UInt64(index) != 0 { return .tooCommon }
         if overLimit & 1 << UInt64(index) != 0 { return .tooMany }
         if demoted & 1 << UInt64(index) != 0 { return .demoted }
+        if contested & 1 << UInt64(index) != 0 { return .contested }
         return nil
+    }
+
+    /// Leaves an identity out of the search.
+    mutating func leaveOut(_ index: Int, _ fate: JournalEntry.Input.Fate) {
+        switch fate {
+        case .tooMany: overLimit |= 1 << UInt64(index)
+        case .demoted: demoted |= 1 << UInt64(index)
+        case .contested: contested |= 1 << UInt64(index)
+        case .matched, .heldElsewhere, .immutable, .blocked, .tooCommon, .notHeld, .personFull:
+            preconditionFailure("No search leaves out an identity for this reason.")
+        }
+        types.remove(identities[index].type)
     }
 
     /// The ignored values with the reasons.
@@ -94,12 +112,7 @@ struct Resolution {
     ) -> V.Person? {
         while let person = findOnce(previous: previous, in: view, &observer) {
             guard let weakest = weakestOverLimit(of: person, in: view) else { return person }
-            if weakest.isOverLimit {
-                overLimit |= 1 << UInt64(weakest.index)
-            } else {
-                demoted |= 1 << UInt64(weakest.index)
-            }
-            types.remove(identities[weakest.index].type)
+            leaveOut(weakest.index, weakest.isOverLimit ? .tooMany : .demoted)
             observer.demotes(identities[weakest.index], weakest.isOverLimit ? .tooMany : .demoted)
         }
         observer.decides(.nobody)
@@ -121,7 +134,9 @@ struct Resolution {
             var isOfFullType = false
             if !isHeld, let limit = strategy.guards.limits[identity.type] {
                 let count = held.map { $0[identity.type, default: 0] } ?? count(identity.type, of: person, view)
-                isOfFullType = count >= limit
+                // Two members may hold one value.
+                isOfFullType =
+                    count >= limit && (held == nil || view.values(of: identity.type, in: group).count >= limit)
             }
             isOver = isOver || isOfFullType
             guard isHeld || isOfFullType else { continue }
@@ -197,13 +212,13 @@ struct Resolution {
     /// The rule that excludes a person from the search. A known group is found only by a login identity, because another
     /// user of a shared device must not get the group's profile. A group with immutable identities is found only by an
     /// immutable identity. The rule holds for the whole group, so it also protects the anonymous members of a known group.
-    private func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
+    func reasonToExclude<V: DecisionFacts>(_ person: V.Person, in view: V) -> Explanation.Rule? {
         let group = view.group(of: view.id(of: person))
         if group.count > 1 { return reasonToExclude(person, of: group, in: view) }
         if strategy.login.isEmpty, strategy.immutable.isEmpty { return nil }
         var (holdsLogin, matchesLogin, holdsImmutable, matchesImmutable) = (false, false, false, false)
         view.forEachIdentity(of: person) { type, key in
-            let logsIn = strategy.login.contains(type)
+            let logsIn = strategy.knownTypes.contains(type)
             let isImmutable = strategy.immutable.contains(type)
             guard logsIn || isImmutable else { return true }
             let matches = identities.contains { $0.key == key && types.contains(type) }
@@ -211,7 +226,7 @@ struct Resolution {
             if isImmutable { (holdsImmutable, matchesImmutable) = (true, matchesImmutable || matches) }
             return true
         }
-        if holdsLogin, !matchesLogin { return .login }
+        if holdsLogin, !matchesLogin, protectsKnown { return .login }
         return holdsImmutable && !matchesImmutable ? .immutable : nil
     }
 
@@ -232,7 +247,7 @@ struct Resolution {
         let login = strategy.login.isEmpty ? IdentityTypeSet([.customerID]) : strategy.login
         let isKnown = isOtherDialectsUser || holds(login)
         let isAskedForUser = !strategy.login.isEmpty || types.contains(.customerID)
-        if isKnown, isAskedForUser, !matches(login) { return .login }
+        if isKnown, isAskedForUser, protectsKnown, !matches(login) { return .login }
         return holds(strategy.immutable) && !matches(strategy.immutable) ? .immutable : nil
     }
 
@@ -245,7 +260,10 @@ struct Resolution {
         restsOnSightings = !candidates.isEmpty
         return candidates.max { one, other in
             let (a, b) = (view.lastSeen(of: one), view.lastSeen(of: other))
-            return a != b ? a < b : view.id(of: one) > view.id(of: other)
+            if a != b { return a < b }
+            let (first, second) = (view.id(of: one), view.id(of: other))
+            let (made, madeSecond) = (view.madeAt(first), view.madeAt(second))
+            return made != madeSecond ? made > madeSecond : first > second
         }
     }
 }
@@ -257,7 +275,7 @@ extension Strategy {
     package func reasonToSetAside(
         _ value: String, _ type: IdentityType, holders: @autoclosure () -> Int
     ) -> JournalEntry.Input.Fate? {
-        if blockedValues.contains(value) { return .blocked }
+        if blockedValues.contains(value, type) { return .blocked }
         return holders() >= guards.holders(of: type) ? .tooCommon : nil
     }
 }

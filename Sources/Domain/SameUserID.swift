@@ -24,7 +24,7 @@ package struct SameUserID: Sendable {
     ) {
         var names: [IdentityKey: Name] = [:]
         for identity in identities
-        where SameUserID.types.contains(identity.type) && !blocked.contains(identity.value) {
+        where SameUserID.types.contains(identity.type) && !blocked.contains(identity.value, identity.type) {
             let others = SameUserID.types.filter { $0 != identity.type }
                 .map { IdentityKey($0, identity.value.utf8.span, in: project, hash: hash) }
             names[identity.key] = Name(type: identity.type, key: identity.key, others: others)
@@ -71,6 +71,59 @@ package struct SameUserID: Sendable {
             }
         }
         return (merged, full)
+    }
+
+    /// The changes that keep pairs of people apart, after the undo of a merge or after a split: a mark of each two people, and the
+    /// list of each person.
+    static func part<V: DecisionFacts>(_ pairs: [(PersonID, PersonID)], _ view: V) -> [Change] {
+        var lists: [PersonID: [PersonID]] = [:]
+        for (one, other) in pairs {
+            for (person, apart) in [(one, other), (other, one)] {
+                let known =
+                    lists[person] ?? view.document(DocumentKey(.partedFrom, of: person)).map(SameUserID.people) ?? []
+                // The newest come first, and a list has an end: a person that is parted so often is nobody's.
+                lists[person] = Array(([apart] + known.filter { $0 != apart }).prefix(partedAtMost))
+            }
+        }
+        let marks = pairs.map { Change.documentPut(SameUserID.parted($0.0, $0.1), $0.0, [1]) }
+        return marks
+            + lists.sorted { $0.key < $1.key }.map { person, apart in
+                var packer = Packer()
+                for one in apart { packer.add(one) }
+                return .documentPut(DocumentKey(.partedFrom, of: person), person, packer.bytes)
+            }
+    }
+
+    /// The changes that take back ``part(_:_:)``.
+    static func unpart<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> [Change] {
+        let lists = [(one, other), (other, one)].map { person, apart -> Change in
+            let key = DocumentKey(.partedFrom, of: person)
+            var packer = Packer()
+            for known in view.document(key).map(SameUserID.people) ?? [] where known != apart { packer.add(known) }
+            return .documentPut(key, person, packer.bytes)
+        }
+        return [.documentPut(SameUserID.parted(one, other), one, [])] + lists
+    }
+
+    /// The number of people in the list of those from whom undone merges keep a person apart.
+    static let partedAtMost = 64
+
+    static func people(_ document: [UInt8]) -> [PersonID] {
+        var unpacker = Unpacker(document)
+        var people: [PersonID] = []
+        while !unpacker.isAtEnd, let person = unpacker.person() { people.append(person) }
+        return people
+    }
+
+    /// Whether an undone merge keeps the groups of two people apart, whoever of their members it was that it connected.
+    static func areParted<V: DecisionFacts>(_ one: PersonID, _ other: PersonID, _ view: V) -> Bool {
+        if view.document(parted(one, other)) != nil { return true }
+        let (group, second) = (view.group(of: one), view.group(of: other))
+        let (small, large) = group.count <= second.count ? (group, second) : (second, group)
+        return small.members.contains { member in
+            guard let document = view.document(DocumentKey(.partedFrom, of: member)) else { return false }
+            return people(document).contains { view.group(of: $0).root == large.root }
+        }
     }
 
     /// The document that marks an undone merge of two people, so that they stay separate.
@@ -194,7 +247,7 @@ package struct SameUserIDPart: Sendable {
         let links = try snapshot.holders(
             of: IdentityTypeSet(SameUserID.types), in: project, before: before, limit: limit)
         var pairs: [JoinSameUserIDs.Pair] = []
-        for link in links where !blocked.contains(link.value) {
+        for link in links where !blocked.contains(link.value, link.type) {
             for type in SameUserID.types where type != link.type {
                 let key = IdentityKey(type, link.value.utf8.span, in: project, hash: snapshot.hash)
                 for holder in snapshot.holders(of: key) where holder != link.person {
@@ -224,5 +277,5 @@ package struct SameUserIDsJoined: Answer {
 }
 
 extension ActKind {
-    package static let joinSameUserIDs = ActKind(18, "join_same_user_ids")
+    package static let joinSameUserIDs = ActKind(18, "join_same_user_ids", undo: .facts)
 }

@@ -24,6 +24,7 @@ extension Search {
         _ stamp: Stamp, in project: ProjectID, _ view: V
     ) throws(Refusal) -> Decision<Identified> {
         let strategy = view.strategy(of: project)
+        guard strategy.isPlain else { return try decideWithRules(stamp, in: project, view) }
         var lookUp = Resolution(identities: identities, strategy: strategy)
         lookUp.setAside(in: view)
         var explanation = Explanation()
@@ -45,6 +46,38 @@ extension Search {
                 person: view.id(of: person), matched: matched, isKnown: !held.isDisjoint(with: strategy.login),
                 isReadOnly: true, explanation: inspection.isEmpty ? nil : explanation.sorted),
             restsOnSightings: lookUp.restsOnSightings)
+    }
+}
+
+extension Search {
+    /// The decision under a strategy with further rules. Throws the refusals of ``Procedure``.
+    private func decideWithRules<V: DecisionFacts>(
+        _ stamp: Stamp, in project: ProjectID, _ view: V
+    ) throws(Refusal) -> Decision<Identified> {
+        let immutable = view.strategy(of: project).immutable
+        let call = Identify(.start, identities: identities)
+        var procedure = Procedure(call, stamp, in: project, view)
+        guard let found = try procedure.search() else {
+            // The writer has documents that may name a person.
+            if !view.hasDocuments { return Decision(call.nobody, restsOnSightings: true) }
+            throw .nobodyFound
+        }
+        let isNamed = identities.indices.contains { index in
+            found.matched & 1 << UInt64(index) != 0 && immutable.contains(identities[index].type)
+        }
+        guard immutable.isEmpty || isNamed else { throw .nobodyFound }
+        return Decision(
+            Identified(
+                person: found.person, matched: found.matched, isKnown: found.isKnown, isReadOnly: true,
+                explanation: inspection.isEmpty ? nil : procedure.explanation.sorted),
+            restsOnSightings: procedure.restsOnSightings)
+    }
+}
+
+extension Identify {
+    /// The answer of a decision that only the writer can make.
+    fileprivate var nobody: Identified {
+        Identified(person: PersonID(rawValue: 0), matched: 0, isKnown: false, isReadOnly: true)
     }
 }
 

@@ -18,6 +18,7 @@ package struct StrategyEdit: Equatable, Sendable {
     package var blockedValues: BlockedValues?
     package var restoreInProduction: RestoreStrategy?
     package var restoreInSandbox: RestoreStrategy?
+    package var restoreJoinsAnonymous: Bool?
     package var activation: ActivationPolicy?
     package var limits: [IdentityType: Int]?
     package var onLimit: Guards.OnLimit?
@@ -30,6 +31,15 @@ package struct StrategyEdit: Equatable, Sendable {
     package var identitiesPerGroup: Int??
     /// The rules by dialect. A dialect without an entry keeps its rule.
     package var signing: [Dialect: Guards.Signing]?
+    package var protectsKnown: Bool?
+    package var decideOn: MatchRules.DecideOn?
+    package var mergeOnMatch: MatchRules.MergeOnMatch?
+    package var mergeGuards: [MatchRules.MergeGuard]?
+    package var mergesKnownIntoKnown: Bool?
+    package var mergeRoot: MatchRules.MergeRoot?
+    package var deviceWithoutUser: MatchRules.DeviceWithoutUser?
+    package var contestedDevice: MatchRules.ContestedDevice?
+    package var onExistingUser: MatchRules.OnExistingUser?
 
     package init() {}
 }
@@ -44,6 +54,10 @@ package enum StrategyFault: Equatable, Sendable {
     case deviceIsImmutable(IdentityType)
     /// An immutable type must also be a unique type and a login type.
     case immutableAlone(IdentityType)
+    /// A rule merges groups, and calls do not decide on groups.
+    case mergeNeedsGroup
+    /// A rule would merge known users that no limit keeps apart.
+    case knownIntoKnownUnlimited(IdentityType)
 }
 
 extension SetStrategy {
@@ -98,8 +112,17 @@ extension StrategyEdit {
     /// A strategy after the edit.
     func applied(to current: Strategy) -> Strategy {
         let base = preset?.strategy ?? current
-        // A preset does not change the guards.
+        // The presets of IDSync change no guards, blocked values and rules of purchases. Those of vendors do.
         var guards = current.guards
+        let isVendors = preset?.setsGuards ?? false
+        let former = preset?.setsActivation ?? false ? base : current
+        if isVendors {
+            guards.limits = base.guards.limits
+            guards.onLimit = base.guards.onLimit
+            guards.sharedDevicePeople = base.guards.sharedDevicePeople
+            guards.bounds.membersPerGroup = base.guards.bounds.membersPerGroup
+            guards.bounds.identitiesPerGroup = base.guards.bounds.identitiesPerGroup
+        }
         if let limits { guards.limits = limits }
         if let onLimit { guards.onLimit = onLimit }
         if let sharedDevicePeople { guards.sharedDevicePeople = sharedDevicePeople }
@@ -109,18 +132,28 @@ extension StrategyEdit {
         if let identitiesPerGroup { guards.bounds.identitiesPerGroup = identitiesPerGroup }
         if let joinsSameUserIDs { guards.joinsSameUserIDs = joinsSameUserIDs }
         if let signing { guards.signing = guards.signing.merging(signing) { $1 }.filter { $0.value != .off } }
-        // A preset does not change the rules of purchases and installs.
-        var restore = current.restore
+        var restore = isVendors ? base.restore : current.restore
         if let restoreInProduction { restore.production = restoreInProduction }
         if let restoreInSandbox { restore.sandbox = restoreInSandbox }
+        if let restoreJoinsAnonymous { restore.joinsAnonymous = restoreJoinsAnonymous }
+        var rules = base.rules
+        if let protectsKnown { rules.protectsKnown = protectsKnown }
+        if let decideOn { rules.decideOn = decideOn }
+        if let mergeOnMatch { rules.mergeOnMatch = mergeOnMatch }
+        if let mergeGuards { rules.mergeGuards = mergeGuards }
+        if let mergesKnownIntoKnown { rules.mergesKnownIntoKnown = mergesKnownIntoKnown }
+        if let mergeRoot { rules.mergeRoot = mergeRoot }
+        if let deviceWithoutUser { rules.deviceWithoutUser = deviceWithoutUser }
+        if let contestedDevice { rules.contestedDevice = contestedDevice }
+        if let onExistingUser { rules.onExistingUser = onExistingUser }
         func named(_ preset: StrategyPreset) -> Strategy {
             Strategy(
                 preset, hierarchy: hierarchy ?? base.hierarchy, unique: unique ?? base.unique,
                 login: login ?? base.login, immutable: immutable ?? base.immutable,
                 onNewKnown: onNewKnown ?? base.onNewKnown, onLogout: onLogout ?? base.onLogout,
                 lowercasesEmail: lowercasesEmail ?? base.lowercasesEmail,
-                blockedValues: blockedValues ?? base.blockedValues, restore: restore,
-                activation: activation ?? current.activation, guards: guards)
+                blockedValues: blockedValues ?? (isVendors ? base : current).blockedValues, restore: restore,
+                activation: activation ?? former.activation, guards: guards, rules: rules)
         }
         // An edit with a preset may change the hierarchy and keep the preset's name. A change of other rules makes the
         // strategy custom.
@@ -131,7 +164,7 @@ extension StrategyEdit {
     }
 
     /// The approximate number of bytes of the edit.
-    var byteCount: Int { blockedValues?.values.reduce(256) { $0 + $1.utf8.count } ?? 256 }
+    var byteCount: Int { 256 + (blockedValues?.matchers.count ?? 0) * BlockedValues.valueBytes.upperBound }
 }
 
 extension Strategy {
@@ -140,7 +173,16 @@ extension Strategy {
         if hierarchy.isEmpty { return .emptyHierarchy }
         if let type = login.types.first(where: \.isDevice) { return .deviceLogsIn(type) }
         if let type = immutable.types.first(where: \.isDevice) { return .deviceIsImmutable(type) }
-        return immutable.types.first { !unique.contains($0) || !login.contains($0) }.map { .immutableAlone($0) }
+        if let type = immutable.types.first(where: { !unique.contains($0) || !login.contains($0) }) {
+            return .immutableAlone(type)
+        }
+        if rules.mergeOnMatch != .never, rules.decideOn != .group { return .mergeNeedsGroup }
+        if rules.mergeOnMatch == .any, !rules.mergesKnownIntoKnown {
+            // Only a limit of one value keeps two users apart, and `leave` merges nobody over a limit.
+            let types = login.isEmpty ? [.customerID] : login.types
+            if let type = types.first(where: { guards.limits[$0] != 1 }) { return .knownIntoKnownUnlimited(type) }
+        }
+        return nil
     }
 }
 
@@ -176,7 +218,7 @@ package struct StrategySet: Answer {
 extension Refusal {
     /// The strategy cannot work.
     package static func badStrategy(_ fault: StrategyFault) -> Refusal {
-        Refusal(.invalid, "validation_error", fault.message)
+        Refusal(.invalid, fault.code, fault.message)
     }
 
     package static let noSuchStrategyVersion = Refusal(
@@ -184,6 +226,15 @@ extension Refusal {
 }
 
 extension StrategyFault {
+    /// The code of the refusal.
+    package var code: String {
+        switch self {
+        case .emptyHierarchy, .deviceLogsIn, .deviceIsImmutable, .immutableAlone: "validation_error"
+        case .mergeNeedsGroup: "merge_needs_group"
+        case .knownIntoKnownUnlimited: "known_into_known_unlimited"
+        }
+    }
+
     /// One sentence for a person. It begins with the field.
     package var message: String {
         switch self {
@@ -192,10 +243,13 @@ extension StrategyFault {
         case .deviceIsImmutable(let type):
             "immutable must not have \(type.name), because several people can use a device."
         case .immutableAlone(let type): "immutable has \(type.name), which must be in unique and in login as well."
+        case .mergeNeedsGroup: "merge_on_match merges groups, so decide_on must be group."
+        case .knownIntoKnownUnlimited(let type):
+            "merge_on_match any needs a limit of 1 for \(type.name), or known_into_known true."
         }
     }
 }
 
 extension ActKind {
-    package static let setStrategy = ActKind(5, "set_strategy", changesDirectory: true)
+    package static let setStrategy = ActKind(5, "set_strategy", undo: .facts, changesDirectory: true)
 }

@@ -3,11 +3,14 @@ package struct SetUp: Act, Equatable {
     package let project: Project
     package let apps: [App]
     package let keys: [AccessKey]
+    /// Whether equal user ids of all dialects belong to one human in the project (spec/rules.md, decision 5).
+    package let joinsSameUserIDs: Bool
 
-    package init(project: Project, apps: [App], keys: [AccessKey]) {
+    package init(project: Project, apps: [App], keys: [AccessKey], joinsSameUserIDs: Bool = false) {
         self.project = project
         self.apps = apps
         self.keys = keys
+        self.joinsSameUserIDs = joinsSameUserIDs
     }
 
     package static var kinds: [ActKind] { [.setUp] }
@@ -17,14 +20,17 @@ package struct SetUp: Act, Equatable {
 
     /// Makes the project, its apps and its keys in one call. Throws nothing, because the call only fills a new store.
     package func decide<V: DecisionFacts>(_ stamp: Stamp, in project: ProjectID, _ view: V) -> Decision<Done> {
-        Decision(
-            Done(),
-            outcome: Outcome(
-                kind: .setUp, person: nil,
-                changes: [.projectMade(self.project)] + apps.map { .appMade($0) } + keys.map { .keyMade($0) }))
+        var changes: [Change] = [.projectMade(self.project)]
+        changes += apps.map { .appMade($0) } + keys.map { .keyMade($0) }
+        if joinsSameUserIDs {
+            var edit = StrategyEdit()
+            edit.joinsSameUserIDs = true
+            changes.append(.strategySet(version: 2, edit.applied(to: StrategyHistory.initial.current.strategy)))
+        }
+        return Decision(Done(), outcome: Outcome(kind: .setUp, person: nil, changes: changes))
     }
 }
 
 extension ActKind {
-    package static let setUp = ActKind(1, "set_up", changesDirectory: true)
+    package static let setUp = ActKind(1, "set_up", undo: .never(.revokeInstead), changesDirectory: true)
 }

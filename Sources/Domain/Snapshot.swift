@@ -27,6 +27,10 @@ package protocol Snapshot {
     /// erased.
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]?
 
+    /// The documents that a call wrote, in the order of the journal. Derived documents (``DocumentKind/isDerived``) are left
+    /// out.
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument]
+
     /// A page of a person's rows of one kind, the last first. It begins at a given row, or at the last row.
     func rows(
         of person: PersonID, _ kind: RowKind, from: RowNumber?, limit: Int
@@ -81,6 +85,9 @@ package protocol Snapshot {
         of person: PersonID, before: JournalSequence?, limit: Int
     ) throws(StoreFault) -> [RecordedCall]
 
+    /// The merges of all projects before a merge, or the last merges, also undone merges: the last merge first.
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID]
+
     /// The call that made a merge.
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall?
 
@@ -127,6 +134,14 @@ package struct DocumentVersion: Equatable, Sendable {
         self.number = number
         self.madeBy = madeBy
     }
+}
+
+/// A version of a document with the person of the document.
+package struct WrittenDocument: Equatable, Sendable {
+    package let version: DocumentVersion
+    package let person: PersonID
+
+    package init(_ version: DocumentVersion, person: PersonID) { (self.version, self.person) = (version, person) }
 }
 
 /// A link that a call ended.
@@ -297,7 +312,7 @@ package struct Profile: Sendable {
         var aliases: [Alias] = []
         var belongings: [PersonID: Holdings] = [:]
         for member in members {
-            let held = try snapshot.identities(of: member.id)
+            let held = try snapshot.heldIdentities(of: member.id)
             identities += held.map { (member.id, $0) }
             belongings[member.id] = try Holdings(of: member.id, identities: held, in: project, snapshot)
             for alias in try snapshot.aliases(of: member.id) where !aliases.contains(alias) { aliases.append(alias) }
@@ -314,7 +329,12 @@ package struct Profile: Sendable {
         let shown = Set(members.map(\.id))
         let sources = aliases.filter { shown.contains($0.destination) && $0.undoneAt == nil }.map(\.source)
         let totals = try snapshot.totals(of: group)
-        firstSeen = ([totals.first ?? person] + sources).map(\.madeAt).min() ?? person.madeAt
+        var first = Instant(milliseconds: .max)
+        // Imported people have ids of any order, so the person with the smallest id may be younger than the others.
+        for one in [totals.first ?? person, person] + members.map(\.id) + sources {
+            first = min(first, try snapshot.madeAt(one))
+        }
+        firstSeen = first
         lastSeen = totals.lastSeen?.moment ?? person.madeAt
         counts = totals.rows.filter { $0.value > 0 }
         identityCount = totals.identities.values.reduce(0, +)

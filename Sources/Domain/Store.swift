@@ -164,7 +164,7 @@ package enum Peek: Equatable, Sendable {
                 self = .needsWriter
                 return
             }
-            let decision = try view.decide(act, stamp, in: project)
+            let decision = try view.decide(call.permitted(act, view.strategy(of: project)), stamp, in: project)
             let isSettled =
                 decision.outcome == nil && !decision.restsOnSightings && decision.full == nil
                 && proof?.refusal(of: decision, in: project, view) == nil

@@ -15,12 +15,19 @@ extension Strategy {
         packer.add(restore.sandbox.rawValue)
         guards.pack(into: &packer)
         if let activation { packer.add(activation) }
-        let hasOnLimit = guards.onLimit != .demote
+        let hasRules =
+            rules != MatchRules() || restore.joinsAnonymous || blockedValues.matchers.contains { $0.plain == nil }
+        let hasOnLimit = guards.onLimit != .demote || hasRules
         if guards.bounds != Bounds() || hasOnLimit {
             if activation == nil { packer.add(Strategy.noActivation) }
             guards.bounds.pack(into: &packer)
         }
         if hasOnLimit { packer.add(guards.onLimit.rawValue) }
+        if hasRules {
+            rules.pack(into: &packer)
+            blockedValues.packOthers(into: &packer)
+        }
+        if restore.joinsAnonymous { packer.add(1 as UInt8) }
     }
 
     /// Reads the bytes of ``pack(into:)``; nil if the bytes are invalid.
@@ -57,11 +64,24 @@ extension Strategy {
             guard let known = unpacker.byte().flatMap(Guards.OnLimit.init(rawValue:)) else { return nil }
             guards.onLimit = known
         }
+        var rules = MatchRules()
+        var matchers = blockedValues.map { BlockedValues.Matcher(.anyCase($0, isAlsoQuoted: false)) }
+        if !unpacker.isAtEnd {
+            guard let known = MatchRules(unpacking: &unpacker),
+                let others = unpacker.list(of: { BlockedValues.Matcher(unpacking: &$0) })
+            else { return nil }
+            rules = known
+            matchers += others
+        }
+        if !unpacker.isAtEnd {
+            guard unpacker.byte() == 1 else { return nil }
+            restore.joinsAnonymous = true
+        }
         self.init(
             preset, hierarchy: hierarchy, unique: IdentityTypeSet(unique), login: IdentityTypeSet(login),
             immutable: IdentityTypeSet(immutable), onNewKnown: onNewKnown, onLogout: onLogout,
-            lowercasesEmail: lowercasesEmail == 1, blockedValues: BlockedValues(blockedValues), restore: restore,
-            activation: activation, guards: guards)
+            lowercasesEmail: lowercasesEmail == 1, blockedValues: BlockedValues(matchers), restore: restore,
+            activation: activation, guards: guards, rules: rules)
     }
 
     /// Marks a strategy without an activation policy, if more fields follow. No policy begins with this byte.
@@ -96,7 +116,7 @@ extension Unpacker {
         list { $0.text() }
     }
 
-    private mutating func list<Element>(of element: (inout Unpacker) -> Element?) -> [Element]? {
+    mutating func list<Element>(of element: (inout Unpacker) -> Element?) -> [Element]? {
         guard let count = integer() else { return nil }
         var elements: [Element] = []
         for _ in 0..<count {

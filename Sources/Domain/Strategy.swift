@@ -15,6 +15,8 @@ package final class Strategy: Sendable {
         case create
         /// The call finds the anonymous person of the device again.
         case `return`
+        /// The call is an identify of the identities that remain.
+        case resolve
     }
 
     /// The name: the preset from which the strategy was made, or `custom`.
@@ -37,12 +39,15 @@ package final class Strategy: Sendable {
     /// The rule of active installs of a person; nil if no version has set it. Then the older linking settings apply.
     package let activation: ActivationPolicy?
     package let guards: Guards
+    package let rules: MatchRules
 
     package init(
         _ preset: StrategyPreset = .custom, hierarchy: [IdentityType], unique: IdentityTypeSet,
         login: IdentityTypeSet, immutable: IdentityTypeSet = [], onNewKnown: OnNewKnown = .keep,
         onLogout: OnLogout = .create, lowercasesEmail: Bool = false, blockedValues: BlockedValues = .standard,
-        restore: RestoreStrategies = RestoreStrategies(), activation: ActivationPolicy? = nil, guards: Guards = Guards()
+        restore: RestoreStrategies = RestoreStrategies(), activation: ActivationPolicy? = nil,
+        guards: Guards = Guards(),
+        rules: MatchRules = MatchRules()
     ) {
         self.preset = preset
         self.hierarchy = hierarchy
@@ -56,7 +61,15 @@ package final class Strategy: Sendable {
         self.restore = restore
         self.activation = activation
         self.guards = guards
+        self.rules = rules
+        knownTypes = login.isEmpty ? login : login.union(SameUserID.typesOfOtherDialects)
+        isPlain = rules == MatchRules() && (guards.onLimit == .demote || guards.onLimit == .leave)
     }
+
+    /// Whether the rules need no groups and no merges. ``Identify`` decides such calls in a shorter way.
+    let isPlain: Bool
+    /// The types that make a person known: the login types and the user ids of other dialects. Empty without login types.
+    let knownTypes: IdentityTypeSet
 
     /// The same strategy, with a policy if it has none.
     package func activating(_ policy: ActivationPolicy) -> Strategy {
@@ -64,16 +77,26 @@ package final class Strategy: Sendable {
         return Strategy(
             preset, hierarchy: hierarchy, unique: unique, login: login, immutable: immutable, onNewKnown: onNewKnown,
             onLogout: onLogout, lowercasesEmail: lowercasesEmail, blockedValues: blockedValues, restore: restore,
-            activation: policy, guards: guards)
+            activation: policy, guards: guards, rules: rules)
     }
 
-    /// Whether people may have aliases. A strategy allows none if a logout returns the device's own anonymous person, or if
-    /// it has no login types (decision 13).
-    var allowsAliases: Bool { onLogout == .create && !login.isEmpty }
+    /// Whether people may have aliases. A strategy allows none if a logout returns the device's own anonymous person, if it
+    /// has no login types (decision 13), or if it decides on groups.
+    var allowsAliases: Bool { onLogout == .create && !login.isEmpty && rules.decideOn == .member }
 
     /// The number of holders at which a value no longer identifies a person. A search does not look up such a value, and no
     /// call links it. The limit bounds the cost of one call.
     package static let holdersPerValue = 1000
+}
+
+extension Strategy {
+    /// Whether an identity of a type makes a group known: a login identity, or a user id of another dialect.
+    func makesKnown(_ type: IdentityType) -> Bool {
+        login.contains(type) || SameUserID.typesOfOtherDialects.contains(type)
+    }
+
+    /// Whether a rule merges people, beside equal user ids.
+    package var mergesByRule: Bool { rules.mergeOnMatch != .never || restore.joinsAnonymous }
 }
 
 extension Strategy: Equatable {
@@ -88,58 +111,29 @@ extension Strategy: Equatable {
             && lowercasesEmail == other.lowercasesEmail && blockedValues == other.blockedValues
     }
 
+    /// The shapes of calls whose order has no effect, as ``StrategyPreset/orderFree``; nil for rules that no preset has.
+    package var orderFree: [Int]? {
+        guard let model = preset.strategy, findsPeople(like: model), guards.limits == model.guards.limits,
+            guards.limits.isEmpty || guards.onLimit == model.guards.onLimit
+        else { return nil }
+        return preset.orderFree
+    }
+
+    /// Whether the settings that only a vendor's preset sets equal those of another strategy.
+    private func hasGuards(of other: Strategy) -> Bool {
+        guards.limits == other.guards.limits && guards.onLimit == other.guards.onLimit
+            && guards.sharedDevicePeople == other.guards.sharedDevicePeople
+            && guards.bounds.membersPerGroup == other.guards.bounds.membersPerGroup
+            && guards.bounds.identitiesPerGroup == other.guards.bounds.identitiesPerGroup
+            && restore == other.restore
+            && (!preset.setsActivation
+                || activation ?? ActivationPolicy() == other.activation ?? ActivationPolicy())
+    }
+
     /// Whether all rules except the hierarchy equal those of another strategy.
     func hasRules(of other: Strategy) -> Bool {
         unique == other.unique && login == other.login && immutable == other.immutable
-            && onNewKnown == other.onNewKnown && onLogout == other.onLogout
+            && onNewKnown == other.onNewKnown && onLogout == other.onLogout && rules == other.rules
+            && (!preset.setsGuards || hasGuards(of: other))
     }
-}
-
-/// Values that programs send when they have no real value. Such values would connect strangers.
-package struct BlockedValues: Equatable, Sendable {
-    /// The values in their original form.
-    package let values: [String]
-    private let byLength: [Int: [[UInt8]]]
-    /// One bit for each length below 64 of a blocked value. Most values need only this check.
-    private let lengths: UInt64
-
-    /// The limit of blocked values, and the limits of bytes of one value.
-    package static let countLimit = 1000
-    package static let valueBytes = 1...63
-
-    /// Creates the list. The comparison ignores the case of ASCII letters.
-    package init(_ values: some Sequence<String>) {
-        self.values = Array(values)
-        let values = self.values.map { Array($0.utf8).map(BlockedValues.lowercased) }
-        byLength = Dictionary(grouping: values, by: \.count)
-        lengths = values.reduce(0) { $1.count < 64 ? $0 | 1 << UInt64($1.count) : $0 }
-    }
-
-    /// Whether a value is blocked.
-    package func contains(_ value: String) -> Bool {
-        let bytes = value.utf8.span
-        guard bytes.count < 64, lengths & 1 << UInt64(bytes.count) != 0, let candidates = byLength[bytes.count] else {
-            return false
-        }
-        for candidate in candidates {
-            var index = 0
-            while index < bytes.count, BlockedValues.lowercased(bytes[index]) == candidate[index] { index += 1 }
-            if index == bytes.count { return true }
-        }
-        return false
-    }
-
-    private static func lowercased(_ byte: UInt8) -> UInt8 {
-        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
-    }
-
-    /// The blocked values of a project that has not changed them.
-    package static let standard = BlockedValues([
-        "null", "(null)", "nil", "none", "nan", "undefined", "unknown", "anonymous", "guest", "0", "-1", "true",
-        "false",
-        "[object object]",
-        "00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000",
-        // A serial number that many old Android phones have in common.
-        "9774d56d682e549c",
-    ])
 }

@@ -5,6 +5,19 @@ package enum StrategyPreset: String, CaseIterable, Sendable {
     case profileLink = "profile_link"
     case profileIsolation = "profile_isolation"
     case bestMatch = "best_match"
+    case segment
+    case amplitude
+    case mixpanelSimplified = "mixpanel_simplified"
+    case mixpanelOriginal = "mixpanel_original"
+    case posthog
+    case rudderstack
+    case snowplow
+    case revenuecatTransfer = "revenuecat_transfer"
+    case revenuecatKeep = "revenuecat_keep"
+    case sentiance
+    case owlmetry
+    case qonversion
+    case firebaseLink = "firebase_link"
     /// A strategy that equals no preset.
     case custom
 
@@ -16,9 +29,55 @@ package enum StrategyPreset: String, CaseIterable, Sendable {
         case .profileLink: .profileLink
         case .profileIsolation: .profileIsolation
         case .bestMatch: .bestMatch
+        case .segment: VendorPresets.segment
+        case .amplitude: VendorPresets.amplitude
+        case .mixpanelSimplified: VendorPresets.mixpanelSimplified
+        case .mixpanelOriginal: VendorPresets.mixpanelOriginal
+        case .posthog: VendorPresets.posthog
+        case .rudderstack: VendorPresets.rudderstack
+        case .snowplow: VendorPresets.snowplow
+        case .revenuecatTransfer: VendorPresets.revenuecatTransfer
+        case .revenuecatKeep: VendorPresets.revenuecatKeep
+        case .sentiance: VendorPresets.sentiance
+        case .owlmetry: VendorPresets.owlmetry
+        case .qonversion: VendorPresets.qonversion
+        case .firebaseLink: VendorPresets.firebaseLink
         case .custom: nil
         }
     }
+
+    /// Whether the preset sets the limits, the blocked values and the rules of purchases and installs too.
+    package var setsGuards: Bool {
+        switch self {
+        case .default, .profileConversion, .profileLink, .profileIsolation, .bestMatch, .custom: false
+        case .segment, .amplitude, .mixpanelSimplified, .mixpanelOriginal, .posthog, .rudderstack, .snowplow,
+            .revenuecatTransfer, .revenuecatKeep, .sentiance, .owlmetry, .qonversion, .firebaseLink:
+            true
+        }
+    }
+
+    /// Whether the preset sets the rule of active installs too.
+    var setsActivation: Bool { setsGuards && self != .owlmetry }
+
+    /// The shapes of calls for which each order comes to the same groups and owners (spec/rules.md, section 6): 1 for calls that
+    /// name a device, or a device and its only user; 2 for devices of several users; 3 for any mix with e-mail addresses.
+    var orderFree: [Int] {
+        switch self {
+        case .rudderstack: [1, 2, 3]
+        case .profileLink, .profileIsolation: [1, 2]
+        case .segment, .amplitude, .mixpanelSimplified, .mixpanelOriginal, .posthog, .snowplow, .sentiance, .owlmetry:
+            [1]
+        case .default, .profileConversion, .bestMatch, .revenuecatTransfer, .revenuecatKeep, .qonversion, .firebaseLink,
+            .custom:
+            []
+        }
+    }
+
+    /// The names of the presets of IDSync beside their stored names (spec/rules.md, section 4).
+    package static let otherNames: [(name: String, preset: StrategyPreset)] = [
+        ("mparticle.default", .default), ("mparticle.conversion", .profileConversion), ("mparticle.link", .profileLink),
+        ("mparticle.isolation", .profileIsolation), ("mparticle.best_match", .bestMatch),
+    ]
 }
 
 extension Strategy {

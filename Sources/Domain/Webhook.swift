@@ -4,20 +4,29 @@ package struct Webhook: Equatable, Sendable {
     package let url: String
     /// The kinds of changes that the webhook gets; an empty list means all kinds.
     package let kinds: [ChangeEvent.Kind]
+    /// Whether the webhook also gets each fact of imports. Otherwise it gets only their ends.
+    package let getsImports: Bool
     package let madeAt: Instant
 
     package static let perProject = 20
     package static let urlBytes = 1...2048
 
-    package init(id: Int64, url: String, kinds: [ChangeEvent.Kind], madeAt: Instant) {
+    package init(id: Int64, url: String, kinds: [ChangeEvent.Kind], getsImports: Bool = false, madeAt: Instant) {
+        self.getsImports = getsImports
         self.id = id
         self.url = url
         self.kinds = kinds
         self.madeAt = madeAt
     }
 
-    /// Whether the webhook gets an event.
-    package func wants(_ event: ChangeEvent) -> Bool { kinds.isEmpty || kinds.contains(event.kind) }
+    /// Whether the webhook gets an event of a call.
+    package func wants(_ event: ChangeEvent, of call: RecordedCall) -> Bool {
+        if call.kind == .importRecords, !getsImports { return false }
+        return kinds.isEmpty || kinds.contains(event.kind)
+    }
+
+    /// The word behind the kinds of a webhook that gets the facts of imports.
+    private static let importsWord = "imports"
 
     static func key(of project: ProjectID) -> DocumentKey { DocumentKey(.webhooks, of: Int64(project.rawValue)) }
 
@@ -32,7 +41,8 @@ package struct Webhook: Equatable, Sendable {
             packer.add(UInt64(bitPattern: webhook.id))
             packer.add(webhook.url)
             packer.add(webhook.madeAt)
-            packer.add(webhook.kinds.map(\.rawValue).joined(separator: " "))
+            let words = webhook.kinds.map(\.rawValue) + (webhook.getsImports ? [importsWord] : [])
+            packer.add(words.joined(separator: " "))
         }
         return packer.bytes
     }
@@ -42,13 +52,12 @@ package struct Webhook: Equatable, Sendable {
         var webhooks: [Webhook] = []
         while !unpacker.isAtEnd {
             guard let id = unpacker.integer(), let url = unpacker.text(), let madeAt = unpacker.instant(),
-                let kinds = unpacker.text()
+                let words = unpacker.text()?.split(separator: " ").map(String.init)
             else { return webhooks }
             webhooks.append(
                 Webhook(
-                    id: Int64(bitPattern: id), url: url,
-                    kinds: kinds.split(separator: " ").compactMap { ChangeEvent.Kind(rawValue: String($0)) },
-                    madeAt: madeAt))
+                    id: Int64(bitPattern: id), url: url, kinds: words.compactMap(ChangeEvent.Kind.init(rawValue:)),
+                    getsImports: words.contains(importsWord), madeAt: madeAt))
         }
         return webhooks
     }
@@ -179,10 +188,12 @@ package struct Deliveries: Equatable, Sendable {
 package struct MakeWebhook: Act {
     package let url: String
     package let kinds: [ChangeEvent.Kind]
+    package let getsImports: Bool
     /// The call after which the webhook gets changes.
     package let after: JournalSequence
 
-    package init(url: String, kinds: [ChangeEvent.Kind], after: JournalSequence) {
+    package init(url: String, kinds: [ChangeEvent.Kind], getsImports: Bool = false, after: JournalSequence) {
+        self.getsImports = getsImports
         self.url = url
         self.kinds = kinds
         self.after = after
@@ -200,7 +211,8 @@ package struct MakeWebhook: Act {
     ) throws(Refusal) -> Decision<WebhookMade> {
         var webhooks = view.webhooks(of: project)
         guard webhooks.count < Webhook.perProject else { throw .tooMany(.webhook) }
-        let webhook = Webhook(id: stamp.person.rawValue, url: url, kinds: kinds, madeAt: stamp.at)
+        let webhook = Webhook(
+            id: stamp.person.rawValue, url: url, kinds: kinds, getsImports: getsImports, madeAt: stamp.at)
         webhooks.append(webhook)
         return Decision(
             WebhookMade(id: webhook.id, at: stamp.at),
@@ -435,8 +447,8 @@ extension ChangeEvent {
 }
 
 extension ActKind {
-    package static let makeWebhook = ActKind(65, "make_webhook")
-    package static let removeWebhook = ActKind(66, "remove_webhook")
-    package static let noteDeliveries = ActKind(67, "note_deliveries")
-    package static let replayDelivery = ActKind(68, "replay_delivery")
+    package static let makeWebhook = ActKind(65, "make_webhook", undo: .never(.revokeInstead))
+    package static let removeWebhook = ActKind(66, "remove_webhook", undo: .never(.secretGone))
+    package static let noteDeliveries = ActKind(67, "note_deliveries", undo: .never(.delivered))
+    package static let replayDelivery = ActKind(68, "replay_delivery", undo: .never(.delivered))
 }

@@ -198,7 +198,8 @@ package final class Writer {
         /// The note of a call. An erasure finds the note of a call that is about nobody by the people of the call.
         func note(about person: PersonID?) -> GroupNote? {
             GroupNote(
-                job.act, stamp, readRootsOf: person == nil ? groups.union(people) : groups,
+                call.permitted(job.act, directory.strategy(of: call.project)), stamp,
+                readRootsOf: person == nil ? groups.union(people) : groups,
                 directory.strategy(of: call.project))
         }
         func keep(_ entry: JournalEntry) {
@@ -218,7 +219,8 @@ package final class Writer {
                 }
                 return .success(earlier)
             }
-            let result = Result { () throws(Refusal) in try workspace.decide(job.act, stamp, in: call.project) }
+            let act = call.permitted(job.act, directory.strategy(of: call.project))
+            let result = Result { () throws(Refusal) in try workspace.decide(act, stamp, in: call.project) }
             // The proof and the folds read groups too, and no result depends on these groups.
             if type(of: job.act).readsMerges { (groups, people) = (workspace.groupsRead, workspace.peopleRead) }
             let decision = try result.get()
@@ -243,7 +245,8 @@ package final class Writer {
                 for change in outcome.changes {
                     switch change {
                     case .personMade(let person, _):
-                        lastPerson = max(lastPerson ?? person, person)
+                        // An import keeps the ids of other servers, and new ids do not continue them.
+                        if person < .limit(at: stamp.journalledAt) { lastPerson = max(lastPerson ?? person, person) }
                         if person == decision.answer.seen { isNew = true }
                     case .merged(let merge):
                         let id = PersonID(rawValue: merge.id.rawValue)

@@ -189,13 +189,14 @@ package struct IdentityTokens: Sendable {
         }
         let types: [IdentityType]
         if let name = statement.type {
-            guard let type = IdentityType(named: name), type.dialect == dialect else { throw .otherIdentity }
+            guard let type = IdentityType(named: name), type.dialect == dialect.identities else { throw .otherIdentity }
             types = [type]
         } else {
             // The customer's own user id, under the dialect's type for user ids. Only a token with the type `email` proves
             // an e-mail address.
             types =
-                SameUserID.types.filter { $0.dialect == dialect } + (dialect == .entitlements ? [.sandboxIdentity] : [])
+                SameUserID.types.filter { $0.dialect == dialect.identities }
+                + (dialect == .entitlements ? [.sandboxIdentity] : [])
         }
         return types.map { type in
             let isLowercased = strategy.lowercasesEmail && type == .email

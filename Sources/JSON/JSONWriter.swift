@@ -41,6 +41,12 @@ package struct JSONWriter: Sendable {
         needsComma = false
     }
 
+    /// Writes a key of UTF-8 in bytes.
+    package mutating func key(_ utf8: borrowing Span<UInt8>) {
+        write(quoted: utf8, colon: true)
+        needsComma = false
+    }
+
     /// Writes a key that a parser has read.
     package mutating func key(_ key: JSONText) {
         key.withBytes { write(quoted: $0, colon: true) }
@@ -70,6 +76,12 @@ package struct JSONWriter: Sendable {
     /// Writes a text that a parser has read.
     package mutating func string(_ text: JSONText) {
         text.withBytes { write(quoted: $0, colon: false) }
+        needsComma = true
+    }
+
+    /// Writes a text of UTF-8 in bytes.
+    package mutating func string(_ utf8: borrowing Span<UInt8>) {
+        write(quoted: utf8, colon: false)
         needsComma = true
     }
 
@@ -117,6 +129,12 @@ package struct JSONWriter: Sendable {
             }
             endObject()
         }
+    }
+
+    /// Writes a part of an object that is already JSON, and ends before a value: `{"kind":` or `,"name":`.
+    package mutating func part(_ json: StaticString) {
+        bytes.append(json)
+        needsComma = false
     }
 
     /// Writes a value that is already JSON.

@@ -11,6 +11,8 @@ protocol ProgramCommand: SendableMetatype {
     static var valuedFlags: [String] { get }
     /// The necessary words after the command's name, in order. A last word with … stands for one word or more.
     static var operands: [String] { get }
+    /// The switch with which the command takes no words; nil for most commands.
+    static var switchWithoutOperands: String? { get }
     static var switches: [String] { get }
 
     /// Runs the command. Answers the exit code.
@@ -20,6 +22,7 @@ protocol ProgramCommand: SendableMetatype {
 extension ProgramCommand {
     static var valuedFlags: [String] { [] }
     static var operands: [String] { [] }
+    static var switchWithoutOperands: String? { nil }
     static var switches: [String] { ["json"] }
 
     static var words: [String] { name.split(separator: " ").map(String.init) }
@@ -59,13 +62,15 @@ enum CommandFault: Error, Equatable {
     case usage(String)
     /// The command could not be done.
     case failed(String)
+    /// The store could not be opened or read.
+    case unreadable(String)
 
     /// Makes a fault of the cause in a lower layer.
     init(_ error: some Error & CustomStringConvertible) { self = .failed(error.description) }
 
     var message: String {
         switch self {
-        case .usage(let message), .failed(let message): message
+        case .usage(let message), .failed(let message), .unreadable(let message): message
         }
     }
 
@@ -73,6 +78,7 @@ enum CommandFault: Error, Equatable {
         switch self {
         case .usage: 2
         case .failed: 1
+        case .unreadable: 3
         }
     }
 }

@@ -20,6 +20,8 @@ struct ControlClient {
     let openStore: () throws(CommandFault) -> OpenedStore
     /// The settings of the stores that confirm purchases.
     var stores: () throws(CommandFault) -> ProjectStores.Server = { () throws(CommandFault) in ProjectStores.Server() }
+    /// Makes copies of a store that this process opens.
+    var backups: (OpenedStore) -> Backups? = { _ in nil }
 
     struct Answer: Equatable {
         let status: Int
@@ -97,6 +99,8 @@ struct ControlClient {
         defer { engine.stop() }
         let readers = Readers(threads: 1)
         defer { readers.stop() }
+        let backups = backups(opened)
+        defer { backups?.stop() }
         let (secrets, receipts) = (IDSyncSecrets(master: master), TestReceipts(master: master))
         // Most calls need no store, so a file that cannot be read stops only the others.
         var (storeSettings, storesFault) = (ProjectStores.Server(), CommandFault?.none)
@@ -105,7 +109,8 @@ struct ControlClient {
             secrets: secrets, receipts, ClientWarnings(), opened.place, since: SystemClock.now(),
             stores: ProjectStores(
                 storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
-            signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")))
+            signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")),
+            backups: backups?.tools ?? .none)
         let rehearsals = DryRuns(store: store, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(
@@ -173,7 +178,8 @@ extension CommandContext {
         }
         return ControlClient(
             folder: dataFolder, project: project, openStore: { () throws(CommandFault) in try openStore() },
-            stores: { () throws(CommandFault) in try ServerSettings.stores(settings) })
+            stores: { () throws(CommandFault) in try ServerSettings.stores(settings) },
+            backups: { backups(of: $0, copiesLog: false, nil) })
     }
 
     /// Makes a call, and returns its answer; a problem is thrown.

@@ -46,13 +46,17 @@ struct DataFolder: Equatable, Sendable {
     }
 
     /// Opens the store, and reports the progress if the opening takes long.
-    func openStore(_ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
+    ///
+    /// - Parameters:
+    ///   - acceptsLoss: whether to open a store that lacks its last calls.
+    ///   - terminal: the terminal for the progress.
+    func openStore(acceptsLoss: Bool = false, _ terminal: Terminal) throws(CommandFault) -> SQLiteStore {
         guard store.exists else {
             throw .failed("There is no store in \(path). Make one with \"onym init\".")
         }
         do throws(StoreFault) {
             return try SQLiteStore(
-                store,
+                store, acceptsLoss: acceptsLoss,
                 progress: { done, total in
                     // A small store opens at once, so it needs no report.
                     if total > 1_000_000 { terminal.note("Reading the store: \(done) of about \(total) rows.") }
@@ -65,13 +69,17 @@ struct DataFolder: Equatable, Sendable {
     /// Reads the master key: from the environment's text, or else from the file.
     func masterKey(setting: String?) throws(CommandFault) -> MasterKey {
         if let key = setting.flatMap(MasterKey.init(text:)) { return key }
-        let text = try Files.read(masterKeyPath, orElse: "The master key \(masterKeyPath) cannot be read")
-        guard Files.isPrivate(masterKeyPath) else {
-            throw .failed(
-                "Other users may read \(masterKeyPath). Make the file private: chmod 600 \(masterKeyPath)")
+        return try DataFolder.masterKey(in: masterKeyPath)
+    }
+
+    /// Reads a master key from a file, which only its owner may read.
+    static func masterKey(in path: String) throws(CommandFault) -> MasterKey {
+        let text = try Files.read(path, orElse: "The master key \(path) cannot be read")
+        guard Files.isPrivate(path) else {
+            throw .failed("Other users may read \(path). Make the file private: chmod 600 \(path)")
         }
         guard let key = MasterKey(text: text) else {
-            throw .failed("\(masterKeyPath) is not a master key. A master key has 64 hexadecimal digits.")
+            throw .failed("\(path) is not a master key. A master key has 64 hexadecimal digits.")
         }
         return key
     }
@@ -121,6 +129,39 @@ enum Files {
             if name != ".", name != ".." { names.append(name) }
         }
         return names
+    }
+
+    static func isFolder(_ path: String) -> Bool {
+        var status = stat()
+        return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// The path for processes with another working folder.
+    static func absolute(_ path: String) -> String {
+        let end = path.utf8.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+        if path.hasPrefix("/") { return end }
+        guard let folder = unsafe getcwd(nil, 0) else { return end }
+        defer { unsafe free(folder) }
+        return unsafe "\(String(cString: folder))/\(end)"
+    }
+
+    /// Makes a new folder with a name of its own, for its owner only.
+    static func makeFolder(beginning path: String) throws(CommandFault) -> String {
+        var name = Array("\(path).XXXXXX".utf8CString)
+        guard unsafe mkdtemp(&name) != nil else {
+            throw .failed("A folder \(path)… cannot be made: \(unsafe String(cString: strerror(errno))).")
+        }
+        return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// Removes a folder with all files in it, if it exists. It never follows a link.
+    static func removeFolder(_ path: String) {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
+        for name in (try? names(in: path)) ?? [] where unsafe unlink("\(path)/\(name)") != 0 {
+            removeFolder("\(path)/\(name)")
+        }
+        unsafe rmdir(path)
     }
 
     static func read(_ path: String, orElse message: String) throws(CommandFault) -> String {

@@ -1,4 +1,5 @@
 import Domain
+import Invocation
 import JSON
 import StorePostgres
 import StoreSQLite
@@ -7,7 +8,11 @@ import StoreSQLite
 enum DoctorCommand: ProgramCommand {
     static let name = "doctor"
     static let summary = "Checks the store, with or without a running server, and explains each problem."
-    static let usage = "onym doctor [--data DIR] [--json]"
+    static let usage = """
+        onym doctor [--data DIR] [--json]
+
+        Exit code 0: healthy; 1: damaged; 3: the store cannot be opened or read; 4: warnings only.
+        """
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let progress: (String) -> Void = { what in context.terminal.note("Checking the \(what).") }
@@ -20,10 +25,11 @@ enum DoctorCommand: ProgramCommand {
             } else {
                 let doctor = try Doctor(context.dataFolder.store, progress: progress)
                 doctor.now = SystemClock.now()
-                findings = try doctor.examine()
+                let mark = try doctor.setting(MasterKey.markName)
+                findings = try doctor.examine() + foreignKey(mark, context)
             }
         } catch {
-            throw CommandFault(error)
+            throw .unreadable(error.description)
         }
         if context.isForPrograms {
             var json = JSONWriter()
@@ -36,6 +42,8 @@ enum DoctorCommand: ProgramCommand {
                         json.object { json in
                             json.key("code")
                             json.string(finding.code)
+                            json.key("severity")
+                            json.string(finding.isWarning ? "warning" : "damage")
                             json.key("description")
                             json.string(finding.description)
                         }
@@ -48,6 +56,20 @@ enum DoctorCommand: ProgramCommand {
         } else {
             for finding in findings { context.terminal.result("\(finding.code): \(finding.description)") }
         }
-        return findings.isEmpty ? 0 : 1
+        if findings.isEmpty { return 0 }
+        return findings.allSatisfy(\.isWarning) ? 4 : 1
+    }
+
+    /// The finding of a master key beside the store that is not the store's; nothing if no key can be read.
+    private static func foreignKey(_ mark: [UInt8]?, _ context: CommandContext) -> [Finding] {
+        guard let mark, let key = try? context.dataFolder.masterKey(setting: context.settings["master_key"]),
+            key.mark != mark
+        else { return [] }
+        return [
+            Finding(
+                code: "master_key",
+                description:
+                    "The store was made with another master key. Restore the right key, or set ONYM_MASTER_KEY.")
+        ]
     }
 }

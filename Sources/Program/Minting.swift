@@ -16,6 +16,8 @@ extension AccessKey.Kind {
         case .claimImport: "owl_import_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
         case .entitlementsProject: SecureRandom.text(32, from: ProjectPlan.letters)
         case .entitlementsSecret: "sk_" + SecureRandom.text(32, from: ProjectPlan.letters)
+        case .onymClient: "onym_client_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
+        case .onymServer: "onym_server_" + SecureRandom.text(48, from: ProjectPlan.hexadecimal)
         case .console: preconditionFailure("Only a link makes a session.")
         case .linking:
             SecureRandom.text(15, from: ProjectPlan.hexadecimal) + "."

@@ -14,6 +14,8 @@ struct OpenedStore {
     let place: StorePlace
     /// The note about a move of the store; nil if the store is not moved.
     let move: StoreMove?
+    /// The store and the mark of its master key, if the store is a file.
+    let embedded: (store: SQLiteStore, masterKeyMark: [UInt8])?
     private let closing: () -> Void
 
     /// Opens the store in the data folder.
@@ -22,17 +24,22 @@ struct OpenedStore {
     ///   - folder: the data folder.
     ///   - masterKey: the master key of the settings; nil to read the folder's file.
     ///   - servesMoved: whether a store that was moved takes writes.
+    ///   - acceptsLoss: whether to open a store that lacks its last calls.
     ///   - terminal: the terminal for the progress.
     init(
-        in folder: DataFolder, masterKey: String?, servesMoved: Bool, _ terminal: Terminal
+        in folder: DataFolder, masterKey: String?, servesMoved: Bool, acceptsLoss: Bool, _ terminal: Terminal
     ) throws(CommandFault) {
-        let store = try folder.openStore(terminal)
+        let store = try folder.openStore(acceptsLoss: acceptsLoss, terminal)
         do throws(CommandFault) {
             let key = try folder.masterKey(setting: masterKey)
             try OpenedStore.check(key, in: folder, "\(folder.store.path)") { () throws(StoreFault) in
                 try store.agree(on: key.mark, as: MasterKey.markName)
             }
-            master = key.bytes
+            (master, embedded) = (key.bytes, (store, key.mark))
+            if let lost = store.lastLost {
+                try OpenedStore.attempt { () throws(StoreFault) in try store.noteRestored(lost: lost) }
+                store.acceptLoss()
+            }
             move = try OpenedStore.attempt { () throws(StoreFault) in try store.move() }
             if move != nil, !servesMoved { store.becomeReadOnly() }
         } catch {
@@ -78,7 +85,7 @@ struct OpenedStore {
         }
         self.store = store
         place = StorePlace(kind: "postgres", path: nil)
-        move = nil
+        (move, embedded) = (nil, nil)
         closing = { store.close() }
     }
 
@@ -139,11 +146,14 @@ extension ProjectPlan {
 extension CommandContext {
     /// Opens the store that the settings name.
     ///
-    /// - Parameter servesMoved: whether a store that was moved takes writes.
-    func openStore(servesMoved: Bool = false) throws(CommandFault) -> OpenedStore {
+    /// - Parameters:
+    ///   - servesMoved: whether a store that was moved takes writes.
+    ///   - acceptsLoss: whether to open a store that lacks its last calls.
+    func openStore(servesMoved: Bool = false, acceptsLoss: Bool = false) throws(CommandFault) -> OpenedStore {
         guard let database else {
             return try OpenedStore(
-                in: dataFolder, masterKey: settings["master_key"], servesMoved: servesMoved, terminal)
+                in: dataFolder, masterKey: settings["master_key"], servesMoved: servesMoved, acceptsLoss: acceptsLoss,
+                terminal)
         }
         return try OpenedStore(in: database, dataFolder, masterKey: settings["master_key"])
     }

@@ -7,22 +7,25 @@ enum PersonCommand: ProgramCommand {
     static let name = "person"
     static let summary = "Shows a person: members, ids, identities, properties and counts."
     static let usage = """
-        onym person ID [--data DIR] [--project ID] [--json]
+        onym person ID [--at MOMENT] [--data DIR] [--project ID] [--json]
 
-        ID is a person's id in any form: an MPID, or an identity such as customerid:42.
+        ID is a person's id in any form: an MPID, or an identity such as customerid:42. MOMENT is a time such as
+        2026-11-21T09:00:00Z, or seq: and the number of a call. The default is now.
         """
     static let operands = ["ID"]
-    static let valuedFlags = ["project"]
+    static let valuedFlags = ["at", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        try context.show("GET", PeopleCommands.path(context.arguments.words[0]))
+        let arguments = context.arguments
+        return try context.show(
+            "GET", PeopleCommands.path(arguments.words[0]) + CallText.query([("at", arguments["at"])]))
     }
 }
 
 /// `onym find`: finds what an id or a value names.
 enum FindCommand: ProgramCommand {
     static let name = "find"
-    static let summary = "Finds what a text names: people, merges, purchases and keys."
+    static let summary = "Finds what a text names: people, merges, splits, purchases and keys."
     static let usage = """
         onym find TEXT [--data DIR] [--project ID] [--json]
 
@@ -70,56 +73,21 @@ enum SharedCommand: ProgramCommand {
     }
 }
 
-/// `onym merges`: lists the merges of a person.
+/// `onym merges`: lists the merges of a person, or of the project.
 enum MergesCommand: ProgramCommand {
     static let name = "merges"
-    static let summary = "Lists the merges of a person, also undone merges, with their callers and reasons."
+    static let summary = "Lists the merges of a person, or all, also undone merges, with their callers and reasons."
     static let usage = """
-        onym merges ID [--state in_force|undone] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]
+        onym merges [--person ID] [--rule RULE] [--state in_force|undone] [--since TIME] [--limit N] [--cursor CURSOR]
+                    [--data DIR] [--project ID] [--json]
         """
-    static let operands = ["ID"]
-    static let valuedFlags = ["state", "limit", "cursor", "project"]
+    static let valuedFlags = ["person", "rule", "state", "since", "limit", "cursor", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
-        let query = CallText.query([
-            ("person", arguments.words[0]), ("state", arguments["state"]), ("limit", arguments["limit"]),
-            ("cursor", arguments["cursor"]),
-        ])
+        let query = CallText.query(
+            ["person", "rule", "state", "since", "limit", "cursor"].map { ($0, arguments[$0]) })
         return try context.show("GET", "/onym/v1/merges\(query)")
-    }
-}
-
-/// `onym export`: exports all facts about a person, to give them to the person.
-enum ExportCommand: ProgramCommand {
-    static let name = "export"
-    static let summary = "Prints all data of a person, one line of JSON for each fact."
-    static let usage = """
-        onym export ID [--data DIR] [--project ID]
-
-        ID is a person's id in any form: an MPID, or an identity such as customerid:42.
-        """
-    static let operands = ["ID"]
-    static let valuedFlags = ["project"]
-
-    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let path = PeopleCommands.path(context.arguments.words[0]) + "/export"
-        try context.controlClient().session { session throws(CommandFault) in
-            var cursor: String?
-            repeat {
-                let answer = try session.done("POST", path + CallText.query([("cursor", cursor)]))
-                var lines = answer.text.split(separator: "\n")
-                cursor = nil
-                // The last line of a part has the cursor of the next part.
-                if let last = lines.last, last.hasPrefix(#"{"kind":"next""#) {
-                    let next = ControlClient.Answer(status: answer.status, body: Array(last.utf8))
-                    cursor = try next.text(of: "cursor")
-                    lines.removeLast()
-                }
-                context.terminal.result(lines.joined(separator: "\n"))
-            } while cursor != nil
-        }
-        return 0
     }
 }
 
@@ -127,13 +95,14 @@ enum ExportCommand: ProgramCommand {
 enum ExplainCommand: ProgramCommand {
     static let name = "explain"
     static let summary = "Shows the facts that make two identities one person, or the reason why not."
-    static let usage = "onym explain A B [--data DIR] [--project ID] [--json]"
+    static let usage = "onym explain A B [--at MOMENT] [--data DIR] [--project ID] [--json]"
     static let operands = ["A", "B"]
-    static let valuedFlags = ["project"]
+    static let valuedFlags = ["at", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let words = context.arguments.words
-        return try context.show("GET", "/onym/v1/explain" + CallText.query([("a", words[0]), ("b", words[1])]))
+        let (words, at) = (context.arguments.words, context.arguments["at"])
+        return try context.show(
+            "GET", "/onym/v1/explain" + CallText.query([("a", words[0]), ("b", words[1]), ("at", at)]))
     }
 }
 
@@ -141,13 +110,16 @@ enum ExplainCommand: ProgramCommand {
 enum JournalCommand: ProgramCommand {
     static let name = "journal"
     static let summary = "Shows the calls about a person, the newest first."
-    static let usage = "onym journal ID [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
+    static let usage =
+        "onym journal ID [--at MOMENT] [--limit N] [--cursor CURSOR] [--data DIR] [--project ID] [--json]"
     static let operands = ["ID"]
-    static let valuedFlags = ["limit", "cursor", "project"]
+    static let valuedFlags = ["at", "limit", "cursor", "project"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let arguments = context.arguments
-        let query = CallText.query([("limit", arguments["limit"]), ("cursor", arguments["cursor"])])
+        let query = CallText.query([
+            ("at", arguments["at"]), ("limit", arguments["limit"]), ("cursor", arguments["cursor"]),
+        ])
         return try context.show("GET", "\(PeopleCommands.path(arguments.words[0]))/journal\(query)")
     }
 }
@@ -170,20 +142,162 @@ enum MergeCommand: ProgramCommand {
     }
 }
 
-/// `onym undo`: undoes a merge.
-enum UndoCommand: ProgramCommand {
-    static let name = "undo"
-    static let summary = "Undoes a merge. Each side has the rows of its own identities again."
-    static let usage = "onym undo MERGE [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]"
-    static let operands = ["MERGE"]
+/// `onym split`: splits identities off a person.
+enum SplitCommand: ProgramCommand {
+    static let name = "split"
+    static let summary = "Splits identities off a person. Another person holds them, and undo ends the split."
+    static let usage = """
+        onym split ID IDENTITY… [--into ID] [--if-seq N] [--dry-run] [--reason TEXT] [--data DIR] [--project ID]
+                   [--json]
+
+        IDENTITY is a type and a value, such as ios_idfv:TABLET. Without --into the split makes a new person.
+        """
+    static let operands = ["ID", "IDENTITY…"]
+    static let valuedFlags = ["into", "if-seq", "reason", "project"]
+    static let switches = ["json", "dry-run"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let (words, arguments) = (context.arguments.words, context.arguments)
+        var identities: [(String, String)] = []
+        for word in words.dropFirst() {
+            guard let colon = word.firstIndex(of: ":") else {
+                throw .usage("\(word) is not an identity. Write its type and its value: ios_idfv:TABLET.")
+            }
+            identities.append((String(word[..<colon]), String(word[word.index(after: colon)...])))
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.key("identities")
+            json.array { json in
+                for (type, value) in identities {
+                    json.object { json in
+                        json.key("type")
+                        json.string(type)
+                        json.key("value")
+                        json.string(value)
+                    }
+                }
+            }
+            for (key, value) in [("into", arguments["into"]), ("reason", arguments["reason"])] {
+                guard let value else { continue }
+                json.key(key)
+                json.string(value)
+            }
+        }
+        let query = CallText.query([
+            ("dry_run", arguments.has("dry-run") ? "true" : nil), ("if_seq", arguments["if-seq"]),
+        ])
+        return try context.show("POST", "\(PeopleCommands.path(words[0]))/split\(query)", body: json.bytes)
+    }
+}
+
+/// `onym splits`: lists splits.
+enum SplitsCommand: ProgramCommand {
+    static let name = "splits"
+    static let summary = "Lists splits, also undone splits, with their callers and reasons."
+    static let usage = """
+        onym splits [--person ID] [--state in_force|undone] [--since TIME] [--limit N] [--cursor CURSOR] [--data DIR]
+                    [--project ID] [--json]
+        """
+    static let valuedFlags = ["person", "state", "since", "limit", "cursor", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let query = CallText.query(
+            ["person", "state", "since", "limit", "cursor"].map { ($0, arguments[$0]) })
+        return try context.show("GET", "/onym/v1/splits\(query)")
+    }
+}
+
+/// `onym access`: shows what a person may use.
+enum AccessCommand: ProgramCommand {
+    static let name = "access"
+    static let summary = "Shows what a person may use now, and why, and what ended."
+    static let usage = "onym access ID [--at MOMENT] [--data DIR] [--project ID] [--json]"
+    static let operands = ["ID"]
+    static let valuedFlags = ["at", "project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        return try context.show(
+            "GET", PeopleCommands.path(arguments.words[0]) + "/access" + CallText.query([("at", arguments["at"])]))
+    }
+}
+
+/// `onym transfer`: moves a purchase to another user.
+enum TransferCommand: ProgramCommand {
+    static let name = "transfer"
+    static let summary = "Moves a purchase to another user without a receipt. onym undo takes it back."
+    static let usage = """
+        onym transfer TRANSACTION TO [--dry-run] [--reason TEXT] [--data DIR] [--project ID] [--json]
+
+        TRANSACTION is the original transaction, or the store and the original transaction, such as playstore:TOKEN. TO
+        is a person's id in any form.
+        """
+    static let operands = ["TRANSACTION", "TO"]
     static let valuedFlags = ["reason", "project"]
     static let switches = ["json", "dry-run"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
-        let merge = PercentCoding.encode(context.arguments.words[0])
+        let arguments = context.arguments
         return try context.show(
-            "POST", "/onym/v1/merges/\(merge)/undo\(PeopleCommands.dryRun(context))",
-            body: CallText.body([("reason", context.arguments["reason"])]))
+            "POST", "/onym/v1/transfers\(PeopleCommands.dryRun(context))",
+            body: CallText.body([
+                ("transaction", arguments.words[0]), ("to", arguments.words[1]), ("reason", arguments["reason"]),
+            ]))
+    }
+}
+
+/// `onym call`: shows one call of the journal.
+enum CallCommand: ProgramCommand {
+    static let name = "call"
+    static let summary = "Shows one call of the journal, and whether it can be taken back."
+    static let usage = """
+        onym call SEQ [--data DIR] [--project ID] [--json]
+
+        SEQ is the number of a call, as onym journal shows it.
+        """
+    static let operands = ["SEQ"]
+    static let valuedFlags = ["project"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        try context.show("GET", "/onym/v1/calls/\(PercentCoding.encode(context.arguments.words[0]))")
+    }
+}
+
+/// `onym undo`: takes back a call, or undoes a merge or a split.
+enum UndoCommand: ProgramCommand {
+    static let name = "undo"
+    static let summary = "Takes back a call, a merge or a split. Each side has the rows of its own identities again."
+    static let usage = """
+        onym undo SEQ|MERGE|SPLIT|TRANSFER [--dry-run] [--cascade] [--if-seq N] [--reason TEXT] [--data DIR] [--project ID] [--json]
+
+        SEQ is the number of a call, as onym journal shows it. MERGE is the id of a merge: m_ and a number.
+        SPLIT is the id of a split: s_ and a number.
+        TRANSFER is the id of a moved purchase: t_ and a number.
+        --cascade takes back later calls first that changed facts of the call. --if-seq refuses the undo if one of the
+        people of the call changed after the call N.
+        """
+    static let operands = ["SEQ|MERGE|SPLIT|TRANSFER"]
+    static let valuedFlags = ["reason", "if-seq", "project"]
+    static let switches = ["json", "dry-run", "cascade"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        let (word, body) = (arguments.words[0], CallText.body([("reason", arguments["reason"])]))
+        let things = [("m_", "merges"), ("s_", "splits"), ("t_", "transfers")]
+        let path = things.first { word.hasPrefix($0.0) }?.1 ?? "calls"
+        if path != "calls", arguments.has("cascade") || (path != "splits" && arguments["if-seq"] != nil) {
+            throw .usage("--cascade and --if-seq are for calls, and \(word) is no call.")
+        }
+        if path == "transfers", arguments["reason"] != nil {
+            throw .usage("--reason is for calls and merges, and \(word) is a transfer.")
+        }
+        let query = CallText.query([
+            ("dry_run", arguments.has("dry-run") ? "true" : nil), ("cascade", arguments.has("cascade") ? "true" : nil),
+            ("if_seq", arguments["if-seq"]),
+        ])
+        return try context.show("POST", "/onym/v1/\(path)/\(PercentCoding.encode(word))/undo\(query)", body: body)
     }
 }
 
@@ -202,7 +316,7 @@ enum EraseCommand: ProgramCommand {
     }
 }
 
-private enum PeopleCommands {
+enum PeopleCommands {
     static func path(_ id: String) -> String { "/onym/v1/people/\(PercentCoding.encode(id))" }
 
     static func dryRun(_ context: CommandContext) -> String { context.arguments.has("dry-run") ? "?dry_run=true" : "" }

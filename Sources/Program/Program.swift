@@ -14,7 +14,9 @@ package enum Program {
                 InitCommand.self, ServeCommand.self, ConsoleCommand.self, StatusCommand.self, AuditCommand.self,
                 HealthCommand.self,
                 StatsCommand.self, SettingsCommand.self,
-                DoctorCommand.self, CompactCommand.self, MigrateCommand.self, TLSPinCommand.self,
+                DoctorCommand.self, CompactCommand.self, BackupCommand.self, RestoreCommand.self, MigrateCommand.self,
+                ImportCommand.self, ImportUndoCommand.self,
+                TLSPinCommand.self,
             ]
         ),
         (
@@ -22,7 +24,8 @@ package enum Program {
             [
                 FindCommand.self, PersonCommand.self, IdentitiesCommand.self, SharedCommand.self, MergesCommand.self,
                 ExplainCommand.self, JournalCommand.self, ExportCommand.self, MergeCommand.self,
-                UndoCommand.self, EraseCommand.self,
+                SplitCommand.self, SplitsCommand.self,
+                CallCommand.self, UndoCommand.self, AccessCommand.self, TransferCommand.self, EraseCommand.self,
             ]
         ),
         (
@@ -105,9 +108,9 @@ package enum Program {
         }
     }
 
-    /// The command whose name is at the start of some words.
+    /// The command whose name is at the start of some words: the longest name, because `import undo` also begins with `import`.
     private static func command(_ words: [String]) -> (any ProgramCommand.Type)? {
-        (commands + commandsOfPackages).first { words.starts(with: $0.words) }
+        (commands + commandsOfPackages).filter { words.starts(with: $0.words) }.max { $0.words.count < $1.words.count }
     }
 
     /// The commands whose names begin with a word.
@@ -148,12 +151,14 @@ package enum Program {
                 words, valued: command.valuedFlags + definitions.filter { !$0.isSecret }.map(\.flag),
                 switches: command.switches)
             // A last operand with … stands for one word or more.
-            let isOpen = command.operands.last?.hasSuffix("…") ?? false
-            if arguments.words.count > command.operands.count, !isOpen {
-                throw UsageFault("\"\(arguments.words[command.operands.count])\" is one word too many.")
+            let takesNone = command.switchWithoutOperands.map(arguments.has) ?? false
+            let operands = takesNone ? [] : command.operands
+            let isOpen = operands.last?.hasSuffix("…") ?? false
+            if arguments.words.count > operands.count, !isOpen {
+                throw UsageFault("\"\(arguments.words[operands.count])\" is one word too many.")
             }
-            if arguments.words.count < command.operands.count {
-                throw UsageFault("\(command.operands[arguments.words.count]) is missing.")
+            if arguments.words.count < operands.count {
+                throw UsageFault("\(operands[arguments.words.count]) is missing.")
             }
             return (arguments, try Settings(definitions, flags: arguments, environment: environment, file: nil))
         }

@@ -27,6 +27,8 @@ package struct ProjectPlan {
         package let linkingAppID = ProjectPlan.newLinkingApp.id
         package let linkingAppSecret = ProjectPlan.newLinkingApp.secret
         package let linkingKey = AccessKey.Kind.linking.newText
+        package let onymClientKey = AccessKey.Kind.onymClient.newText
+        package let onymServerKey = AccessKey.Kind.onymServer.newText
 
         fileprivate init(projectID: String, projectName: String, secrets: IDSyncSecrets) {
             self.projectID = projectID
@@ -55,6 +57,8 @@ package struct ProjectPlan {
         let linking = app(
             4, .linking, .any, publicID: credentials.linkingAppID, secret: credentials.linkingAppSecret)
 
+        let onym = app(5, .onym, .any)
+
         var keys: [AccessKey] = []
         func add(_ text: String, _ kind: AccessKey.Kind, _ name: String, _ app: App?) {
             keys.append(
@@ -73,7 +77,10 @@ package struct ProjectPlan {
         add(credentials.entitlementsProjectKey, .entitlementsProject, "Entitlements", entitlements)
         add(credentials.entitlementsSecretKey, .entitlementsSecret, "Entitlements, secret", entitlements)
         add(credentials.linkingKey, .linking, "Linking", linking)
-        setUp = SetUp(project: project, apps: [idsync, claim, entitlements, linking], keys: keys)
+        add(credentials.onymClientKey, .onymClient, "Onym in apps", onym)
+        add(credentials.onymServerKey, .onymServer, "Onym in back ends", onym)
+        setUp = SetUp(
+            project: project, apps: [idsync, claim, entitlements, linking, onym], keys: keys, joinsSameUserIDs: true)
     }
 
     static func hash(_ text: String) -> KeyHash { SHA256.digest(of: Array(text.utf8)).keyHash }
@@ -105,6 +112,7 @@ extension ProjectPlan.Credentials {
             ])
         group("entitlements", [("project_key", entitlementsProjectKey), ("secret_key", entitlementsSecretKey)])
         group("linking", [("app_id", linkingAppID), ("app_secret", linkingAppSecret), ("api_key", linkingKey)])
+        group("onym", [("client_key", onymClientKey), ("server_key", onymServerKey)])
         json.endObject()
         return String(decoding: json.bytes, as: UTF8.self)
     }
@@ -127,6 +135,8 @@ extension ProjectPlan.Credentials {
           Linking app id          \(linkingAppID)
                   app secret      \(linkingAppSecret)
                   API key         \(linkingKey)
+          Onym client key         \(onymClientKey)
+               server key         \(onymServerKey)
         """
     }
 }

@@ -6,7 +6,7 @@ package import DialectClaim
 package import DialectEntitlements
 package import DialectIDSync
 import DialectLinking
-import DialectNative
+package import DialectNative
 package import Domain
 package import Engine
 package import EventLoop
@@ -56,6 +56,7 @@ package final class RunningServer: Sendable {
         package var hasConsole = true
         /// Whether the server accepts test data.
         package var isForTrying = false
+        package var backups = BackupTools.none
         package var storePlace = StorePlace(kind: "memory", path: nil)
         /// The file with the keys of the first project; nil if the console may not show the keys.
         package var firstKeysPath: String?
@@ -112,7 +113,7 @@ package final class RunningServer: Sendable {
         let inspection = Inspection(
             secrets: secrets, receipts, warnings, configuration.storePlace, since: configuration.clock(), door,
             consoleSet: files?.set, firstKeysPath: configuration.firstKeysPath, stores: stores, asksStores: true,
-            signer: signer)
+            signer: signer, backups: configuration.backups)
         self.inspection = inspection
         var links = AttachmentLinks(signing: HMAC(key: secrets.derivedKey(for: "attachment links")))
         links.quotas = configuration.attachmentQuotas
@@ -121,6 +122,7 @@ package final class RunningServer: Sendable {
         let console =
             files.map { ConsoleRoutes.routes($0, version: Program.version, changed: Native.changedConsole) } ?? []
         let surfaces = [
+            IdentifyCalls.surface,
             Native.surface(inspection.sources, more: console + configuration.moreRoutes),
             idsync.sharing(
                 Entitlements.eventsPath, Entitlements.eventsAnswer, with: Entitlements.answerToEvents),
@@ -330,6 +332,7 @@ final class Inspection: Sendable {
     private let warnings: ClientWarnings
     private let stores: ProjectStores
     private let signer: AnswerSigner
+    private let backups: BackupTools
     /// Whether stores can be asked. A command without a server asks none.
     private let asksStores: Bool
     private let console: ConsoleDoor?
@@ -342,8 +345,9 @@ final class Inspection: Sendable {
         secrets: IDSyncSecrets, _ receipts: TestReceipts, _ warnings: ClientWarnings, _ place: StorePlace,
         since startedAt: Instant, _ console: ConsoleDoor? = nil, consoleSet: String? = nil,
         firstKeysPath: String? = nil, stores: ProjectStores, asksStores: Bool = false,
-        signer: AnswerSigner
+        signer: AnswerSigner, backups: BackupTools
     ) {
+        self.backups = backups
         self.signer = signer
         self.stores = stores
         self.asksStores = asksStores
@@ -369,7 +373,7 @@ final class Inspection: Sendable {
                 return CompactCalls.Status(
                     isRunning: status.isRunning, isHeld: status.isHeld, pages: status.pages, doneAt: status.doneAt)
             },
-            rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
+            backups: backups, rehearsals: { [self] in parts.withLock { $0?.rehearsals } }, receipts: receipts,
             mint: mint, keyUse: { [self] key in gateway.withLock { $0 }?.lastUse(of: key) },
             counts: { [self] in parts.withLock { $0?.store }?.counts ?? StoreCounts() }, warnings: warnings,
             stores: StoreTools(
@@ -453,6 +457,13 @@ final class Inspection: Sendable {
             }
         }
         if let figures = checker.withLock({ $0?.figures }) { write(figures, at: parts.clock(), to: &text) }
+        if let log = backups.status().log {
+            text.gauge(
+                "onym_backup_lag_seconds", help: "The age of the oldest commit that backup_to does not have.",
+                log.lagSeconds)
+            text.gauge(
+                "onym_backup_failed", help: "Whether the last write to backup_to failed.", log.fault == nil ? 0 : 1)
+        }
         return text.bytes
     }
 

@@ -1,6 +1,7 @@
 import CLinux
 import DialectEntitlements
 import DialectIDSync
+import DialectNative
 import Domain
 import EventLoop
 import Gateway
@@ -16,8 +17,9 @@ enum ServeCommand: ProgramCommand {
     static let name = "serve"
     static let summary = "Runs the server. In an empty data folder it makes a store first."
     static let usage =
-        "onym serve [--data DIR] [--listen 127.0.0.1:8080] [--tls-cert FILE --tls-key FILE] [--mode MODE] …"
-    static let switches = ["force"]
+        "onym serve [--data DIR] [--listen 127.0.0.1:8080] [--tls-cert FILE --tls-key FILE] [--mode MODE] …\n\n"
+        + "--accept-loss serves a store without the calls that it lost. --force serves a store that was moved."
+    static let switches = ["force", "accept-loss"]
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         let settings = context.settings
@@ -43,7 +45,8 @@ enum ServeCommand: ProgramCommand {
             try show(made, folder, settings, context.terminal)
             credentials = made
         }
-        let opened = try context.openStore(servesMoved: context.arguments.has("force"))
+        let opened = try context.openStore(
+            servesMoved: context.arguments.has("force"), acceptsLoss: context.arguments.has("accept-loss"))
         if let move = opened.move {
             guard context.arguments.has("force") else {
                 opened.close()
@@ -55,14 +58,20 @@ enum ServeCommand: ProgramCommand {
             try show(made, folder, settings, context.terminal)
             credentials = made
         }
+        if let fault = opened.embedded?.store.headFault {
+            logger.log(.warning, "The store does not notice lost calls.", [("reason", .text(fault))])
+        }
         let (store, master) = (opened.store, opened.master)
         configuration.storePlace = opened.place
+        let backups = context.backups(of: opened, copiesLog: true, logger)
+        configuration.backups = backups?.tools ?? .none
         let secrets = IDSyncSecrets(master: master)
         let server: RunningServer
         do throws(SystemFault) {
             server = try RunningServer(
                 configuration, store: store, secrets: secrets, receipts: TestReceipts(master: master))
         } catch {
+            backups?.stop()
             opened.close()
             throw CommandFault(error)
         }
@@ -86,6 +95,7 @@ enum ServeCommand: ProgramCommand {
         logger.log(.info, "Stopping.")
         manager?.stops()
         server.stop()
+        backups?.stop()
         opened.close()
         logger.log(.info, "Stopped.")
         return 0

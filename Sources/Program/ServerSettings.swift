@@ -42,6 +42,18 @@ enum ServerSettings {
                 "The number of rows (events and the like) in one partition; the server drops old rows by partitions.",
                 standard: "50000000", demand: { integer(1_000_000...10_000_000_000, $0) }),
             SettingDefinition(
+                "backup_to",
+                "A folder to which the server copies the store all the time; without it, it copies nothing."),
+            SettingDefinition(
+                "backup_log_seconds", "The seconds between two copies of the log to backup_to.", standard: "1",
+                demand: { integer(1...3600, $0) }),
+            SettingDefinition(
+                "backup_base_hours", "The hours between two copies of the store's whole file to backup_to.",
+                standard: "24", demand: { integer(1...8784, $0) }),
+            SettingDefinition(
+                "backup_keep", "The number of copies of the whole file that a folder keeps.", standard: "7",
+                demand: { integer(1...10_000, $0) }),
+            SettingDefinition(
                 "listen", "The server's address and port; port 0 takes a free port.", standard: "127.0.0.1:8080",
                 demand: address),
             SettingDefinition(

@@ -22,10 +22,11 @@ enum StrategySetCommand: ProgramCommand {
     static let usage = """
         onym strategy set (--preset NAME | --file FILE) [--data DIR] [--project ID] [--json]
 
-        NAME is default, profile_conversion, profile_link, profile_isolation or best_match. FILE is a JSON document in
+        NAME is \(names). FILE is a JSON document in
         the form of "onym strategy show --json", or any part of it. With - the command reads standard input.
         """
     static let valuedFlags = ["preset", "file", "project"]
+    private static let names = StrategyArgument.presets.joined(separator: ", ")
 
     static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
         try StrategyText.show(
@@ -36,10 +37,12 @@ enum StrategySetCommand: ProgramCommand {
 
 /// The strategy that a command's arguments ask for.
 private enum StrategyArgument {
+    static let presets = StrategyPreset.allCases.filter { $0.strategy != nil }.map(\.rawValue)
+
     static func document(_ arguments: Arguments) throws(CommandFault) -> [UInt8] {
         switch (arguments["preset"], arguments["file"]) {
         case (let preset?, nil):
-            let presets = StrategyPreset.allCases.filter { $0.strategy != nil }.map(\.rawValue)
+            let presets = StrategyArgument.presets
             guard presets.contains(preset) else {
                 throw .usage("There is no preset \"\(preset)\"; there are \(presets.joined(separator: ", ")).")
             }

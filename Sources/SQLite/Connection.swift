@@ -83,6 +83,28 @@ package final class Connection {
         return (Int(frames), Int(copied))
     }
 
+    /// Leaves the write-ahead log as it is at the close of the connection, also if no other connection is open.
+    package func keepLogAtClose() {
+        let code = unsafe onym_sqlite3_keep_log(handle)
+        precondition(code == SQLITE_OK, "SQLite does not know the setting: \(fault(code)).")
+    }
+
+    /// Reads bytes of the database's file as they are now, while others may write it. Answers fewer bytes at the end of the file.
+    package func readFile(at offset: Int, count: Int) throws(SQLiteFault) -> [UInt8] {
+        var size: Int64 = 0
+        try check(unsafe onym_sqlite3_file_size(handle, &size))
+        let count = min(count, max(0, Int(size) - offset))
+        if count == 0 { return [] }
+        var code = SQLITE_OK
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            unsafe code = onym_sqlite3_read_file(handle, buffer.baseAddress, Int32(count), Int64(offset))
+            filled = count
+        }
+        // A file that just became shorter has zeros there.
+        if code != Connection.shortRead { try check(code) }
+        return bytes
+    }
+
     package var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
 
     /// Gives every commit to a watch.
@@ -100,6 +122,7 @@ package final class Connection {
                 guard let watch = unsafe watch else { return SQLITE_OK }
                 let commits = unsafe Unmanaged<CommitWatch>.fromOpaque(watch).takeUnretainedValue()
                 commits.logPages = Int(pages)
+                commits.count += 1
                 return commits.takeFault(.after) ? SQLITE_IOERR : SQLITE_OK
             }, pointer)
     }
@@ -114,6 +137,9 @@ package final class Connection {
                 return unsafe Unmanaged<ProgressWatch>.fromOpaque(watch).takeUnretainedValue().isOver() ? 1 : 0
             }, Unmanaged.passUnretained(progress).toOpaque())
     }
+
+    /// The code SQLITE_IOERR_SHORT_READ.
+    private static let shortRead: CInt = SQLITE_IOERR | 2 << 8
 
     /// The number of steps of SQLite's machine between two questions: some ten microseconds.
     private static let stepsBetweenLooks: CInt = 1000
@@ -134,6 +160,8 @@ package final class Connection {
 package final class CommitWatch {
     /// The number of pages in the write-ahead log after the last commit.
     package fileprivate(set) var logPages = 0
+    /// The number of commits that wrote pages.
+    package fileprivate(set) var count = 0
 
     /// The moment at which a commit can fail, for tests.
     package enum FaultPoint: Sendable {

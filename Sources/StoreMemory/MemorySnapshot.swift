@@ -8,7 +8,7 @@ struct MemorySnapshot: Snapshot {
     let readLimit: ReadLimit
 
     func person(_ id: PersonID, in project: ProjectID) -> PersonSummary? {
-        guard let person = facts.people[id], person.project == project, !person.isErased else { return nil }
+        guard let person = facts.people[id], person.project == project, !facts.isErased(id) else { return nil }
         let counts = Dictionary(grouping: person.rows, by: \.row.kind).mapValues(\.count)
         return PersonSummary(id: id, lastSeen: person.lastSeen.moment, counts: counts)
     }
@@ -133,6 +133,12 @@ struct MemorySnapshot: Snapshot {
         return mine.suffix(limit).reversed().map(call)
     }
 
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
+        try readLimit.check()
+        let made = journal.flatMap(\.changes).compactMap { if case .merged(let merge) = $0 { merge.id } else { nil } }
+        return Array(made.filter { id in merge.map { id < $0 } ?? true }.sorted(by: >).prefix(limit))
+    }
+
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
         try readLimit.check()
         return journal.indices.first { index in
@@ -207,7 +213,7 @@ struct MemorySnapshot: Snapshot {
             switch change {
             case .personMade(let person, _): facts.append((0, .personMade(person)))
             case .unlinked(let person, let type, let key):
-                facts.append((1, .unlinked(person, type, value(key, upTo: index))))
+                facts.append((1, .unlinked(person, type, value(key, of: person, upTo: index))))
             case .linked(let person, let identity):
                 facts.append((2, .linked(person, identity.type, identity.value)))
             case .merged(let merge): facts.append((3, .merged(merge)))
@@ -240,10 +246,10 @@ struct MemorySnapshot: Snapshot {
         rows.append(.rowsAdded(person, row.kind, count: 1, bodies: told))
     }
 
-    /// The value of an identity that a call has linked.
-    private func value(_ key: IdentityKey, upTo index: Int) -> String {
+    /// The value of an identity that a call has linked to a person. Links of erased people have no value.
+    private func value(_ key: IdentityKey, of person: PersonID, upTo index: Int) -> String {
         for entry in journal[...index].reversed() {
-            for case .linked(_, let identity) in entry.changes where identity.key == key { return identity.value }
+            for case .linked(person, let identity) in entry.changes where identity.key == key { return identity.value }
         }
         return ""
     }
@@ -271,6 +277,15 @@ struct MemorySnapshot: Snapshot {
             if let last = versions.last, last.madeBy < sequence { break }
         }
         return versions
+    }
+
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
+        try readLimit.check()
+        guard journal.indices.contains(Int(call.rawValue) - 1) else { return [] }
+        return journal[Int(call.rawValue) - 1].changes.compactMap { change in
+            guard case .documentPut(let key, let person, _) = change, !key.kind.isDerived else { return nil }
+            return WrittenDocument(DocumentVersion(key, number: call.rawValue, madeBy: call), person: person)
+        }
     }
 
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {

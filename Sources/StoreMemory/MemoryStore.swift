@@ -56,7 +56,8 @@ package final class MemoryStore: Store {
                 state.facts.apply(entry)
                 state.lastSequence = state.lastSequence.next
                 state.journal.append(entry)
-                for case .personMade(let person, _) in entry.changes {
+                let limit = PersonID.limit(at: entry.at)
+                for case .personMade(let person, _) in entry.changes where person < limit {
                     state.lastPerson = max(state.lastPerson ?? person, person)
                 }
             }

@@ -127,7 +127,11 @@ struct BatchWriter {
     }
 
     /// Notes the largest number that became an id.
-    private mutating func use(_ id: PersonID) { state.person = max(state.person ?? id, id) }
+    /// Notes the id of a new person or a call. The ids of other servers do not count.
+    private mutating func use(_ id: PersonID) {
+        if let moment = state.moment, id >= PersonID.limit(at: moment) { return }
+        state.person = max(state.person ?? id, id)
+    }
 
     /// Sends all statements except the commit.
     func send(to connection: Connection) {

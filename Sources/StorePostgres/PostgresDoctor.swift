@@ -86,8 +86,9 @@ package final class PostgresDoctor {
                     "journal_gap", "After journal row #1 comes row #0.",
                     """
                     SELECT sequence, before FROM (
-                        SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM journal
+                        SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before, kind FROM journal
                     ) AS calls WHERE sequence <> before + 1
+                        AND NOT (sequence > before AND kind = \(ActKind.restored.rawValue))
                     """),
                 Check(
                     "journal_time", "Journal row #0 has an earlier time than the row before it.",
@@ -122,7 +123,7 @@ package final class PostgresDoctor {
             "people",
             [
                 .origin("person_origin", of: "Person", in: "people"),
-                Check("person_id", "Person #0 has an id that is not positive.", "SELECT id FROM people WHERE id <= 0"),
+                Check("person_id", "A person has the id 0.", "SELECT id FROM people WHERE id = 0"),
                 Check(
                     "person_project", "Person #0 belongs to project #1, which does not exist.",
                     "SELECT id, project FROM people WHERE project NOT IN (SELECT id FROM projects)"),

@@ -233,6 +233,26 @@ final class PostgresSnapshot: Snapshot {
         }
     }
 
+    private static let documentsOfCall = Statement(
+        """
+        SELECT facts.id, facts.kind, facts.hash, facts.person FROM journal
+        LEFT JOIN journal AS before ON before.sequence = journal.sequence - 1
+        JOIN documents AS facts
+            ON facts.id <= journal.last_document AND facts.id > coalesce(before.last_document, 0)
+        WHERE journal.sequence = $1 ORDER BY facts.id
+        """)
+
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
+        let rows = try ask(PostgresSnapshot.documentsOfCall, Parameters(call.rawValue))
+        return (0..<rows.count).compactMap { row in
+            guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: rows.integer(row, 1))), !kind.isDerived,
+                let hash = rows.withBytes(row, 2, { Hash128($0) })
+            else { return nil }
+            let version = DocumentVersion(DocumentKey(kind, hash: hash), number: rows.integer(row, 0), madeBy: call)
+            return WrittenDocument(version, person: PersonID(rawValue: rows.integer(row, 3)))
+        }
+    }
+
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
         let rows = try ask(PostgresSnapshot.contentOfVersion, Parameters(version.number))
         return rows.count == 0 ? nil : rows.blob(0, 0).flatMap { $0.isEmpty ? nil : $0 }
@@ -438,6 +458,7 @@ final class PostgresSnapshot: Snapshot {
         ORDER BY sequence DESC LIMIT $3
         """)
     private static let callOfMerge = Statement("SELECT made_by FROM merges WHERE id = $1")
+    private static let mergesBefore = Statement("SELECT id FROM merges WHERE id < $1 ORDER BY id DESC LIMIT $2")
     private static let callsOnMerge = Statement(
         "SELECT sequence FROM call_merges WHERE merge = $1 ORDER BY sequence")
     private static let notedCalls = Statement(
@@ -470,6 +491,11 @@ final class PostgresSnapshot: Snapshot {
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {
         try calls(try ask(PostgresSnapshot.callOfMerge, Parameters(merge.rawValue))).first
+    }
+
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
+        let rows = try ask(PostgresSnapshot.mergesBefore, Parameters(merge?.rawValue ?? .max, Int64(limit)))
+        return (0..<rows.count).map { MergeID(rawValue: rows.integer($0, 0)) }
     }
 
     func calls(dependingOn merge: MergeID) throws(StoreFault) -> [JournalSequence] {

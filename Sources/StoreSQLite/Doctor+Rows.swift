@@ -133,6 +133,24 @@ extension Doctor {
         }
     }
 
+    /// Checks calls that merge two people or undo a merge: each call has made or ended its merge.
+    func examineCallsOfMerges() throws(SQLiteFault) {
+        let checks: [(kind: ActKind, code: String, facts: String, what: String)] = [
+            (.merge, "merge_missing", "made_by FROM merges", "made a merge that does not exist"),
+            (.undoMerge, "merge_end_missing", "ended_by FROM merge_ends", "ended a merge, and no merge has this end"),
+        ]
+        for check in checks {
+            let calls = try connection.prepare(
+                """
+                SELECT sequence FROM journal WHERE kind = ? AND sequence <= ? AND sequence NOT IN (SELECT \(check.facts))
+                ORDER BY sequence
+                """)
+            calls.bind(1, Int64(check.kind.rawValue))
+            calls.bind(2, lastSequence)
+            while try calls.step() { found(check.code, "Call \(calls.integer(0)) \(check.what).") }
+        }
+    }
+
     /// Whether a checked journal row made a thing. Later things are not checked here.
     private func origin(of what: String, _ code: String, _ madeBy: Int64) -> Bool {
         if madeBy > lastSequence {

@@ -7,6 +7,7 @@ import SQLite
 /// checked.
 package final class Doctor {
     private let file: StoreFile
+    private let head: HeadFile.Head?
     let connection: Connection
     let progress: (String) -> Void
     private var findings: [Finding] = []
@@ -23,7 +24,12 @@ package final class Doctor {
         guard file.exists else { throw StoreFault(.notFound, "There is no store at \(file.path).") }
         self.file = file
         self.progress = progress
+        // A head that is read before the journal is never ahead of it.
+        head = HeadFile.read(file.headPath)
+        let hasLog = file.hasLog
         connection = try file.openChecked()
+        // The doctor changes nothing, also if no server runs.
+        if hasLog { connection.keepLogAtClose() }
     }
 
     /// Runs all checks. A healthy store has no findings.
@@ -36,6 +42,7 @@ package final class Doctor {
             try examinePeople()
             try examineLinks()
             try examineMerges()
+            try examineCallsOfMerges()
             try examineKeptActs()
             try examineRows()
             try examineRowHeads()
@@ -59,12 +66,26 @@ package final class Doctor {
         }
     }
 
-    /// Checks that the store has the key of its hash.
+    /// Checks that the store has the key of its hash and all of its calls.
     private func examineSettings() throws(SQLiteFault) {
         let key = try connection.prepare("SELECT value FROM settings WHERE name = 'hash_key'")
-        guard try key.step(), key.withBytes(0, { Hash128($0) }) != nil else {
+        guard try key.step(), let hashKey = key.withBytes(0, { Hash128($0) }) else {
             found("hash_key", "The key of the store's hash is missing. Restore a backup.")
             return
+        }
+        let last = try connection.integer("SELECT max(sequence) FROM journal") ?? 0
+        let name = SQLiteStore.name(KeyedHash(key: hashKey))
+        if let fault = StoreFault(lostSince: last, head, name: name, path: file.path) {
+            found("lost_calls", fault.description)
+        }
+    }
+
+    /// The value of a setting; nil if the store has none.
+    package func setting(_ name: String) throws(StoreFault) -> [UInt8]? {
+        try file.attempt { () throws(SQLiteFault) in
+            let setting = try connection.prepare("SELECT value FROM settings WHERE name = ?")
+            setting.bind(1, text: name)
+            return try setting.step() ? setting.blob(0) : nil
         }
     }
 
@@ -74,7 +95,11 @@ package final class Doctor {
         var (expected, lastAt): (Int64, Int64) = (1, .min)
         try page("SELECT sequence, at, kind FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?") { row in
             let (sequence, at) = (row.integer(0), row.integer(1))
-            if sequence != expected { found("journal_gap", "After journal row \(expected - 1) comes row \(sequence).") }
+            // A restored store leaves out the numbers of the calls that it does not have.
+            let isLeftOut = sequence > expected && row.integer(2) == Int64(ActKind.restored.rawValue)
+            if sequence != expected, !isLeftOut {
+                found("journal_gap", "After journal row \(expected - 1) comes row \(sequence).")
+            }
             if at < lastAt {
                 found("journal_time", "Journal row \(sequence) has an earlier time than the row before it.")
             }
@@ -116,7 +141,9 @@ package final class Doctor {
                     "strategy_version", "Version \(row.integer(2)) of a strategy does not follow the version before it."
                 )
             }
-            if row.integer(4) != Int64(ActKind.setStrategy.rawValue) {
+            // The first project of a store is made with a strategy.
+            let kinds = [ActKind.setStrategy, .setUp].map { Int64($0.rawValue) }
+            if !kinds.contains(row.integer(4)) {
                 found("strategy_origin", "The strategy of journal row \(madeBy) has no journal row.")
             }
             guard let strategy = row.blob(3).flatMap(Strategy.init(packed:)) else {
@@ -141,7 +168,7 @@ package final class Doctor {
     /// The things with a journal row that is later than the checked journal.
     var later: [(code: String, what: String, madeBy: Int64)] = []
 
-    /// Checks people: each person has an id above 0, a project and its journal row.
+    /// Checks people: each person has an id that is not 0, a project and its journal row.
     private func examinePeople() throws(SQLiteFault) {
         progress("people")
         let projects = Set(try integers("SELECT id FROM projects"))
@@ -151,7 +178,7 @@ package final class Doctor {
                 later.append(("person_origin", "Person \(id)", madeBy))
                 return id
             }
-            if id <= 0 { found("person_id", "Person \(id) has an id that is not positive.") }
+            if id == 0 { found("person_id", "A person has the id 0.") }
             if !projects.contains(project) {
                 found("person_project", "Person \(id) belongs to project \(project), which does not exist.")
             }
@@ -163,8 +190,8 @@ package final class Doctor {
         }
     }
 
-    /// Checks links: each link has a person, a known type, a value and its journal row. No person holds a value twice, and a
-    /// unique value has one holder.
+    /// Checks links: each link has a number behind the link before it, a person, a known type, a value and its journal row. No
+    /// person holds a value twice, and a unique value has one holder.
     private func examineLinks() throws(SQLiteFault) {
         progress("links")
         let hash = KeyedHash(key: Hash128(high: 0x6F6E_796D, low: 0x646F_6374_6F72))
@@ -172,8 +199,12 @@ package final class Doctor {
             SELECT id, person, type, value, made_by, (SELECT ended_by FROM link_ends WHERE link = id)
             FROM links WHERE id > ? ORDER BY id LIMIT ?
             """
+        var expected: Int64 = 1
         try page(sql) { row in
             let (id, person, madeBy) = (row.integer(0), row.integer(1), row.integer(4))
+            // The store numbers links without gaps, and removes no link.
+            if id != expected { found("link_gap", "After link \(expected - 1) comes link \(id).") }
+            expected = id + 1
             if madeBy > lastSequence {
                 later.append(("link_origin", "Link \(id)", madeBy))
                 return id

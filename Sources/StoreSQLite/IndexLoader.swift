@@ -14,10 +14,16 @@ struct IndexLoader {
     private var rowsRead = 0
     private var rowsInAll = 0
     private let hash: KeyedHash
+    /// The moment of the last call.
+    private let lastMoment: Instant?
 
     private static let progressRows = 262_144
 
-    init(_ connection: Connection, path: String, hash: KeyedHash, progress: @escaping (Int, Int) -> Void) {
+    init(
+        _ connection: Connection, path: String, hash: KeyedHash, lastMoment: Instant?,
+        progress: @escaping (Int, Int) -> Void
+    ) {
+        self.lastMoment = lastMoment
         self.connection = connection
         self.path = path
         self.hash = hash
@@ -28,6 +34,7 @@ struct IndexLoader {
     mutating func load() throws(StoreFault) -> PeopleIndex {
         do throws(SQLiteFault) {
             let index = PeopleIndex(directory: try loadDirectory())
+            index.limitNewcomers(after: lastMoment)
             // Rows have numbers from 1 without gaps, so the last number is about the number of rows.
             let links = try connection.integer("SELECT max(id) FROM links") ?? 0
             rowsInAll = Int(links) * 4 / 3

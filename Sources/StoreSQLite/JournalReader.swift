@@ -11,11 +11,12 @@ final class JournalReader {
     private let touched: Statement
     private let link: Statement
     private let origin: Statement
+    private let mergesBefore: Statement
     private let dependent: Statement
     private let noted: Statement
     private let endedLinks: Statement
     private let previous: Statement
-    private let people: FactTable
+    private let people: Statement
     private let links: FactTable
     private let linkEnds: Statement
     private let merges: FactTable
@@ -47,8 +48,11 @@ final class JournalReader {
             WHERE ended_by >= ?1 AND (ended_by > ?1 OR link > ?2) ORDER BY ended_by, link LIMIT ?3
             """)
         origin = try connection.prepare("SELECT made_by FROM merges WHERE id = ?")
+        mergesBefore = try connection.prepare("SELECT id FROM merges WHERE id < ? ORDER BY id DESC LIMIT ?")
         previous = try connection.prepare("SELECT previous FROM journal WHERE sequence = ? AND person = ?")
-        people = try FactTable(connection, "people", ["id"])
+        people = try connection.prepare(
+            "SELECT made_by, id FROM people INDEXED BY people_by_call WHERE made_by BETWEEN ? AND ? ORDER BY made_by, id"
+        )
         links = try FactTable(connection, "links", ["person", "type", "value"])
         linkEnds = try connection.prepare(
             """
@@ -65,7 +69,7 @@ final class JournalReader {
             "SELECT erased_by, id FROM people INDEXED BY people_erased WHERE erased_by BETWEEN ? AND ? ORDER BY erased_by, id"
         )
         rows = try FactTable(connection, "rows", ["person", "kind", "body"])
-        documents = try FactTable(connection, "documents", ["person", "kind"])
+        documents = try FactTable(connection, "documents", ["person", "kind", "hash", "id"])
     }
 
     func calls(after sequence: JournalSequence, limit: Int) throws(SQLiteFault) -> [RecordedCall] {
@@ -111,6 +115,15 @@ final class JournalReader {
         origin.bind(1, merge.rawValue)
         defer { origin.reset() }
         return try origin.step() ? try call(origin.integer(0)) : nil
+    }
+
+    func merges(before merge: MergeID?, limit: Int) throws(SQLiteFault) -> [MergeID] {
+        mergesBefore.bind(1, merge?.rawValue ?? .max)
+        mergesBefore.bind(2, Int64(limit))
+        defer { mergesBefore.reset() }
+        var merges: [MergeID] = []
+        while try mergesBefore.step() { merges.append(MergeID(rawValue: mergesBefore.integer(0))) }
+        return merges
     }
 
     func calls(dependingOn merge: MergeID) throws(SQLiteFault) -> [JournalSequence] {
@@ -168,6 +181,18 @@ final class JournalReader {
         RowNumber(rawValue: try rows.first(madeSince: sequence.rawValue) - 1)
     }
 
+    func documents(writtenBy call: JournalSequence) throws(SQLiteFault) -> [WrittenDocument] {
+        var written: [WrittenDocument] = []
+        try documents.forEach(madeBy: call.rawValue...call.rawValue) { row, _ throws(SQLiteFault) in
+            guard let kind = DocumentKind(rawValue: UInt8(truncatingIfNeeded: row.integer(2))), !kind.isDerived,
+                let hash = row.withBytes(3, { Hash128($0) })
+            else { return }
+            let version = DocumentVersion(DocumentKey(kind, hash: hash), number: row.integer(4), madeBy: call)
+            written.append(WrittenDocument(version, person: PersonID(rawValue: row.integer(1))))
+        }
+        return written
+    }
+
     /// The call of a person before another call of the person; nil if no such call exists, or if the other call is not in
     /// the chain.
     private func own(before sequence: Int64, of person: PersonID) throws(SQLiteFault) -> Int64? {
@@ -201,10 +226,10 @@ final class JournalReader {
     private func facts(of calls: ClosedRange<Int64>) throws(SQLiteFault) -> FactsOfCalls {
         var facts = FactsOfCalls()
         func person(_ row: Statement) -> PersonID { PersonID(rawValue: row.integer(1)) }
-        try people.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
+        try rows(of: people, calls) { row, call throws(SQLiteFault) in
             facts.add(.personMade(person(row)), of: call)
         }
-        try ends(linkEnds, calls) { row, call throws(SQLiteFault) in
+        try rows(of: linkEnds, calls) { row, call throws(SQLiteFault) in
             facts.add(.unlinked(person(row), try type(row.integer(2)), row.text(3) ?? ""), of: call)
         }
         try links.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
@@ -213,10 +238,10 @@ final class JournalReader {
         try merges.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
             facts.add(.merged(try merge(row)), of: call)
         }
-        try ends(erasures, calls) { row, call throws(SQLiteFault) in
+        try rows(of: erasures, calls) { row, call throws(SQLiteFault) in
             facts.add(.personErased(person(row)), of: call)
         }
-        try ends(mergeEnds, calls) { row, call throws(SQLiteFault) in
+        try rows(of: mergeEnds, calls) { row, call throws(SQLiteFault) in
             facts.add(.mergeUndone(try merge(row)), of: call)
         }
         try rows.forEach(madeBy: calls) { row, call throws(SQLiteFault) in
@@ -228,8 +253,8 @@ final class JournalReader {
         return facts
     }
 
-    private func ends(
-        _ rows: Statement, _ calls: ClosedRange<Int64>, _ body: (Statement, Int64) throws(SQLiteFault) -> Void
+    private func rows(
+        of rows: Statement, _ calls: ClosedRange<Int64>, _ body: (Statement, Int64) throws(SQLiteFault) -> Void
     ) throws(SQLiteFault) {
         rows.bind(1, calls.lowerBound)
         rows.bind(2, calls.upperBound)

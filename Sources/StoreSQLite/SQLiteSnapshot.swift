@@ -189,6 +189,10 @@ struct SQLiteSnapshot: Snapshot {
         try reader().lastRow(before: sequence)
     }
 
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
+        try reader().merges(before: merge, limit: limit)
+    }
+
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? { try reader().call(ofMerge: merge) }
 
     func recentRow(_ recognition: RowHash) throws(StoreFault) -> StoredRow? {
@@ -214,6 +218,10 @@ struct SQLiteSnapshot: Snapshot {
     func versions(of key: DocumentKey, since sequence: JournalSequence) throws(StoreFault) -> [DocumentVersion] {
         guard let last = lock.read({ index.documentNumber(key) }) else { return [] }
         return try reader().versions(of: key, from: last, since: sequence)
+    }
+
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
+        call <= settled.sequence ? try reader().documents(writtenBy: call) : []
     }
 
     func content(of version: DocumentVersion) throws(StoreFault) -> [UInt8]? {
@@ -366,8 +374,16 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in try journal.endedLinks(after: place, limit: limit) }
     }
 
+    func documents(writtenBy call: JournalSequence) throws(StoreFault) -> [WrittenDocument] {
+        try file.attempt { () throws(SQLiteFault) in try journal.documents(writtenBy: call) }
+    }
+
     func lastRow(before sequence: JournalSequence) throws(StoreFault) -> RowNumber {
         try file.attempt { () throws(SQLiteFault) in try journal.lastRow(before: sequence) }
+    }
+
+    func merges(before merge: MergeID?, limit: Int) throws(StoreFault) -> [MergeID] {
+        try file.attempt { () throws(SQLiteFault) in try journal.merges(before: merge, limit: limit) }
     }
 
     func call(ofMerge merge: MergeID) throws(StoreFault) -> RecordedCall? {

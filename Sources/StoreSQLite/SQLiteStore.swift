@@ -13,6 +13,19 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     private let groups: LockedGroups
     private let settled: Settled
     private let checkpointer: Checkpointer
+    private let tap: LogTap
+    /// Nil while the store is made.
+    private var head: HeadFile?
+    /// The reason why the store has no head; nil if it has one.
+    package private(set) var headFault: String?
+    /// The last of the calls that the store lost; nil if it lost none, or after ``acceptLoss()``.
+    package private(set) var lastLost: JournalSequence?
+    /// The time of the last sync of the head.
+    private var headSyncedAt = ContinuousClock.now
+    /// The token of the last close, if an archive had all commits then.
+    private let closingToken: [UInt8]?
+    /// The token for the next open, and the number of writes at which it was left.
+    private let leftToken = Monitor<(token: [UInt8], writes: Int)?>(nil)
 
     // The fields of the writer.
     private var lock: StoreLock?
@@ -57,11 +70,48 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     /// Opens an existing store, and rebuilds its index. A failed open changes nothing, except after a fault of the disk.
     ///
-    /// - Parameter progress: gets the number of read rows and the approximate number of all rows from time to time.
+    /// - Parameters:
+    ///   - file: the file of the store.
+    ///   - acceptsLoss: whether to open a store that lacks its last calls.
+    ///   - progress: gets the number of read rows and the approximate number of all rows from time to time.
     package convenience init(
-        _ file: StoreFile, progress: @escaping (Int, Int) -> Void = { _, _ in }
+        _ file: StoreFile, acceptsLoss: Bool = false, progress: @escaping (Int, Int) -> Void = { _, _ in }
     ) throws(StoreFault) {
-        try self.init(file, .use, lock: try StoreLock(for: file), newHashKey: nil, progress: progress)
+        let lock = try StoreLock(for: file)
+        if !acceptsLoss { try SQLiteStore.findLoss(file) }
+        let before = HeadFile.read(file.headPath)
+        try self.init(file, .use, lock: lock, newHashKey: nil, progress: progress)
+        do throws(StoreFault) {
+            head = try HeadFile(of: file, name: name)
+        } catch {
+            headFault = error.description
+        }
+        if let before, before.name == name, before.sequence > last.sequence.rawValue {
+            lastLost = JournalSequence(rawValue: before.sequence)
+        } else {
+            head?.begin(last.sequence, at: lastMoment)
+        }
+    }
+
+    /// Goes on without the lost calls. Until then, the next open finds them lost again.
+    package func acceptLoss() {
+        head?.begin(last.sequence, at: lastMoment)
+        lastLost = nil
+    }
+
+    /// Refuses a store that lacks its last calls, and leaves its log as it is.
+    private static func findLoss(_ file: StoreFile) throws(StoreFault) {
+        guard file.exists, let head = HeadFile.read(file.headPath) else { return }
+        let hasLog = file.hasLog
+        let connection = try file.openChecked()
+        if hasLog { connection.keepLogAtClose() }
+        let (sequence, name) = try file.attempt { () throws(SQLiteFault) in
+            (
+                try connection.integer("SELECT max(sequence) FROM journal") ?? 0,
+                SQLiteStore.name(KeyedHash(key: try hashKey(connection)))
+            )
+        }
+        if let fault = StoreFault(lostSince: sequence, head, name: name, path: file.path) { throw fault }
     }
 
     /// Makes a new store with its first facts. When this returns, the store is complete; when it fails, no store exists.
@@ -86,6 +136,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
     ) throws(StoreFault) {
         self.lock = lock
         self.file = file
+        closingToken = file.takeClosingToken()
         let connection = try file.open(purpose)
         (session, hash, last, lastMoment) = try file.attempt { () throws(SQLiteFault) in
             if let newHashKey { try SQLiteStore.keep(newHashKey, connection) }
@@ -96,11 +147,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                     .map(Instant.init(milliseconds:))
             )
         }
-        var loader = IndexLoader(connection, path: file.path, hash: hash, progress: progress)
+        var loader = IndexLoader(
+            connection, path: file.path, hash: hash, lastMoment: lastMoment, progress: progress)
         index = try loader.load()
         groups = LockedGroups(index, indexLock)
         settled = Settled(last.sequence)
         checkpointer = Checkpointer(file)
+        tap = LogTap(file, last: last.sequence, at: lastMoment)
         unfolded = loader.peopleWithNewRows
         unswept = loader.peopleToSweep
         names = try file.attempt { () throws(SQLiteFault) in try RowNames(connection) }
@@ -150,9 +203,52 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         readers.close()
         // If the copy fails, the log stays, and the next open reads it.
         _ = try? session?.connection.checkpoint(.truncate)
-        session = nil
+        head?.sync()
+        (session, head) = (nil, nil)
+        if let left = leftToken.withLock({ $0 }), left.writes == tap.writes { file.leave(left.token) }
         lock = nil
     }
+
+    // MARK: - Copies
+
+    /// A name of the store that is the same in all its copies, and does not tell the key of its hash.
+    package var name: Hash128 { SQLiteStore.name(hash) }
+
+    static func name(_ hash: KeyedHash) -> Hash128 { hash.hash(tag: 0, "onym store") }
+
+    /// Begins to give each commit to an archive (spec/moving.md 4). Any thread may call it.
+    ///
+    /// - Parameters:
+    ///   - archive: takes the commits.
+    ///   - place: the place in the log up to which the archive has all commits; nil if it has none.
+    ///   - token: the token that the archive left at its end; nil if it left none.
+    package func begin(
+        _ archive: any LogArchive, after place: LogPlace?, token: [UInt8]?
+    ) throws(StoreFault) -> ArchiveBeginning {
+        try tap.begin(archive, after: place, isComplete: token != nil && token == closingToken)
+    }
+
+    /// Ends an archive. Any thread may call it.
+    ///
+    /// - Parameters:
+    ///   - archive: gets no further commits.
+    ///   - token: the token of an archive that has all commits. The next open of the store knows it, if no commit follows.
+    package func end(_ archive: any LogArchive, leaving token: [UInt8]? = nil) {
+        tap.end(archive)
+        if let token { leftToken.withLock { [tap] in $0 = (token, tap.writes) } }
+    }
+
+    /// The last committed call of the journal, and its moment. Any thread may ask.
+    package var lastCommitted: (sequence: Int64, at: Int64) { tap.last }
+
+    /// Gives the next call of the journal a number behind another one. A restored store leaves out the numbers of the calls that it
+    /// does not have, so that nobody takes a new call for one of these. It is called before the first write.
+    package func leaveOut(through sequence: JournalSequence) {
+        last.sequence = max(last.sequence, sequence)
+    }
+
+    /// Opens the file for a copy beside the writer.
+    package func openFile() throws(StoreFault) -> StoreFileReader { try StoreFileReader(file) }
 
     // MARK: - Any thread
 
@@ -222,13 +318,15 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let expected = JournalSequence(rawValue: last.sequence.rawValue + Int64(entries.count))
         inDoubt = (entries, expected)
         try file.attempt { () throws(SQLiteFault) in
-            try session.rows.transaction { () throws(SQLiteFault) in
-                try session.rows.write(
-                    entries, after: last, endedLinks: index.endedLinks, head: index.head,
-                    lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
-                try keepHeads(after: entries, session.rows)
-                // A transaction of its own would cost another write to the disk.
-                if names.isDue { try names.write(session.connection) }
+            try tap.write(session.commits, last: (expected, entries.last?.at)) { () throws(SQLiteFault) in
+                try session.rows.transaction { () throws(SQLiteFault) in
+                    try session.rows.write(
+                        entries, after: last, endedLinks: index.endedLinks, head: index.head,
+                        lastCall: index.lastCall, linkNumber: index.linkNumber, documentNumber: index.documentNumber)
+                    try keepHeads(after: entries, session.rows)
+                    // A transaction of its own would cost another write to the disk.
+                    if names.isDue { try names.write(session.connection) }
+                }
             }
         }
         names.forgetWritten()
@@ -286,6 +384,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             last.advance(by: entries)
             settled.sequence = last.sequence
         }
+        noteHead()
         for entry in entries where entry.kind == .erase {
             for case .personErased(let person) in entry.changes { unswept.append(person) }
         }
@@ -296,6 +395,18 @@ package final class SQLiteStore: Store, @unchecked Sendable {
                 unfolded[person] = ()
                 previous = person
             }
+        }
+    }
+
+    /// Notes the last call in the file beside the store. A second between two syncs is enough, because a head that is behind does no
+    /// harm.
+    private func noteHead() {
+        guard let head else { return }
+        head.note(last.sequence, at: lastMoment)
+        let now = ContinuousClock.now
+        if now - headSyncedAt >= .seconds(1) {
+            head.sync()
+            headSyncedAt = now
         }
     }
 
@@ -317,7 +428,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         while part.count < SQLiteStore.headsPerFold, let (person, _) = unfolded.popFirst() { part.append(person) }
         do throws(StoreFault) {
             try file.attempt { () throws(SQLiteFault) in
-                try session.rows.transaction { () throws(SQLiteFault) in
+                try transaction(session) { () throws(SQLiteFault) in
                     for (person, moment) in sightings { try session.rows.write(person, at: moment) }
                     for person in part {
                         guard let place = index.place(of: person) else { continue }
@@ -336,6 +447,13 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     private static let headsPerFold = 1000
 
+    /// Runs a transaction that adds no calls.
+    private func transaction(
+        _ session: Session, _ body: () throws(SQLiteFault) -> Void
+    ) throws(SQLiteFault) {
+        try tap.write(session.commits) { () throws(SQLiteFault) in try session.rows.transaction(body) }
+    }
+
     package func sweep() throws(StoreFault) -> Bool {
         let session = try openSession()
         if sweeping == nil {
@@ -345,7 +463,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         guard var current = sweeping else { return false }
         let isMore = try file.attempt { () throws(SQLiteFault) in
             var isMore = true
-            try session.rows.transaction { () throws(SQLiteFault) in
+            try transaction(session) { () throws(SQLiteFault) in
                 isMore = try current.step(session.connection, session.rows)
             }
             return isMore
@@ -368,7 +486,9 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         return try file.attempt { () throws(SQLiteFault) in
             let free = try session.connection.integer("PRAGMA freelist_count") ?? 0
             if free > 0 {
-                try session.connection.execute("PRAGMA incremental_vacuum(\(SQLiteStore.pagesPerCompaction))")
+                try tap.write(session.commits) { () throws(SQLiteFault) in
+                    try session.connection.execute("PRAGMA incremental_vacuum(\(SQLiteStore.pagesPerCompaction))")
+                }
                 let left = try session.connection.integer("PRAGMA freelist_count") ?? 0
                 // A store from an older version keeps its free pages. All of them are overwritten, and later facts use them.
                 if left < free { return .step(pages: Int(free - left)) }
@@ -397,7 +517,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let kind = old.kind
         var rest: OldRows?
         try file.attempt { () throws(SQLiteFault) in
-            try session.rows.transaction { () throws(SQLiteFault) in
+            try transaction(session) { () throws(SQLiteFault) in
                 let expired = try session.rows.expire(old, limit: limit) { person in
                     index.place(of: person).map { index.project(of: $0) }
                 }
@@ -476,9 +596,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
         let connection = try file.open(.use)
         let (session, found) = try file.attempt { () throws(SQLiteFault) in
             let session = try Session(connection)
+            let found = try LastNumbers(connection).sequence
+            tap.reopened()
+            let moment = inDoubt.flatMap { $0.lastSequence == found ? $0.entries.last?.at : nil }
             // The trial comes before the store reports success, because it finds a disk that is still full.
-            try session.rows.probeWriting()
-            return (session, try LastNumbers(connection).sequence)
+            try tap.write(session.commits, last: (found, moment)) { () throws(SQLiteFault) in
+                try session.rows.probeWriting()
+            }
+            return (session, found)
         }
         if let (entries, expected) = inDoubt, found == expected {
             settle(entries)
@@ -522,7 +647,7 @@ package final class SQLiteStore: Store, @unchecked Sendable {
             let keep = try session.connection.prepare("INSERT INTO settings (name, value) VALUES (?, ?)")
             keep.bind(1, text: name)
             keep.bind(2, blob: value)
-            try keep.run()
+            try tap.write(session.commits) { () throws(SQLiteFault) in try keep.run() }
             return value
         }
     }

@@ -251,6 +251,10 @@ enum Schema {
             act BLOB NOT NULL
         ) STRICT;
         """,
+        """
+        -- The people that a call made. Imported people have ids of any order, so the ids do not tell.
+        CREATE INDEX people_by_call ON people (made_by);
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

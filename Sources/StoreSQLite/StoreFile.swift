@@ -1,5 +1,5 @@
 import CLinux
-import Domain
+package import Domain
 import Glibc
 import SQLite
 
@@ -84,6 +84,14 @@ package struct StoreFile: Equatable, Sendable {
         return connection
     }
 
+    /// The last call of the journal, of a store that no writer has open.
+    package func lastSequence() throws(StoreFault) -> Int64 {
+        let connection = try openChecked()
+        return try attempt { () throws(SQLiteFault) in
+            try connection.integer("SELECT max(sequence) FROM journal") ?? 0
+        }
+    }
+
     /// Removes an incomplete store. Only the owner of the lock may call this function.
     func removeUnfinished() {
         for path in [path, path + "-wal", path + "-shm"] { unsafe unlink(path) }
@@ -94,11 +102,7 @@ package struct StoreFile: Equatable, Sendable {
         guard unsafe rename(path, finished.path) == 0 else {
             throw StoreFault(.inputOutput, "\(finished.path) cannot be made: \(StoreFile.reason()).")
         }
-        let folder = finished.path.lastIndex(of: "/").map { String(finished.path[..<$0]) } ?? "."
-        let descriptor = unsafe Glibc.open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        fsync(descriptor)
-        close(descriptor)
+        finished.syncFolder()
     }
 
     /// The reason of the last failed system call.
@@ -111,6 +115,71 @@ package struct StoreFile: Equatable, Sendable {
             connection.setBusyTimeout(milliseconds: StoreFile.busyMilliseconds)
             return connection
         }
+    }
+
+    /// Whether a log is beside the file that the file may lack.
+    var hasLog: Bool {
+        var status = stat()
+        return unsafe stat(path + "-wal", &status) == 0 && status.st_size > 0
+    }
+
+    /// The file with the last call of the store.
+    var headPath: String { (path.hasSuffix(".db") ? String(path.dropLast(3)) : path) + ".head" }
+
+    /// The file with the token of an archive that had all commits at the last close.
+    private var tokenPath: String { path + ".copied" }
+
+    /// Takes the token of the last close away: from now on the store may have commits that the archive does not have.
+    func takeClosingToken() -> [UInt8]? {
+        let descriptor = unsafe Glibc.open(tokenPath, O_RDONLY | O_CLOEXEC)
+        if descriptor < 0 {
+            unsafe unlink(tokenPath)
+            return nil
+        }
+        defer { close(descriptor) }
+        var token = [UInt8](repeating: 0, count: StoreFile.tokenBytes)
+        let count = unsafe read(descriptor, &token, token.count)
+        guard unsafe unlink(tokenPath) == 0, count == token.count else { return nil }
+        syncFolder()
+        // An older version of the program does not take the token away, but its writes change the file.
+        var (left, changed) = (stat(), stat())
+        guard unsafe fstat(descriptor, &left) == 0, unsafe stat(path, &changed) == 0,
+            (changed.st_mtim.tv_sec, changed.st_mtim.tv_nsec) <= (left.st_mtim.tv_sec, left.st_mtim.tv_nsec)
+        else { return nil }
+        return token
+    }
+
+    /// Leaves a token for the next open. Without it, the next archive only begins with a new copy of the file.
+    func leave(_ token: [UInt8]) {
+        precondition(token.count == StoreFile.tokenBytes, "A token has 16 bytes.")
+        let descriptor = unsafe Glibc.open(tokenPath, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        if descriptor < 0 { return }
+        defer { close(descriptor) }
+        giveToOwner(descriptor)
+        _ = unsafe write(descriptor, token, token.count)
+        fsync(descriptor)
+        syncFolder()
+    }
+
+    /// Gives a file beside the store to the owner of the store: a command of the superuser must leave no file that the server
+    /// cannot open.
+    func giveToOwner(_ descriptor: CInt) {
+        var (own, other) = (stat(), stat())
+        guard unsafe stat(path, &own) == 0, unsafe fstat(descriptor, &other) == 0,
+            (own.st_uid, own.st_gid) != (other.st_uid, other.st_gid)
+        else { return }
+        _ = fchown(descriptor, own.st_uid, own.st_gid)
+    }
+
+    private static let tokenBytes = 16
+
+    /// Makes the names in the store's folder durable.
+    private func syncFolder() {
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        let descriptor = unsafe Glibc.open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        fsync(descriptor)
+        close(descriptor)
     }
 
     /// Runs an operation of SQLite, and translates its fault.
@@ -189,6 +258,33 @@ package struct StoreFile: Equatable, Sendable {
     static let busyMilliseconds: Int32 = 2000
     /// The size to which SQLite cuts the log when the log starts over.
     private static let logBytes = 64 << 20
+}
+
+/// Reads the bytes of a store's file beside its writer. It belongs to one thread.
+package final class StoreFileReader {
+    private let file: StoreFile
+    private let connection: Connection
+
+    init(_ file: StoreFile) throws(StoreFault) {
+        self.file = file
+        let connection = try file.openBeside(.readWrite)
+        self.connection = connection
+        // A connection opens the file with its first read.
+        _ = try file.attempt { () throws(SQLiteFault) in try connection.integer("PRAGMA schema_version") }
+    }
+
+    /// Moves the pages of the log into the file. False if a reader still needs older pages, so that the file lacks some.
+    package func moveLog() throws(StoreFault) -> Bool {
+        try file.attempt { () throws(SQLiteFault) in
+            let (frames, moved) = try connection.checkpoint(.passive)
+            return moved == frames
+        }
+    }
+
+    /// Reads bytes; fewer at the end of the file. A page that is written meanwhile may be half old and half new.
+    package func read(at offset: Int, count: Int) throws(StoreFault) -> [UInt8] {
+        try file.attempt { () throws(SQLiteFault) in try connection.readFile(at: offset, count: count) }
+    }
 }
 
 /// The right to write to a store, for one process at a time. The system removes the lock when the process ends in any way.

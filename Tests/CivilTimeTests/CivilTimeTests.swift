@@ -57,5 +57,23 @@ struct CivilTimeTests {
         }
     }
 
+    @Test("of databases are read with UTC assumed, and only then")
+    func databases() {
+        let moment = ISO8601.parse("2021-02-03T14:32:03.076Z".utf8.span)
+        #expect(moment == 1_612_362_723_076)
+        for date in [
+            "2021-02-03 14:32:03.076", "2021-02-03T14:32:03.076", "2021-02-03 14:32:03.076 UTC",
+            "2021-02-03 15:32:03.076 +0100",
+        ] {
+            #expect(ISO8601.parse(date.utf8.span, assumesUTC: true) == moment, "\(date)")
+            #expect(ISO8601.parse(date.utf8.span) == nil, "\(date)")
+        }
+        for date in ["2021-02-03 14:32:03 ", "2021-02-03 14:32:03.", "2021-02-03 14:32", "2021-02-03 14:32:03 CET"] {
+            let read = ISO8601.parse(date.utf8.span, assumesUTC: true)
+            #expect(read == (date.hasSuffix(" ") ? 1_612_362_723_000 : nil), "\(date)")
+        }
+        #expect(ISO8601.parse("2021-02-03 14:32:03".utf8.span, assumesUTC: true) == 1_612_362_723_000)
+    }
+
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -60,7 +60,12 @@ struct RunTests {
         let second = OwlClient(try TestServer(restarting: first.server) { $0.runs = runs })
         // Reads are right at every moment while the server makes the runs.
         repeat {
-            for (query, expected) in queries { #expect(try counts(second, query) == expected, "\(query)") }
+            for (query, expected) in queries {
+                var found = try counts(second, query)
+                // On a slow machine a read of all rows may be ended for taking too long, and is asked again.
+                for _ in 0..<5 where found == [nil, nil, nil] { found = try counts(second, query) }
+                #expect(found == expected, "\(query)")
+            }
         } while try end(second.server.store) < 20_200 / 4096 * 4096
     }
 

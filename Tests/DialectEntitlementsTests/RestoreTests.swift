@@ -148,6 +148,39 @@ struct RestoreTests {
         #expect(try new.active() == [], "nor is it anybody's who logs in there")
     }
 
+    @Test(
+        "merges an anonymous buyer with who restores, where the strategy says so, and not again after an undo",
+        arguments: StoreKind.allCases)
+    func joinsAnonymous(_ kind: StoreKind) throws {
+        let client = try AccessClient(kind, restore: "keep_original")
+        let set = try client.administrator("PUT", "/strategy", #"{"restore":{"joins_anonymous":true}}"#)
+        #expect(set.status == 200 && set.body.contains(#""joins_anonymous":true"#), "\(set)")
+        let (buyer, other) = (try Install("A", .exact, client), try Install("B", .exact, client))
+        try buyer.buy("X", "t1")
+        try other.identify("zeno")
+        func merges(_ user: String) throws -> [[String: Any]] {
+            let person = try client.administrator("GET", "/people/\(user)")
+            let object = try JSONSerialization.jsonObject(with: Data(person.body.utf8)) as? [String: Any]
+            return try #require(object?["merges"] as? [[String: Any]], "\(person)")
+        }
+        _ = try other.restore([client.receipt("X", "t1")], isDryRun: true)
+        #expect(try merges("QON_A").isEmpty)
+        for _ in 1...2 {
+            _ = try other.restore([client.receipt("X", "t1")])
+            #expect(try merges("QON_A").map { $0["rule"] as? String } == ["restore"])
+        }
+        let merge = try #require(try merges("QON_A").first?["id"] as? String)
+        #expect(try client.administrator("POST", "/merges/\(merge)/undo", "{}").status == 200)
+        _ = try other.restore([client.receipt("X", "t1")])
+        #expect(try merges("QON_A").isEmpty, "the undo parts them for all rules")
+        // A known buyer is nobody's.
+        let known = try Install("C", .exact, client)
+        try known.identify("ada")
+        try known.buy("Y", "t2")
+        _ = try other.restore([client.receipt("Y", "t2")])
+        #expect(try merges("QON_B").isEmpty && merges("QON_C").isEmpty)
+    }
+
     @Test("tells each transaction apart, and takes what nobody knew", arguments: StoreKind.allCases)
     func each(_ kind: StoreKind) throws {
         let (client, phone, _) = try phone(kind, "transfer")

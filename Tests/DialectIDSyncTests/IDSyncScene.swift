@@ -12,6 +12,7 @@ import TestKit
 ///     alias P1 P2                                 "202"; "403" and "400" where it is refused
 ///     holds P1                                    "email=a ios_idfv=1", "nothing"
 ///     strategy {"preset":"profile_link"}          "200"
+///     preset                                      the preset of the strategy
 final class IDSyncScene {
     let client: IDSyncClient
     private let clock: ManualClock
@@ -37,6 +38,12 @@ final class IDSyncScene {
         case "modify": return try modify(mpid(rest[0]), Array(rest.dropFirst()))
         case "alias": return try alias(from: rest[0], into: rest[1])
         case "holds": return try held(by: rest[0])
+        case "preset":
+            let answer = try client.http.call(
+                "GET", "/onym/v1/strategy",
+                fields: [("Authorization", "Bearer \(client.server.credentials.adminKey)")])
+            let document = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
+            return document?["preset"] as? String ?? ""
         case "strategy": return "\(try set(rest.joined(separator: " ")).status)"
         default: throw Unreadable(line: line)
         }
@@ -121,6 +128,48 @@ final class IDSyncScene {
         let identities = try client.person(mpid(name))["identities"] as? [[String: Any]] ?? []
         let names = identities.map { "\($0["type"] as? String ?? "")=\($0["value"] as? String ?? "")" }.sorted()
         return names.isEmpty ? "nothing" : names.joined(separator: " ")
+    }
+
+    /// Makes the server's own call: the name of the person, or the status and the code; and the number of merges.
+    func identify(
+        _ kind: String, _ ids: [(type: String, value: String)], query: String = ""
+    ) throws -> (person: String, merges: Int) {
+        clock.advance(milliseconds: 1000)
+        let names = ids.map { "\"\($0.type)\":\"\($0.value)\"" }.joined(separator: ",")
+        let answer = try client.http.call(
+            "POST", "/onym/v1/identify\(query)",
+            fields: [("Authorization", "Bearer \(client.server.credentials.onymClientKey)")],
+            json: #"{"kind":"\#(kind)","ids":{\#(names)}}"#)
+        let object = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
+        guard answer.status == 200, let person = object?["person"] as? String else {
+            return ("\(answer.status) \(object?["code"] as? String ?? "")", 0)
+        }
+        return (name(person), (object?["merged"] as? [Any])?.count ?? 0)
+    }
+
+    /// The groups of all people that answers have named: the names of the members, and the values that the group holds.
+    func groups() throws -> [String] {
+        var groups: [String] = []
+        var seen: Set<String> = []
+        for mpid in mpids where !seen.contains(mpid) {
+            let person = try client.person(mpid)
+            let members = (person["members"] as? [String] ?? [mpid])
+            seen.formUnion(members)
+            let names = members.compactMap { mpids.firstIndex(of: $0) }.sorted().map { "P\($0 + 1)" }
+            let identities = person["identities"] as? [[String: Any]] ?? []
+            let values = Set(identities.compactMap { $0["value"] as? String }).sorted()
+            groups.append(([names.joined(separator: "+")] + values).joined(separator: " "))
+        }
+        return groups.sorted()
+    }
+
+    /// All groups, and the number of facts of each person.
+    func facts() throws -> [String] {
+        try groups()
+            + mpids.map { mpid in
+                let person = try client.person(mpid)
+                return "\((person["merges"] as? [Any])?.count ?? 0) \((person["identities"] as? [Any])?.count ?? 0)"
+            }
     }
 
     private func set(_ strategy: String) throws -> Wire.Answer {

@@ -285,6 +285,8 @@ struct ConsoleSessionTests {
             ("GET", "/explain?a=customerid:ada&b=customerid:ada", .viewer), ("GET", "/changes", .viewer),
             ("GET", "/stats", .viewer), ("GET", "/strategy", .viewer), ("GET", "/strategy/versions", .viewer),
             ("POST", "/merges", .support), ("POST", "/merges/m_1/undo", .support),
+            ("GET", "/splits", .viewer), ("GET", "/people/\(person)/splits", .viewer),
+            ("POST", "/people/\(person)/split", .support), ("POST", "/splits/s_1/undo", .support),
             ("POST", "/people/\(person)/identities", .support), ("POST", "/people/\(person)/export", .support),
             ("POST", "/devices/ios_idfv/1/release", .support), ("POST", "/transfers/1/undo", .support),
             ("POST", "/deliveries/1/replay", .support),

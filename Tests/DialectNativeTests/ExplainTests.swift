@@ -1,3 +1,4 @@
+import Foundation
 import TestKit
 import Testing
 
@@ -41,6 +42,33 @@ struct ExplainTests {
         #expect(apart["connected"] as? Bool == false && apart.text("reason") == "merge_undone", "\(apart)")
         #expect(apart.list("undone").first?["kind"] as? String == "undo_merge")
         #expect(try explain(client, "customerid:a", "customerid:d").text("reason") == "never_together")
+    }
+
+    @Test("of two that shared a device, with the time of each, and with typed reasons", arguments: StoreKind.allCases)
+    func sharedDevice(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        let ada = try client.identify(#"{"customerid":"ada","ios_idfv":"TABLET"}"#)
+        let bob = try client.identify(#"{"customerid":"bob","ios_idfv":"TABLET"}"#)
+        #expect(ada != bob)
+        let answer = try explain(client, "customerid:ada", "customerid:bob")
+        #expect(answer.text("reason") == "shared_device", "\(answer)")
+        let device = try #require(answer.list("devices").first)
+        #expect(device["type"] as? String == "ios_idfv" && device["value"] as? String == "TABLET")
+        let held = device["held"] as? [[String: Any]] ?? []
+        #expect(held.map { $0["person"] as? String } == [ada, bob], "\(held)")
+        #expect(held.allSatisfy { $0["until"] is NSNull && $0["since"] is String })
+        _ = try client.modify(ada, #"[{"identity_type":"ios_idfv","old_value":"TABLET","new_value":null}]"#)
+        let later = try explain(client, "customerid:ada", "customerid:bob").list("devices").first
+        let spans = later?["held"] as? [[String: Any]] ?? []
+        #expect(spans.first?["until"] is String && spans.last?["until"] is NSNull, "\(spans)")
+
+        let merge = try client.post("/onym/v1/merges", #"{"from":"\#(ada)","into":"\#(bob)","reason":"one human"}"#)
+        let whole = try explain(client, "customerid:ada", "customerid:bob")
+        #expect(whole.list("chain").contains { $0["reason"] as? String == "one human" }, "\(whole)")
+        let id = try #require(merge.text("id"))
+        #expect(try client.post("/onym/v1/merges/\(id)/undo", #"{"reason":"two after all"}"#).status == 200)
+        let apart = try explain(client, "customerid:ada", "customerid:bob")
+        #expect(apart.list("undone").contains { $0["reason"] as? String == "two after all" }, "\(apart)")
     }
 
     @Test("of two that a rule kept apart, and of one that was taken", arguments: StoreKind.allCases)

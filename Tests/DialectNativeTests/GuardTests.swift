@@ -19,7 +19,9 @@ struct GuardTests {
         let shown = try client.get("/onym/v1/strategy")
         #expect(shown.number("shared_device_people") == 1000 && shown["same_user_id"] as? Bool == false)
         #expect(
-            shown["signed_identities"] as? [String: String] == ["idsync": "off", "claim": "off", "entitlements": "off"])
+            shown["signed_identities"] as? [String: String] == [
+                "idsync": "off", "claim": "off", "entitlements": "off", "onym": "off",
+            ])
         try rules(
             client,
             #"{"limits":{"email":2},"shared_device_people":3,"same_user_id":true,"signed_identities":{"claim":"log"}}"#)

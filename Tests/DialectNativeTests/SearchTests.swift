@@ -32,7 +32,7 @@ struct SearchTests {
             #expect(first["label"] as? String == "ada@example.com" && first["identities"] as? Int == 3, "\(first)")
         }
         #expect(try find(client, anonymous).first?["kind"] as? String == "person")
-        for text in ["nobody", "m_1", "phone", "0", "-1", "customerid:", "é", "9223372036854775807"] {
+        for text in ["nobody", "m_1", "s_1", "phone", "0", "-1", "customerid:", "é", "9223372036854775807"] {
             #expect(try find(client, text).isEmpty, "\(text)")
         }
         for body in ["{}", #"{"q":""}"#, #"{"q":"  "}"#, #"{"q":1}"#, #"{"q":"a","x":1}"#] {
@@ -43,7 +43,7 @@ struct SearchTests {
         #expect(try client.get("/onym/v1/search?q=ada").list("results").count == 1)
     }
 
-    @Test("Merges, purchases and keys are found by their names", arguments: StoreKind.allCases)
+    @Test("Merges, splits, purchases and keys are found by their names", arguments: StoreKind.allCases)
     func things(_ kind: StoreKind) throws {
         let client = try NativeClient(kind)
         let (one, other) = (try client.identify(#"{"customerid":"a"}"#), try client.identify(#"{"customerid":"b"}"#))
@@ -54,6 +54,13 @@ struct SearchTests {
         #expect(try find(client, "Night job").first?["kind"] as? String == "key")
         #expect(try client.post("/onym/v1/merges/\(merge)/undo").status == 200)
         #expect(try find(client, merge).first?["undone_at"] is String)
+        let made = try client.post(
+            "/onym/v1/people/\(one)/split", #"{"identities":[{"type":"customerid","value":"a"}]}"#)
+        let split = try #require(made.text("id"), "\(made)")
+        let shown = try #require(try find(client, split).first)
+        #expect(shown["kind"] as? String == "split" && shown["from"] as? String == one && shown["undone_at"] is NSNull)
+        #expect(try client.post("/onym/v1/splits/\(split)/undo").status == 200)
+        #expect(try find(client, split).first?["undone_at"] is String)
     }
 
     @Test("The merges of a person have their callers, reasons and ends", arguments: StoreKind.allCases)
@@ -83,7 +90,13 @@ struct SearchTests {
             one.text("reason") == "one mail" && one["undone_at"] is String && one.text("undone_by") != nil, "\(one)")
         #expect(try client.get("/onym/v1/merges/m_1").status == 404)
         #expect(try client.get("/onym/v1/merges/1").status == 404)
-        #expect(try client.get("/onym/v1/merges").status == 400)
+        #expect(try ids("") == [second, first] && ids("rule=administrator") == [second, first])
+        #expect(try ids("rule=claim").isEmpty && ids("state=undone") == [first])
+        #expect(try ids("since=2999-01-01T00:00:00Z").isEmpty)
+        let newest = try client.get("/onym/v1/merges?limit=1")
+        #expect(newest.list("merges").map { $0["id"] as? String } == [second])
+        #expect(try ids("limit=1&cursor=\(try #require(newest.text("next_cursor")))") == [first])
+        #expect(try client.get("/onym/v1/merges?since=x").status == 400)
         #expect(try client.get("/onym/v1/merges?person=\(people[1])&state=x").status == 400)
         #expect(try client.get("/onym/v1/merges?person=1").status == 404)
     }

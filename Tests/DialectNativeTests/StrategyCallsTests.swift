@@ -46,7 +46,7 @@ struct StrategyCallsTests {
     }
 
     static let standard =
-        #"{"version":1,"preset":"default","hierarchy":["customerid","mobile_number","email","other","facebook","google","#
+        #"{"version":1,"preset":"default","order_free":[],"hierarchy":["customerid","mobile_number","email","other","facebook","google","#
         + #""twitter","microsoft","yahoo","ios_idfa","ios_idfv","android_aaid","android_uuid","fire_aid","#
         + #""roku_aid","roku_publisher_id","microsoft_publisher_id","microsoft_aid","amp_id","#
         + #""device_application_stamp"],"#
@@ -162,7 +162,10 @@ struct StrategyCallsTests {
     static let mistakes: [(body: String, detail: String)] = [
         (
             #"{"preset":"fancy"}"#,
-            "preset must be default, profile_conversion, profile_link, profile_isolation, best_match, custom, not \"fancy\"."
+            "preset must be default, profile_conversion, profile_link, profile_isolation, best_match, segment, amplitude, "
+                + "mixpanel_simplified, mixpanel_original, posthog, rudderstack, snowplow, revenuecat_transfer, revenuecat_keep, sentiance, owlmetry, qonversion, "
+                + "firebase_link, custom, mparticle.default, mparticle.conversion, mparticle.link, mparticle.isolation, "
+                + "mparticle.best_match, not \"fancy\"."
         ),
         (#"{"preset":1}"#, "preset must be a string."),
         (#"{"hierarchy":["customerid","shoe_size"]}"#, "hierarchy has \"shoe_size\", which is not an identity type."),
@@ -179,10 +182,28 @@ struct StrategyCallsTests {
             "immutable has customerid, which must be in unique and in login as well."
         ),
         (#"{"on_new_known":"maybe"}"#, "on_new_known must be keep, create, not \"maybe\"."),
-        (#"{"on_logout":"keep"}"#, "on_logout must be create, return, not \"keep\"."),
+        (#"{"on_logout":"keep"}"#, "on_logout must be create, return, resolve, not \"keep\"."),
         (#"{"lowercase_email":"yes"}"#, "lowercase_email must be true or false."),
         (#"{"blocked_values":[""]}"#, "blocked_values must have values of 1 to 63 bytes, not \"\"."),
         (#"{"blocked_values":[1]}"#, "each value of blocked_values must be a string."),
+        (#"{"blocked_values":[{}]}"#, "blocked_values[0] must have one test."),
+        (#"{"blocked_values":["a",{"is":"a","blank":true}]}"#, "blocked_values[1] must have one test."),
+        (#"{"blocked_values":[{"is":"a","case":1}]}"#, "blocked_values[0].case is not a field of a matcher."),
+        (#"{"blocked_values":[{"blank":false}]}"#, "blocked_values[0].blank must be true."),
+        (#"{"blocked_values":[{"blank":true,"quoted":true}]}"#, "blocked_values[0].quoted needs is or any_case."),
+        (#"{"blocked_values":[{"shorter_than":0}]}"#, "blocked_values[0].shorter_than must be 1 to 4096."),
+        (
+            #"{"blocked_values":[{"is":"a","types":["shoe"]}]}"#,
+            "blocked_values[0].types has \"shoe\", which is not an identity type."
+        ),
+        (#"{"limits":{"email":{"count":5,"per":"week"}}}"#, "limits.email.per must be ever, not \"week\"."),
+        (#"{"limits":{"email":{"per":"ever"}}}"#, "limits.email.count is required."),
+        (#"{"limits":{"@device":0}}"#, "limits.@device must be 1 to 1000."),
+        (
+            #"{"merge_guards":["none"]}"#,
+            "each value of merge_guards must be target_without_device, device_is_uuid4, not \"none\"."
+        ),
+        (#"{"decide_on":"root"}"#, "decide_on must be member, group, not \"root\"."),
         (#"{"version":"1"}"#, "version must be a 64-bit integer."),
         ("[]", "the body must be an object."),
     ]
@@ -194,6 +215,56 @@ struct StrategyCallsTests {
         #expect(answer.wire.status == 400 && answer.wire["Content-Type"] == "application/problem+json")
         #expect(answer["code"] == "validation_error" && answer["detail"] == detail, "\(answer["detail"])")
         #expect(try client.call("GET", "")["version"] == "1")
+    }
+
+    @Test(
+        "names rules that do not fit each other, and bad patterns",
+        arguments: [
+            (#"{"merge_on_match":"any"}"#, "merge_needs_group"),
+            (#"{"merge_on_match":"anonymous_into_known","decide_on":"member"}"#, "merge_needs_group"),
+            (#"{"merge_on_match":"any","decide_on":"group"}"#, "known_into_known_unlimited"),
+            (
+                #"{"merge_on_match":"any","decide_on":"group","limits":{"customerid":2}}"#,
+                "known_into_known_unlimited"
+            ),
+            (#"{"blocked_values":[{"pattern":"("}]}"#, "bad_pattern"),
+            (#"{"blocked_values":[{"pattern":"(a|b)*a(a|b){9}"}]}"#, "bad_pattern"),
+        ])
+    func rules(_ body: String, _ code: String) throws {
+        let client = Client(try TestServer(.memory))
+        let answer = try client.call("PUT", "", body)
+        #expect(answer.wire.status == 400 && answer["code"] == code, "\(answer.wire)")
+        #expect(try client.call("GET", "")["version"] == "1")
+    }
+
+    @Test("keeps every rule and matcher, and takes them back", arguments: StoreKind.allCases)
+    func allRules(_ kind: StoreKind) throws {
+        let folder = TemporaryFolder()
+        let document = #"""
+            {"unique":["customerid","@device"],"limits":{"customerid":{"count":1,"per":"ever"},"@device":7},
+            "on_limit":"separate","on_logout":"resolve","protect_known":false,"decide_on":"group","merge_on_match":"any",
+            "merge_guards":["device_is_uuid4","target_without_device"],"known_into_known":true,"merge_root":"oldest",
+            "device_without_user":"last_known","contested_device":"stable_anonymous","on_existing_user":"refuse",
+            "blocked_values":[{"is":"NaN"},"plain",{"any_case":"guest","quoted":true},{"pattern":"^[0-]*$"},
+            {"contains":"/"},{"blank":true},{"shorter_than":2,"types":["email","@device"]},{"longer_than":100},
+            {"list":"posthog"}]}
+            """#
+        let client = Client(try TestServer(kind, in: folder))
+        let set = try client.call("PUT", "", document)
+        #expect(set.wire.status == 200 && set["preset"] == "custom", "\(set.wire)")
+        for part in [
+            #""protect_known":false,"decide_on":"group","merge_on_match":"any""#, #""merge_root":"oldest""#,
+            #""blocked_values":["plain",{"is":"NaN"},{"any_case":"guest","quoted":true},{"pattern":"^[0-]*$"}"#,
+            #"{"shorter_than":2,"types":["email","ios_idfa""#, #""on_limit":"separate""#, #""ios_idfv":7"#,
+        ] { #expect(set.wire.body.contains(part), "\(part)") }
+        #expect(try client.call("PUT", "", set.wire.body).wire.body == set.wire.body)
+        for vendor in ["segment", "amplitude", "snowplow", "firebase_link"] {
+            let answer = try client.call("PUT", "", #"{"preset":"\#(vendor)"}"#)
+            #expect(answer["preset"] == vendor)
+            #expect(try client.call("PUT", "", answer.wire.body).wire.body == answer.wire.body)
+        }
+        #expect(try client.call("PUT", "", #"{"limits":{}}"#)["preset"] == "custom")
+        #expect(try client.call("PUT", "", #"{"preset":"mparticle.link"}"#)["preset"] == "profile_link")
     }
 
     @Test("refuses bodies that are no documents, too many values and strange keys")

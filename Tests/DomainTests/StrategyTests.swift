@@ -43,7 +43,10 @@ struct StrategyTests {
 
     @Test("have a row for each preset but custom")
     func allPresets() {
-        #expect(StrategyTests.rows.map(\.preset) + [.custom] == StrategyPreset.allCases)
+        let vendors = StrategyPreset.allCases.filter(\.setsGuards)
+        #expect(Set(StrategyTests.rows.map(\.preset) + vendors + [.custom]) == Set(StrategyPreset.allCases))
+        // Tests/WorkedExamples/presets.json has the calls of vendors' presets.
+        for vendor in vendors { #expect(vendor.strategy?.preset == vendor && vendor.strategy?.rules != MatchRules()) }
         #expect(StrategyPreset.custom.strategy == nil)
         #expect(Strategy.default.hierarchy.count == 20)
         #expect(Strategy.profileLink.hierarchy.prefix(2) == [.customerID, .email])
@@ -165,7 +168,7 @@ struct StrategyTests {
             hierarchy: [.email, .iosIDFV], unique: [.email], login: [.email], immutable: [.email],
             onNewKnown: .create, onLogout: .return, lowercasesEmail: true,
             blockedValues: BlockedValues(["", "\u{1F600} grin", "Null"]), restore: restore, guards: guards)
-        let all = StrategyPreset.allCases.compactMap(\.strategy) + [custom]
+        let all = StrategyPreset.allCases.filter { !$0.setsGuards }.compactMap(\.strategy) + [custom]
         for strategy in all {
             let packed = strategy.packed
             #expect(Strategy(packed: packed) == strategy)
@@ -184,5 +187,37 @@ struct StrategyTests {
             let reply = Reply(StrategySet(version: 300, strategy))
             #expect(Reply(packed: reply.packed) == reply)
         }
+    }
+
+    @Test("are read as they were kept, with further rules and matchers")
+    func packingOfRules() throws {
+        var rules = MatchRules()
+        (rules.protectsKnown, rules.decideOn, rules.mergeOnMatch) = (false, .group, .any)
+        (rules.mergeGuards, rules.mergesKnownIntoKnown) = ([.deviceIsUUID4, .targetWithoutDevice], true)
+        (rules.mergeRoot, rules.deviceWithoutUser) = (.oldest, .alwaysNew)
+        (rules.contestedDevice, rules.onExistingUser) = (.stableAnonymous, .refuse)
+        let pattern = try #require(BlockedPattern("^[0-]*$"))
+        let tests: [BlockedValues.Matcher.Test] = [
+            .same("NaN", isAlsoQuoted: false), .same("x", isAlsoQuoted: true), .anyCase("y", isAlsoQuoted: true),
+            .pattern(pattern), .contains("/"), .blank, .shorterThan(5), .longerThan(100), .list(.segment),
+        ]
+        let matchers =
+            tests.map { BlockedValues.Matcher($0) }
+            + [.init(.anyCase("z", isAlsoQuoted: false), types: [.email]), .init(.blank, types: [])]
+        let custom = Strategy(
+            hierarchy: [.email], unique: [], login: [], blockedValues: BlockedValues(matchers), rules: rules)
+        for strategy in StrategyPreset.allCases.filter(\.setsGuards).compactMap(\.strategy) + [custom] {
+            let packed = strategy.packed
+            let read = try #require(Strategy(packed: packed))
+            #expect(read == strategy && read.rules == strategy.rules)
+            #expect(read.blockedValues == strategy.blockedValues && read.guards == strategy.guards)
+            #expect(Strategy(packed: packed + [0]) == nil)
+            // The last byte of a strategy that merges anonymous buyers says only that.
+            let cut = Strategy(packed: Array(packed.dropLast()))
+            #expect(strategy.restore.joinsAnonymous ? cut?.restore.joinsAnonymous == false : cut == nil)
+        }
+        // A strategy of an earlier version has the first value of each rule.
+        let older = try #require(Strategy(packed: Strategy.profileLink.packed))
+        #expect(older.rules == MatchRules() && older.rules.protectsKnown && older.rules.decideOn == .member)
     }
 }

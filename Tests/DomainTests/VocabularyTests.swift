@@ -40,6 +40,7 @@ struct VocabularyTests {
             32: "microsoft_aid", 33: "microsoft_publisher_id", 34: "claim_user_id", 35: "claim_anonymous_id",
             36: "claim_nobody", 60: "access_user_id", 61: "access_identity", 62: "sandbox_user_id",
             63: "sandbox_identity", 80: "linking_external_id", 81: "linking_install_id",
+            82: "linking_user_id", 90: "imported_id",
         ]
         #expect(Dictionary(uniqueKeysWithValues: IdentityType.allCases.map { ($0.rawValue, "\($0.name)") }) == stored)
         #expect(ActKind.setUp.rawValue == 1 && ActKind.identify.rawValue == 2)
@@ -60,14 +61,14 @@ struct VocabularyTests {
         "blocked values are found in any case, and nothing else is",
         arguments: ["null", "NULL", "Undefined", "0", "[object Object]"])
     func blocked(_ value: String) {
-        #expect(BlockedValues.standard.contains(value))
+        #expect(BlockedValues.standard.contains(value, .customerID))
     }
 
     @Test(
         "values that only look like blocked ones pass",
         arguments: ["", "nulls", "nul", "00", "10", "null ", "anonymou", "é"])
     func notBlocked(_ value: String) {
-        #expect(!BlockedValues.standard.contains(value))
+        #expect(!BlockedValues.standard.contains(value, .customerID))
     }
 
     @Test("scopes are stored by name, and unknown names allow nothing")

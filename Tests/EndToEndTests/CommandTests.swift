@@ -90,7 +90,7 @@ struct CommandTests {
         let listed = try onym(store, "keys", "list").output
         #expect(listed.contains("name Ops") && !listed.contains(text))
         let revoked = try onym(store, "keys", "revoke", try #require(key["id"] as? String))
-        #expect(revoked.code == 0 && revoked.output.contains("keys              10"), "\(revoked)")
+        #expect(revoked.code == 0 && revoked.output.contains("keys              12"), "\(revoked)")
         #expect(try status(client, text) == 401)
 
         let app = try object(
@@ -101,7 +101,7 @@ struct CommandTests {
         #expect(web.code == 0 && web.output.contains(#""key":"us1-"#), "\(web)")
         #expect(try onym(store, "apps", "revoke", id).code == 0)
         #expect(try onym(store, "apps", "list", "--json").output.contains(#""revoked_at":"2"#))
-        #expect(try onym(store, "stats").output.contains("apps              5"))
+        #expect(try onym(store, "stats").output.contains("apps              6"))
 
         let refused = try onym(store, "keys", "create", "--kind", "idsync", "--json")
         #expect(refused.code == 1 && refused.errors.contains("app is required"), "\(refused)")

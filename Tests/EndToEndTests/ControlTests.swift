@@ -35,7 +35,7 @@ struct ControlTests {
 
         #expect(try onym(store, "strategy", "rollback", "--version", "1").code == 0)
         let again = try ServerProcess(data: store.data)
-        #expect(try onym(store, "strategy", "versions").output.split(separator: "\n").count == 3)
+        #expect(try onym(store, "strategy", "versions").output.split(separator: "\n").count == 4)
         #expect(again.stop() == 0)
     }
 

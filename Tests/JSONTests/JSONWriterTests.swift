@@ -79,4 +79,23 @@ struct JSONWriterTests {
     func shortEscapes() {
         #expect(text { $0.string("\u{8}\t\n\u{C}\r\u{0}\u{1f}\u{7f}/") } == "\"\\b\\t\\n\\f\\r\\u0000\\u001f\u{7f}/\"")
     }
+
+    @Test("writes texts of bytes, and parts of an object")
+    func parts() {
+        let name = Array("a\"b".utf8)
+        let written = text { json in
+            json.part(#"{"kind":"#)
+            json.string(name.span)
+            json.part(#","list":"#)
+            json.array { json in
+                json.integer(1)
+                json.object { json in
+                    json.key(name.span)
+                    json.string("é".utf8.span)
+                }
+            }
+            json.endObject()
+        }
+        #expect(written == #"{"kind":"a\"b","list":[1,{"a\"b":"é"}]}"#)
+    }
 }

@@ -63,9 +63,11 @@ struct ProgramTests {
             (value("entitlements", "secret_key"), /sk_[A-Za-z0-9_-]{32}/),
             (value("linking", "app_id"), /[0-9a-f]{24}/), (value("linking", "app_secret"), /[0-9a-f]{64}/),
             (value("linking", "api_key"), /[0-9a-f]{15}\.[A-Za-z0-9]{48}/),
+            (value("onym", "client_key"), /onym_client_[0-9a-f]{48}/),
+            (value("onym", "server_key"), /onym_server_[0-9a-f]{48}/),
         ]
         for (text, form) in forms { #expect(text.wholeMatch(of: form) != nil, "\(text)") }
-        #expect(keys.count == 6)
+        #expect(keys.count == 7)
         // Nothing of them is in the store, but for their hashes.
         let bytes = try Data(contentsOf: URL(filePath: data + "/onym.db"))
         for (text, _) in forms where text != "com.example.demo" && text != value("linking", "app_id") {
@@ -156,7 +158,7 @@ struct ProgramTests {
         #expect(sick.code == 1 && sick.output.contains("journal_kind: "))
         let findings = try object(run("doctor", "--data", data, "--json").output)
         #expect(findings["healthy"] as? Bool == false)
-        #expect(run("doctor", "--data", folder.path + "/none").code == 1)
+        #expect(run("doctor", "--data", folder.path + "/none").code == 3)
     }
 
     // MARK: - strategy
@@ -166,25 +168,27 @@ struct ProgramTests {
         #expect(run("init", "--data", data).code == 0)
         let shown = run("strategy", "show", "--data", data)
         #expect(shown.code == 0 && shown.errors.isEmpty)
-        #expect(shown.output.hasPrefix("version          1\npreset           default\nhierarchy        customerid, "))
+        let first = "version          2\npreset           default\norder_free       -\nhierarchy        customerid, "
+        #expect(shown.output.hasPrefix(first))
+        #expect(shown.output.contains("\nsame_user_id     yes\n"), "of the projects that init makes")
         let set = run("strategy", "set", "--preset", "profile_link", "--data", data)
         #expect(set.code == 0 && set.output.contains("\nlogin            customerid, email\n"))
 
         let file = folder.path + "/strategy.json"
         try Data(#"{"blocked_values":[],"lowercase_email":true}"#.utf8).write(to: URL(filePath: file))
         let custom = try object(run("strategy", "set", "--file=\(file)", "--data", data, "--json").output)
-        #expect(custom["version"] as? Int == 3 && custom["preset"] as? String == "custom")
+        #expect(custom["version"] as? Int == 4 && custom["preset"] as? String == "custom")
         #expect(custom["login"] as? [String] == ["customerid", "email"] && custom["lowercase_email"] as? Bool == true)
 
         let back = run("strategy", "rollback", "--version", "1", "--data", data)
-        #expect(back.code == 0 && back.output.hasPrefix("version          4\npreset           default\n"))
+        #expect(back.code == 0 && back.output.hasPrefix("version          5\npreset           default\n"))
         let versions = run("strategy", "versions", "--data", data)
         let lines = versions.output.split(separator: "\n")
-        #expect(lines.map { $0.prefix(1) } == ["4", "3", "2", "1"])
-        #expect(lines[2].wholeMatch(of: /2  \d{4}-\d\d-\d\dT[\d:.]+Z  profile_link/) != nil, "no key")
+        #expect(lines.map { $0.prefix(1) } == ["5", "4", "3", "2", "1"])
+        #expect(lines[2].wholeMatch(of: /3  \d{4}-\d\d-\d\dT[\d:.]+Z  profile_link/) != nil, "no key")
         #expect(run("strategy", "versions", "--cursor", "3", "--data", data).output.hasPrefix("2  "))
         let names = try FileManager.default.contentsOfDirectory(atPath: data).sorted()
-        #expect(names == ["master.key", "onym.db", "onym.lock"], "nothing is left")
+        #expect(names == ["master.key", "onym.db", "onym.head", "onym.lock"], "nothing is left")
         #expect(run("doctor", "--data", data).code == 0)
     }
 
@@ -218,7 +222,7 @@ struct ProgramTests {
             let terminal = Terminal(output: { _ in }, error: { _ in })
             #expect(Program.run(["strategy"] + words, environment: [:], terminal: terminal) == 2, "\(words)")
         }
-        #expect(run("strategy", "show", "--data", data).output.hasPrefix("version          1\n"), "nothing changed")
+        #expect(run("strategy", "show", "--data", data).output.hasPrefix("version          2\n"), "nothing changed")
     }
 
     @Test("asks for the project if there are several")

@@ -255,7 +255,7 @@ private struct Journal {
         case .secondUnknown: return people(second).isEmpty ? nil : "the second is known"
         case .mergeUndone:
             return undone.contains { if case .mergeUndone = $0 { true } else { false } } ? nil : "no merge was undone"
-        case .moved:
+        case .moved, .splitFrom:
             let wasTaken = undone.contains { fact in
                 guard case .unlinked(let person, let type, let value) = fact else { return false }
                 let end = Relation.End.identity(type, value)
@@ -271,6 +271,11 @@ private struct Journal {
                 } || evidence.call.answer.isRefused
             }
             return names ? nil : "no call was refused"
+        case .sharedDevice:
+            let isOfBoth = separation.devices.allSatisfy { device in
+                Set(device.spans.map(\.person)).count > 1 && device.type.isDevice
+            }
+            return isOfBoth && !separation.devices.isEmpty ? nil : "they held no device"
         case .neverTogether:
             return separation.refused.isEmpty && separation.undone.isEmpty ? nil : "something kept them apart"
         }

@@ -265,7 +265,8 @@ extension StoreFixture {
         return try store.read { snapshot throws(StoreFault) in try snapshot.calls(dependingOn: merge, directory) }
     }
 
-    /// Brings a store on disk into the form of the version before, runs a statement, and opens the store again.
+    /// Brings a store on disk into the form before the last two migrations (in PostgreSQL the last one), runs a statement, and opens the
+    /// store again.
     fileprivate func forgetGroupNotes(_ statement: String) throws {
         switch kind {
         case .memory: return
@@ -273,10 +274,11 @@ extension StoreFixture {
             sqlite?.close()
             let connection = try Connection(path: folder.path + "/onym.db", mode: .readWrite)
             let version = try connection.integer("PRAGMA user_version") ?? 0
+            try connection.execute("DROP INDEX people_by_call")
             try connection.execute(
                 "ALTER TABLE documents DROP COLUMN previous; DROP TABLE call_groups; DROP TABLE call_acts; \(statement)"
             )
-            try connection.execute("PRAGMA user_version = \(version - 1)")
+            try connection.execute("PRAGMA user_version = \(version - 2)")
         case .postgres:
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(

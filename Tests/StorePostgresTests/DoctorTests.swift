@@ -33,7 +33,7 @@ struct DoctorTests {
             ("UPDATE state SET link = link + 1", "state"),
             ("UPDATE state SET people = people - 1", "state"),
             ("UPDATE people SET project = 99 WHERE id = (SELECT min(id) FROM people)", "person_project"),
-            ("UPDATE people SET id = -5 WHERE id = (SELECT min(id) FROM people)", "person_id"),
+            ("UPDATE people SET id = 0 WHERE id = (SELECT min(id) FROM people)", "person_id"),
             ("UPDATE people SET made_by = 0", "person_origin"),
             ("UPDATE people SET is_merged = false", "person_merged"),
             ("DELETE FROM people WHERE id = (SELECT min(id) FROM people)", "link_person"),

@@ -562,6 +562,6 @@ extension AnswerFault {
 }
 
 extension ActKind {
-    package static let answer = ActKind(23, "answer")
-    package static let reviewResponse = ActKind(154, "review_response")
+    package static let answer = ActKind(23, "answer", undo: .never(.rowsStay))
+    package static let reviewResponse = ActKind(154, "review_response", undo: .never(.rowsStay))
 }

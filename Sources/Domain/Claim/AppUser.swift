@@ -34,7 +34,7 @@ package struct AppUser: Equatable, Sendable {
         lastSeen = moment
     }
 
-    init?<V: DecisionFacts>(of person: PersonID, _ view: V) {
+    init?<V: DocumentFacts>(of person: PersonID, _ view: V) {
         guard let packed = view.document(DocumentKey(.appUser, of: person)) else { return nil }
         self.init(of: person, packed: packed)
     }

@@ -374,7 +374,7 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let reserveAttachment = ActKind(31, "reserve_attachment")
-    package static let storeAttachment = ActKind(32, "store_attachment")
-    package static let deleteAttachment = ActKind(33, "delete_attachment")
+    package static let reserveAttachment = ActKind(31, "reserve_attachment", undo: .never(.rowsStay))
+    package static let storeAttachment = ActKind(32, "store_attachment", undo: .never(.rowsStay))
+    package static let deleteAttachment = ActKind(33, "delete_attachment", undo: .never(.rowsStay))
 }

@@ -125,5 +125,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let claim = ActKind(12, "claim")
+    package static let claim = ActKind(12, "claim", undo: .facts)
 }

@@ -286,5 +286,5 @@ extension Collected: Answer {
 }
 
 extension ActKind {
-    package static let collect = ActKind(13, "collect")
+    package static let collect = ActKind(13, "collect", undo: .never(.rowsStay))
 }

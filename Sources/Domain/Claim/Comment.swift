@@ -265,6 +265,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let postComment = ActKind(151, "post_comment")
-    package static let editComment = ActKind(152, "edit_comment")
+    package static let postComment = ActKind(151, "post_comment", undo: .never(.rowsStay))
+    package static let editComment = ActKind(152, "edit_comment", undo: .never(.rowsStay))
 }

@@ -170,22 +170,24 @@ package struct FeedbackState: Equatable, Sendable {
     }
 }
 
-extension DocumentFacts {
-    /// The state of feedback. Throws `noSuchFeedback` if the project has no such feedback, or if it was deleted.
+extension DecisionFacts {
+    /// The state of feedback. Throws `noSuchFeedback` if the project has no such feedback, or if it was deleted, or
+    /// was of an erased person.
     func feedback(_ id: FeedbackID, in project: ProjectID) throws(Refusal) -> FeedbackState {
         let packed = document(id.documentKey)
         guard let state = packed.flatMap({ FeedbackState(id: id, packed: $0) }), state.project == project,
-            state.deletedAt == nil
+            state.deletedAt == nil, !isErased(state.person)
         else { throw .noSuchFeedback }
         return state
     }
 }
 
 extension Snapshot {
-    /// The state of feedback; nil if the feedback does not exist, or was deleted.
+    /// The state of feedback; nil if the feedback does not exist, was deleted, or was of an erased person.
     package func feedback(_ id: FeedbackID) throws(StoreFault) -> FeedbackState? {
-        try document(id.documentKey).flatMap { FeedbackState(id: id, packed: $0) }
-            .flatMap { $0.deletedAt == nil ? $0 : nil }
+        let state = try document(id.documentKey).flatMap { FeedbackState(id: id, packed: $0) }
+        guard let state, state.deletedAt == nil, person(state.person, in: state.project) != nil else { return nil }
+        return state
     }
 
     /// A person's row for feedback or for a response. Their ids have the moment of a call, and mostly the row has this moment
@@ -262,7 +264,7 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let sendFeedback = ActKind(20, "send_feedback")
-    package static let deleteFeedback = ActKind(21, "delete_feedback")
-    package static let reviewFeedback = ActKind(153, "review_feedback")
+    package static let sendFeedback = ActKind(20, "send_feedback", undo: .never(.rowsStay))
+    package static let deleteFeedback = ActKind(21, "delete_feedback", undo: .never(.rowsStay))
+    package static let reviewFeedback = ActKind(153, "review_feedback", undo: .never(.callAgain))
 }

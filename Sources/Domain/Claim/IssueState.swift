@@ -263,6 +263,6 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let setIssueStatus = ActKind(156, "set_issue_status")
-    package static let mergeIssues = ActKind(157, "merge_issues")
+    package static let setIssueStatus = ActKind(156, "set_issue_status", undo: .never(.callAgain))
+    package static let mergeIssues = ActKind(157, "merge_issues", undo: .never(.callAgain))
 }

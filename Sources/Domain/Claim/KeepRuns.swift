@@ -25,7 +25,7 @@ package struct KeepRuns: Act {
 }
 
 extension ActKind {
-    package static let keepRuns = ActKind(159, "keep_row_runs")
+    package static let keepRuns = ActKind(159, "keep_row_runs", undo: .never(.noteOfServer))
 }
 
 /// The rows of a range of numbers that runs have and no read shows: later rows supersede them. A range has 65,536 numbers.

@@ -99,5 +99,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let setProperties = ActKind(14, "set_properties")
+    package static let setProperties = ActKind(14, "set_properties", undo: .facts)
 }

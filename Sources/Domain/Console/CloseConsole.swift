@@ -45,5 +45,5 @@ package struct ConsoleClosed: Answer {
 }
 
 extension ActKind {
-    package static let closeConsole = ActKind(142, "close_console", changesDirectory: true)
+    package static let closeConsole = ActKind(142, "close_console", undo: .never(.secretGone), changesDirectory: true)
 }

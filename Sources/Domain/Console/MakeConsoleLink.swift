@@ -22,5 +22,6 @@ package struct MakeConsoleLink: Act {
 }
 
 extension ActKind {
-    package static let makeConsoleLink = ActKind(140, "make_console_link", changesDirectory: true)
+    package static let makeConsoleLink = ActKind(
+        140, "make_console_link", undo: .never(.revokeInstead), changesDirectory: true)
 }

@@ -28,5 +28,6 @@ package struct NoteConsoleUse: Act {
 }
 
 extension ActKind {
-    package static let noteConsoleUse = ActKind(143, "note_console_use", changesDirectory: true)
+    package static let noteConsoleUse = ActKind(
+        143, "note_console_use", undo: .never(.noteOfServer), changesDirectory: true)
 }

@@ -98,5 +98,5 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let openConsole = ActKind(141, "open_console", changesDirectory: true)
+    package static let openConsole = ActKind(141, "open_console", undo: .never(.revokeInstead), changesDirectory: true)
 }

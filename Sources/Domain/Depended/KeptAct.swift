@@ -166,22 +166,37 @@ extension Unpacker {
 
 extension Identify: KeptAct {
     package func pack(into packer: inout Packer, _ strategy: Strategy) {
-        packer.add(occasion.rawValue)
+        // Older versions wrote the occasion alone in this byte.
+        packer.add(occasion.rawValue | (mergesNobody ? 0x80 : 0) | (uuids != 0 ? 0x40 : 0))
         packer.add(previous ?? PersonID(rawValue: 0))
-        for identity in identities where !strategy.blockedValues.contains(identity.value) {
+        if uuids != 0 {
+            var bits: UInt64 = 0
+            var place: UInt64 = 0
+            for (index, identity) in identities.enumerated()
+            where !strategy.blockedValues.contains(identity.value, identity.type) {
+                if isUUID4(index) { bits |= 1 << place }
+                place += 1
+            }
+            packer.add(bits)
+        }
+        for identity in identities where !strategy.blockedValues.contains(identity.value, identity.type) {
             packer.add(hashOf: identity)
         }
     }
 
     package init?(unpacking unpacker: inout Unpacker) {
-        guard let occasion = unpacker.byte().flatMap(Occasion.init(rawValue:)), let previous = unpacker.person()
+        guard let first = unpacker.byte(), let occasion = Occasion(rawValue: first & 0x3F),
+            let previous = unpacker.person(), let uuids = first & 0x40 == 0 ? 0 : unpacker.integer()
         else { return nil }
         var identities: [Identity] = []
         while !unpacker.isAtEnd {
             guard let identity = unpacker.identity(), identities.count < Identified.identitiesAtMost else { return nil }
             identities.append(identity)
         }
-        self.init(occasion, identities: identities, previous: previous.rawValue == 0 ? nil : previous)
+        let call = Identify(
+            occasion, identities: identities, previous: previous.rawValue == 0 ? nil : previous
+        ).kept(uuids: uuids)
+        self = first & 0x80 == 0 ? call : call.mergingNobody
     }
 }
 

@@ -32,7 +32,11 @@ struct AccessDryRun {
         moment = max(moment, call.at)
         let erased = call.facts.compactMap { if case .personErased(let person) = $0 { person } else { nil } }
         if !erased.isEmpty { erase(erased) }
-        guard case .reply(let answer) = call.answer, let reply = answer.as(AccessReply.self) else { return }
+        guard case .reply(let answer) = call.answer else { return }
+        if let moved = answer.as(PurchaseMoved.self) { return move(moved, call) }
+        // The journal does not have what an undo of a call needs.
+        if call.kind == .undoCall, call.facts.contains(where: \.isOfPurchase) { difference.unknown += 1 }
+        guard let reply = answer.as(AccessReply.self) else { return }
         switch reply {
         case .kept(let answer, let circumstances): again(circumstances, answer, call)
         case .edited(let catalog):
@@ -106,6 +110,16 @@ struct AccessDryRun {
             let user = AccessUser(person, id: "", madeAt: moment, isForTrying: false)
             now.documents.apply([user.put])
             then.documents.apply([user.put])
+        }
+    }
+
+    /// An administrator moved the purchase, whatever the strategies.
+    private mutating func move(_ moved: PurchaseMoved, _ call: RecordedCall) {
+        let stamp = stamp(call, moved.transfer)
+        for world in [\AccessDryRun.now, \.then] {
+            let decision = try? MovePurchase(moved.purchase, to: moved.owner).move(
+                stamp, in: project, self[keyPath: world].documents)
+            self[keyPath: world].documents.apply(decision?.outcome?.changes ?? [])
         }
     }
 
@@ -260,5 +274,11 @@ extension AccessDryRun.World {
         AccessPrincipals(parties) { person in
             documents.accessUser(person) ?? AccessUser(person, id: "", madeAt: moment, isForTrying: false)
         }
+    }
+}
+
+extension RecordedCall.Fact {
+    fileprivate var isOfPurchase: Bool {
+        if case .documentPut(_, .purchase) = self { true } else { false }
     }
 }

@@ -26,6 +26,7 @@ package final class StrategyDryRun {
     private let project: ProjectID
     private let hash: KeyedHash
     private let joinsSameUserIDs: Bool
+    private let joinsAnonymous: Bool
     private let blockedValues: BlockedValues
     private let lowercasesEmail: Bool
     private let index: PeopleIndex
@@ -59,6 +60,7 @@ package final class StrategyDryRun {
         self.project = project
         self.hash = hash
         joinsSameUserIDs = strategy.guards.joinsSameUserIDs
+        joinsAnonymous = strategy.restore.joinsAnonymous
         blockedValues = strategy.blockedValues
         lowercasesEmail = strategy.lowercasesEmail
         activation = ActivationDryRun(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
@@ -259,7 +261,7 @@ package final class StrategyDryRun {
                 ended.insert(hold)
             case .merged(let merge):
                 // The rules decide merges by equal user ids.
-                if merge.rule == .sameUserID { continue }
+                if merge.rule == .sameUserID || merge.rule == .restore && !joinsAnonymous { continue }
                 let (from, into) = (place(merge.from), place(merge.into))
                 if from == into || index.pending.areMerged(from, into, by: merge.rule) { continue }
                 // The call may have supported another reason, which does not exist under these rules.

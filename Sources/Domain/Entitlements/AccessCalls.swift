@@ -121,5 +121,5 @@ extension DecisionFacts {
 }
 
 extension ActKind {
-    package static let accessUser = ActKind(40, "make_access_user")
+    package static let accessUser = ActKind(40, "make_access_user", undo: .facts)
 }

@@ -7,6 +7,8 @@ struct AccessLedger<V: DocumentFacts> {
     private var accounts: [Hash128: NamedAccount] = [:]
     private var purchases: [PurchaseID: Purchase] = [:]
     private var checks = CheckLists()
+    private var removed: Set<PurchaseID> = []
+    private var ended: Set<PersonID> = []
 
     /// - Parameters:
     ///   - view: the facts of the decision.
@@ -18,9 +20,13 @@ struct AccessLedger<V: DocumentFacts> {
         self.catalog = catalog
     }
 
-    func purchase(_ id: PurchaseID) -> Purchase? { purchases[id] ?? view.purchase(id) }
+    func purchase(_ id: PurchaseID) -> Purchase? {
+        removed.contains(id) ? nil : purchases[id] ?? view.purchase(id)
+    }
 
-    func user(_ person: PersonID) -> AccessUser? { users[person] ?? view.accessUser(person) }
+    func user(_ person: PersonID) -> AccessUser? {
+        ended.contains(person) ? nil : users[person] ?? view.accessUser(person)
+    }
 
     func account(_ hash: Hash128) -> NamedAccount {
         accounts[hash] ?? NamedAccount(hash, packed: view.document(NamedAccount.key(hash)))
@@ -32,6 +38,8 @@ struct AccessLedger<V: DocumentFacts> {
             purchases.values.sorted { $0.id.hash.low < $1.id.hash.low }.map(\.put)
             + accounts.values.sorted { $0.hash.low < $1.hash.low }.map(\.put)
             + users.values.sorted { $0.person < $1.person }.map(\.put) + checks.puts
+            + ended.sorted().map { .documentPut(AccessUser.key($0), $0, []) }
+            + removed.sorted { $0.hash.low < $1.hash.low }.map { .documentPut($0.key, .nobody, []) }
         return puts.filter { !isAsBefore($0) }
     }
 
@@ -96,6 +104,41 @@ struct AccessLedger<V: DocumentFacts> {
         }
         purchase.own(owners.sorted(), at: moment)
         purchases[purchase.id] = purchase
+    }
+
+    /// Ends a grant; false if the user has no such grant.
+    mutating func remove(_ grant: AccessUser.Grant, of person: PersonID) -> Bool {
+        guard var user = user(person), let place = user.grants.firstIndex(of: grant) else { return false }
+        user.grants.remove(at: place)
+        users[person] = user
+        return true
+    }
+
+    /// Forgets an identity that its user no longer holds. A user without any other content ends.
+    mutating func forget(_ identity: Identity, of person: PersonID) {
+        guard var user = user(person) else { return }
+        if user.identity?.hasSameBytes(as: identity.value) == true { user.identity = nil }
+        let isEmpty = user.identity == nil && user.grants.isEmpty && user.paid.isEmpty && user.owned.isEmpty
+        if isEmpty, user.id.hasSameBytes(as: identity.value) {
+            users[person] = nil
+            ended.insert(person)
+        } else {
+            users[person] = user
+        }
+    }
+
+    /// Removes a purchase of which only an import tells; false for a purchase that a store has confirmed.
+    mutating func remove(imported id: PurchaseID) -> Bool {
+        guard let purchase = purchase(id), purchase.isImported, purchase.replacedBy == nil else { return false }
+        for person in purchase.owners + purchase.installs.people {
+            guard var user = user(person) else { continue }
+            user.owned.removeAll { $0 == id }
+            user.paid.removeAll { $0 == id }
+            users[person] = user
+        }
+        purchases[id] = nil
+        removed.insert(id)
+        return true
     }
 
     /// Joins an install to the account that paid for a purchase, by the original transaction and by the names in a receipt.

@@ -12,6 +12,28 @@ package struct AccessUser: Equatable, Sendable {
 
         /// Whether the grant gives access at a moment.
         package func isActive(at moment: Instant) -> Bool { expiresAt.map { moment < $0 } ?? true }
+
+        func pack(into packer: inout Packer) {
+            packer.add(entitlement)
+            packer.add(startedAt)
+            packer.add(optional: expiresAt)
+            packer.add(isOfIdentity ? 1 : 0 as UInt8)
+        }
+
+        init?(unpacking unpacker: inout Unpacker) {
+            guard let entitlement = unpacker.text(), let startedAt = unpacker.instant(),
+                let expiresAt = unpacker.optionalInstant(), let isOfIdentity = unpacker.byte()
+            else { return nil }
+            self.init(
+                entitlement: entitlement, startedAt: startedAt, expiresAt: expiresAt, isOfIdentity: isOfIdentity == 1)
+        }
+
+        init(entitlement: String, startedAt: Instant, expiresAt: Instant?, isOfIdentity: Bool) {
+            self.entitlement = entitlement
+            self.startedAt = startedAt
+            self.expiresAt = expiresAt
+            self.isOfIdentity = isOfIdentity
+        }
     }
 
     package let person: PersonID
@@ -55,12 +77,7 @@ package struct AccessUser: Equatable, Sendable {
         if let identity { packer.add(identity) }
         for list in [accounts, paid.map(\.hash), owned.map(\.hash)] { packer.add(hashes: list) }
         packer.add(UInt64(grants.count))
-        for grant in grants {
-            packer.add(grant.entitlement)
-            packer.add(grant.startedAt)
-            packer.add(optional: grant.expiresAt)
-            packer.add(grant.isOfIdentity ? 1 : 0 as UInt8)
-        }
+        for grant in grants { grant.pack(into: &packer) }
         return packer.bytes
     }
 
@@ -81,13 +98,8 @@ package struct AccessUser: Equatable, Sendable {
         self.paid = paid.map(PurchaseID.init)
         self.owned = owned.map(PurchaseID.init)
         for _ in 0..<count {
-            guard let entitlement = unpacker.text(), let startedAt = unpacker.instant(),
-                let expiresAt = unpacker.optionalInstant(), let isOfIdentity = unpacker.byte()
-            else { return nil }
-            grants.append(
-                Grant(
-                    entitlement: entitlement, startedAt: startedAt, expiresAt: expiresAt,
-                    isOfIdentity: isOfIdentity == 1))
+            guard let grant = Grant(unpacking: &unpacker) else { return nil }
+            grants.append(grant)
         }
     }
 }

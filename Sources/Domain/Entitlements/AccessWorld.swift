@@ -75,6 +75,8 @@ extension RestoreStrategy {
 package struct RestoreStrategies: Equatable, Sendable {
     package var production = RestoreStrategy.copy
     package var sandbox = RestoreStrategy.copy
+    /// Whether a restore of what an anonymous person bought merges that person into the person that restores.
+    package var joinsAnonymous = false
 
     package init() {}
 

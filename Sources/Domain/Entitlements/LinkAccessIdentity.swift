@@ -104,5 +104,5 @@ extension AccessPrincipals {
 }
 
 extension ActKind {
-    package static let accessIdentity = ActKind(41, "link_access_identity")
+    package static let accessIdentity = ActKind(41, "link_access_identity", undo: .facts)
 }

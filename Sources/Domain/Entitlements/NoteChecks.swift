@@ -61,5 +61,5 @@ package struct NoteChecks: Act {
 }
 
 extension ActKind {
-    package static let noteChecks = ActKind(112, "note_purchase_checks")
+    package static let noteChecks = ActKind(112, "note_purchase_checks", undo: .never(.noteOfServer))
 }

@@ -142,6 +142,9 @@ package struct Purchase: Equatable, Sendable {
     /// Whether only the store has told of the purchase, and no user has proven it.
     package var isUnclaimed: Bool { reporter.rawValue == 0 && owners.isEmpty && installs.all.isEmpty }
 
+    /// Whether only an import tells of the purchase.
+    package var isImported: Bool { history.transactions.allSatisfy(\.isImported) }
+
     /// - Parameter reporter: the user of the call; person 0 for a call of the store.
     init(_ receipt: Receipt, reporter: PersonID) {
         id = receipt.purchase

@@ -33,6 +33,8 @@ extension Purchase {
         package var isBrief = false
         /// Whether the statement comes from a form that cannot say of refunds. A refund that is known stays then.
         package var isSilentOnRefunds = false
+        /// Whether only an import tells of the transaction. The word of a store replaces it.
+        package var isImported = false
         /// The id of an offer code; nil without a code.
         package var offer: String?
         /// The moment at which the store signed the data; nil if it is unknown.
@@ -48,6 +50,7 @@ extension Purchase {
         /// a refund counts of two statements of one moment. A statement without a signature's moment is older than a signed
         /// one. Of two such statements the later arrival counts, apart from a refund.
         fileprivate func replaces(_ known: Transaction) -> Bool {
+            if isImported != known.isImported { return known.isImported }
             switch (signedAt, known.signedAt) {
             case (nil, _?): return false
             case (nil, nil): return known.revokedAt == nil || revokedAt != nil
@@ -244,7 +247,8 @@ extension Purchase.Transaction {
         packer.add(isSubscription.map { $0 ? 1 : 0 } ?? 2 as UInt8)
         packer.add(period.rawValue)
         packer.add(
-            (isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) | (isBrief ? 4 : 0) | (isSilentOnRefunds ? 8 : 0) as UInt8)
+            (isUpgraded ? 1 : 0) | (isFamilys ? 2 : 0) | (isBrief ? 4 : 0) | (isSilentOnRefunds ? 8 : 0)
+                | (isImported ? 16 : 0) as UInt8)
         packer.add(optional: offer)
         packer.add(optional: signedAt)
     }
@@ -253,7 +257,7 @@ extension Purchase.Transaction {
         guard let id = unpacker.text(), let product = unpacker.text(), let startedAt = unpacker.instant(),
             let endsAt = unpacker.optionalInstant(), let revokedAt = unpacker.optionalInstant(),
             let isSubscription = unpacker.byte(), isSubscription < 3,
-            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 16,
+            let period = unpacker.byte().flatMap(Purchase.Period.init), let flags = unpacker.byte(), flags < 32,
             let offer = unpacker.optionalText(), let signedAt = unpacker.optionalInstant()
         else { return nil }
         self.init(id: id, product: product, startedAt: startedAt)
@@ -265,6 +269,7 @@ extension Purchase.Transaction {
         isFamilys = flags & 2 != 0
         isBrief = flags & 4 != 0
         isSilentOnRefunds = flags & 8 != 0
+        isImported = flags & 16 != 0
         self.offer = offer
         self.signedAt = signedAt
     }

@@ -32,5 +32,5 @@ package struct RecordAttribution: Act {
 }
 
 extension ActKind {
-    package static let recordAttribution = ActKind(110, "record_attribution")
+    package static let recordAttribution = ActKind(110, "record_attribution", undo: .never(.rowsStay))
 }

@@ -75,5 +75,5 @@ extension Purchase {
 }
 
 extension ActKind {
-    package static let recordPurchase = ActKind(44, "purchase")
+    package static let recordPurchase = ActKind(44, "purchase", undo: .never(.storeVouches))
 }

@@ -30,6 +30,15 @@ package struct RestorePurchases: Act {
     package let items: [Result<Receipt, ReceiptFault>]
     package let isDryRun: Bool
     private let world: AccessWorld
+    /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
+    private var mergesNobody = false
+
+    /// The same call of a caller that may merge nobody.
+    var mergingNobody: RestorePurchases {
+        var call = self
+        call.mergesNobody = true
+        return call
+    }
 
     /// The limit of transactions in one call.
     package static let itemsPerCall = 100
@@ -46,7 +55,13 @@ package struct RestorePurchases: Act {
     }
 
     package static var kinds: [ActKind] { [.restorePurchases] }
-    package var subjects: Subjects { Subjects(speaksFor: session.identities, signedIn: session.userSignedIn) }
+    // The owners of purchases do not depend on merges, and the journal must not keep receipts.
+    package static var readsMerges: Bool { false }
+    package var subjects: Subjects {
+        Subjects(
+            speaksFor: session.identities, signedIn: session.userSignedIn,
+            purchases: items.compactMap { try? $0.get().purchase })
+    }
     package var byteCount: Int { 512 * (1 + items.count) }
 
     /// Joins the install to the store accounts of the confirmed receipts, and restores purchases by the strategy. Throws
@@ -58,17 +73,30 @@ package struct RestorePurchases: Act {
     ) throws(Refusal) -> Decision<AccessReply> {
         let strategy = view.strategy(of: project).restore[world]
         guard extent.isAllowed(by: strategy) else { throw .strategyNotAllowed }
+        let receipts = items.map { try? $0.get() }
+        let principals = try view.principals(session)
+        let restorer = principals.identity?.person ?? principals.user.person
+        let joins = view.strategy(of: project).restore.joinsAnonymous && !mergesNobody
+        let buyers = joins ? receipts.map { $0.flatMap { view.buyer(of: $0.purchase, beside: restorer) } } : []
         return try RestorePurchases.decide(
-            items.map { try? $0.get() }, extent, by: strategy, isDryRun: isDryRun, for: try view.principals(session),
-            in: world, stamp, project, view)
+            receipts, extent, by: strategy, isDryRun: isDryRun, for: principals, in: world, stamp, project, view
+        ) { items in
+            let restored = zip(buyers, items).compactMap { buyer, item in
+                item.outcome == .invalid || item.outcome == .frozen ? nil : buyer
+            }
+            return view.merges(of: restored, into: restorer, stamp, in: project)
+        }
     }
 
     /// Decides the call for known principals.
     ///
-    /// - Parameter receipts: the receipts; nil for an invalid one.
+    /// - Parameters:
+    ///   - receipts: the receipts; nil for an invalid one.
+    ///   - joining: the merges with the buyers of the purchases in a restore, by the results of the receipts.
     static func decide<V: DocumentFacts>(
         _ receipts: [Receipt?], _ extent: Extent, by project: RestoreStrategy, isDryRun: Bool,
-        for principals: AccessPrincipals, in world: AccessWorld, _ stamp: Stamp, _ projectID: ProjectID, _ view: V
+        for principals: AccessPrincipals, in world: AccessWorld, _ stamp: Stamp, _ projectID: ProjectID, _ view: V,
+        joining: ([Restored.Item]) -> [Change] = { _ in [] }
     ) throws(Refusal) -> Decision<AccessReply> {
         let purpose = extent.purpose(by: project)
         let strategy = if case .restore(let strategy) = purpose { strategy } else { project }
@@ -80,11 +108,50 @@ package struct RestorePurchases: Act {
         // The journal notes an invalid receipt, as for a reported purchase. It also notes once that a purchase stayed,
         // because other rules would move that purchase.
         let isForged = receipts.contains { $0 == nil }
-        if isDryRun || (proven.changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
+        var changes = proven.changes
+        if case .restore = purpose, !isDryRun { changes += joining(proven.items) }
+        if isDryRun || (changes.isEmpty && !isForged) { return Decision(.restored(restored)) }
         return Decision(
             .kept(.restored(restored), .restored(AccessParties(principals), receipts, extent, in: world)),
             outcome: Outcome(
-                kind: .restorePurchases, person: principals.user.person, changes: proven.changes))
+                kind: .restorePurchases, person: principals.user.person, changes: changes))
+    }
+}
+
+extension DecisionFacts {
+    /// The person that first reported a purchase that no other identity owns than the restorer's; nil if only the store has told
+    /// of the purchase.
+    fileprivate func buyer(of purchase: PurchaseID, beside restorer: PersonID) -> PersonID? {
+        let known = document(purchase.key).flatMap { Purchase(purchase, packed: $0) }
+        return known.flatMap { known in
+            known.isUnclaimed || known.owners.contains { $0 != restorer } ? nil : known.reporter
+        }
+    }
+
+    /// The merges of anonymous buyers with the person that restores their purchases.
+    fileprivate func merges(
+        of buyers: [PersonID], into restorer: PersonID, _ stamp: Stamp, in project: ProjectID
+    ) -> [Change] {
+        let strategy = strategy(of: project)
+        let joined = group(of: restorer)
+        var merges: [Change] = []
+        var next = stamp.person
+        var met: Set<PersonID> = [restorer]
+        for buyer in buyers where met.insert(buyer).inserted {
+            guard person(buyer, in: project) != nil, !areMerged(buyer, restorer, by: .restore) else { continue }
+            let group = group(of: buyer)
+            if group.root != self.group(of: restorer).root {
+                guard !totals(of: group).identities.contains(where: { $0.value > 0 && strategy.makesKnown($0.key) }),
+                    !isFull(joining: group, joined, strategy.guards.bounds),
+                    reasonToKeepApart(buyer, restorer) == nil
+                else { continue }
+            }
+            if SameUserID.areParted(buyer, restorer, self) { continue }
+            merges.append(
+                .merged(Merge(id: MergeID(rawValue: next.rawValue), from: buyer, into: restorer, rule: .restore)))
+            next = next.next
+        }
+        return merges
     }
 }
 
@@ -164,5 +231,5 @@ package struct Restored: Equatable, Sendable {
 }
 
 extension ActKind {
-    package static let restorePurchases = ActKind(45, "restore")
+    package static let restorePurchases = ActKind(45, "restore", undo: .facts)
 }

@@ -254,5 +254,5 @@ package struct StoreOptionsSet: Answer {
 }
 
 extension ActKind {
-    package static let setStoreOptions = ActKind(113, "set_store_options", changesDirectory: true)
+    package static let setStoreOptions = ActKind(113, "set_store_options", undo: .facts, changesDirectory: true)
 }

@@ -76,5 +76,5 @@ package struct TakeStoreNews: Act {
 }
 
 extension ActKind {
-    package static let storeNews = ActKind(111, "store_news")
+    package static let storeNews = ActKind(111, "store_news", undo: .never(.storeVouches))
 }

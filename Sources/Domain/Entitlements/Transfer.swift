@@ -33,7 +33,7 @@ package struct Transfer: Equatable, Sendable {
     package let at: Instant
     package let strategy: RestoreStrategy
     package let moves: [Move]
-    package fileprivate(set) var undoneAt: Instant?
+    package internal(set) var undoneAt: Instant?
 
     init(
         id: TransferID, in project: ProjectID, user: PersonID, at: Instant, strategy: RestoreStrategy, moves: [Move]
@@ -179,5 +179,5 @@ package struct TransferUndone: Equatable, Sendable {
 }
 
 extension ActKind {
-    package static let undoTransfer = ActKind(46, "undo_transfer")
+    package static let undoTransfer = ActKind(46, "undo_transfer", undo: .facts)
 }

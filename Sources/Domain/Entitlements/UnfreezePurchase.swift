@@ -29,5 +29,5 @@ package struct UnfreezePurchase: Act {
 }
 
 extension ActKind {
-    package static let unfreezePurchase = ActKind(114, "unfreeze_purchase")
+    package static let unfreezePurchase = ActKind(114, "unfreeze_purchase", undo: .never(.storeVouches))
 }

@@ -66,6 +66,7 @@ extension DocumentKind {
         case .attributes: (FoldedAttributes.self, .groupAttributes)
         case .properties: (FoldedAttributes.self, .groupProperties)
         case .accessProperties: (FoldedAttributes.self, .groupAccessProperties)
+        case .traits: (FoldedAttributes.self, .groupTraits)
         case .response: (FoldedResponses.self, .groupResponses)
         case .attachmentUse: (FoldedAttachmentUse.self, .groupAttachmentUse)
         case .appUser: (FoldedAppUser.self, .groupAppUser)
@@ -78,7 +79,7 @@ extension DocumentKind {
     package var isDerived: Bool {
         switch self {
         case .groupFolds, .groupAttributes, .groupProperties, .groupAccessProperties, .groupResponses,
-            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .checkList, .checkHour, .checkStart,
+            .groupAttachmentUse, .groupAppUser, .groupLinkedMembers, .groupTraits, .checkList, .checkHour, .checkStart,
             .runList, .runsEnd, .runPart, .removedRows, .erasedFromRuns, .expiredRows:
             true
         default: false

@@ -89,6 +89,14 @@ package final class PeopleIndex: @unchecked Sendable {
     /// The directory with the changes since the last commit.
     private var pendingDirectory: Directory
     package private(set) var lastPerson: PersonID?
+    /// The limit of ids that the server gives to new people. An id from there on is an imported one, and no id follows it.
+    private var newcomers = PersonID(rawValue: .max)
+
+    /// Sets the limit of the ids of new people. It must be set before the people are loaded.
+    package func limitNewcomers(after moment: Instant?) {
+        if let moment { newcomers = PersonID.limit(at: moment) }
+    }
+
     /// The number of the last link, and of the last committed link.
     private var lastLink: Int64 = 0
     private var lastCommittedLink: Int64 = 0
@@ -198,6 +206,7 @@ package final class PeopleIndex: @unchecked Sendable {
     /// Adds the changes of a decision. Only its batch sees them before ``commit(_:sequence:)``.
     package func apply(_ entry: JournalEntry) {
         pendingEntries.append(entry)
+        limitNewcomers(after: entry.at)
         for change in entry.changes {
             switch change {
             case .personMade(let person, let moment):
@@ -409,7 +418,7 @@ package final class PeopleIndex: @unchecked Sendable {
             id: id.rawValue, lastSeen: moment.rawValue, firstLink: PeopleIndex.none, project: project.rawValue,
             lastCall: call.rawValue)
         peopleByID.insert(SlotTable.spread(id.rawValue), people.append(record))
-        lastPerson = max(lastPerson ?? id, id)
+        if id < newcomers { lastPerson = max(lastPerson ?? id, id) }
     }
 
     private func add(_ type: IdentityType, _ key: IdentityKey, of person: Place, number: Int64) {
@@ -521,6 +530,15 @@ extension PeopleIndex.IndexFacts {
             if !hasEnded(link) { body(PeopleIndex.Place(rawValue: record.person)) }
             link = record.nextOfIdentity
         }
+    }
+
+    package var hasDocuments: Bool { lastLink == .max }
+
+    package func holdersByAge(of identity: IdentityKey) -> [PeopleIndex.Place] {
+        var holders: [PeopleIndex.Place] = []
+        // The newest link comes first in the index.
+        forEachHolder(of: identity) { holders.append($0) }
+        return holders.reversed()
     }
 
     package func holderCount(of identity: IdentityKey) -> Int {

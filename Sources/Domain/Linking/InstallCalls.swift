@@ -216,8 +216,8 @@ package struct DisableInstall: Act {
 }
 
 extension ActKind {
-    package static let refreshTokens = ActKind(54, "refresh_tokens")
-    package static let changeInstall = ActKind(55, "change_install")
-    package static let submitRows = ActKind(56, "submit_rows")
-    package static let resetInstall = ActKind(57, "reset_install")
+    package static let refreshTokens = ActKind(54, "refresh_tokens", undo: .never(.revokeInstead))
+    package static let changeInstall = ActKind(55, "change_install", undo: .facts)
+    package static let submitRows = ActKind(56, "submit_rows", undo: .never(.rowsStay))
+    package static let resetInstall = ActKind(57, "reset_install", undo: .never(.secretGone))
 }

@@ -196,6 +196,6 @@ package struct LinkHard: Act {
 }
 
 extension ActKind {
-    package static let makeInstall = ActKind(50, "make_install")
-    package static let linkInstall = ActKind(51, "link_install")
+    package static let makeInstall = ActKind(50, "make_install", undo: .never(.revokeInstead))
+    package static let linkInstall = ActKind(51, "link_install", undo: .facts)
 }

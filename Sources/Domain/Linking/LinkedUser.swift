@@ -90,6 +90,12 @@ package struct LinkedUser: Equatable, Sendable {
     /// Whether a waiting install can become active without replacing another install.
     func hasRoom(_ policy: ActivationPolicy) -> Bool { active.count < policy.limit }
 
+    /// Replaces the active and the waiting installs.
+    mutating func replaceLive(_ installs: [Live]) {
+        live = installs
+        epoch += 1
+    }
+
     /// Removes an install; false if the user has no such install.
     mutating func remove(_ install: InstallID) -> Bool {
         guard live.contains(where: { $0.install == install }) else { return false }

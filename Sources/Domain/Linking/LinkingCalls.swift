@@ -85,8 +85,15 @@ extension DecisionFacts {
         return nil
     }
 
-    private func hasExternalID(_ group: Group) -> Bool {
+    /// Whether a member of a group has an external id.
+    func hasExternalID(_ group: Group) -> Bool {
         totals(of: group).identities[.linkingExternalID, default: 0] > 0
+    }
+
+    /// Whether a member of a group has active or waiting installs.
+    func hasLiveInstalls(_ group: Group) -> Bool {
+        let members: LinkedMembers = fold(.linkedUser, of: group)
+        return members.hasLive
     }
 
     /// The member of a person's group that keeps the installs: a member with installs, or else a user.
@@ -99,11 +106,7 @@ extension DecisionFacts {
     func reasonToKeepApart(_ one: PersonID, _ other: PersonID) -> Refusal? {
         let groups = [group(of: one), group(of: other)]
         if groups.allSatisfy(hasExternalID) { return .bothHaveExternalIDs }
-        let bothAreLive = groups.allSatisfy { group in
-            let members: LinkedMembers = fold(.linkedUser, of: group)
-            return members.hasLive
-        }
-        return bothAreLive ? .bothHaveInstalls : nil
+        return groups.allSatisfy(hasLiveInstalls) ? .bothHaveInstalls : nil
     }
 
     /// Whether the user of an existing install was deleted.

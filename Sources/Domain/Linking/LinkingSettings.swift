@@ -152,5 +152,5 @@ package struct EditLinking: Act {
 }
 
 extension ActKind {
-    package static let linkingSettings = ActKind(59, "linking_settings", changesDirectory: true)
+    package static let linkingSettings = ActKind(59, "linking_settings", undo: .facts, changesDirectory: true)
 }

@@ -259,6 +259,6 @@ package struct LinkLate: Act {
 }
 
 extension ActKind {
-    package static let issueCode = ActKind(52, "issue_code")
-    package static let redeemCode = ActKind(53, "redeem_code")
+    package static let issueCode = ActKind(52, "issue_code", undo: .never(.revokeInstead))
+    package static let redeemCode = ActKind(53, "redeem_code", undo: .facts)
 }

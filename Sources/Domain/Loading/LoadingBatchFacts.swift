@@ -153,6 +153,10 @@ package struct LoadingFacts: DecisionFacts {
 
     package func namedRow(_ hash: RowHash) -> NamedRow? { base.namedRow(hash) }
 
+    package func holdersByAge(of identity: IdentityKey) -> [Person] {
+        isHere(identity) ? base.holdersByAge(of: identity) : []
+    }
+
     package var directory: Directory { base.directory }
     package func strategy(of project: ProjectID) -> Strategy { base.strategy(of: project) }
     package func strategies(of project: ProjectID) -> StrategyHistory { base.strategies(of: project) }

@@ -48,7 +48,7 @@ extension Strategy {
     /// The types of identity that name a known user in a dialect.
     package func knownTypes(in dialect: Dialect) -> IdentityTypeSet {
         switch dialect {
-        case .idsync:
+        case .idsync, .onym:
             var types = login
             types.insert(.customerID)
             return types
@@ -61,7 +61,7 @@ extension Strategy {
     /// Whether an identity needs a token. A blocked value belongs to no person, so it needs no token.
     package func isKnown(_ identity: Identity, in dialect: Dialect) -> Bool {
         knownTypes(in: dialect).contains(identity.type)
-            && !(identity.type.dialect == .idsync && blockedValues.contains(identity.value))
+            && !(identity.type.dialect == .idsync && blockedValues.contains(identity.value, identity.type))
     }
 }
 
@@ -229,5 +229,5 @@ extension IdentityTokenFault {
 
 extension ActKind {
     /// An accepted call that had no token for a known user.
-    package static let unproven = ActKind(90, "unproven")
+    package static let unproven = ActKind(90, "unproven", undo: .never(.noteOfServer))
 }

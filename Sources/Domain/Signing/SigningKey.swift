@@ -176,6 +176,8 @@ extension Refusal {
 }
 
 extension ActKind {
-    package static let makeSigningKey = ActKind(91, "make_signing_key", changesDirectory: true)
-    package static let retireSigningKey = ActKind(92, "retire_signing_key", changesDirectory: true)
+    package static let makeSigningKey = ActKind(
+        91, "make_signing_key", undo: .never(.revokeInstead), changesDirectory: true)
+    package static let retireSigningKey = ActKind(
+        92, "retire_signing_key", undo: .never(.secretGone), changesDirectory: true)
 }

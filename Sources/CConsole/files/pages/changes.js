@@ -11,7 +11,7 @@ const keptRows = 500;
 const span = 200;
 
 const words = {
-  "person.created": "new person", "person.merged": "two people are one", "merge.undone": "merge undone", "person.erased": "person erased",
+  "person.created": "new person", "person.merged": "two people are one", "merge.undone": "merge undone", "person.split": "person split", "split.undone": "split undone", "person.erased": "person erased",
   "identity.linked": "identity linked", "identity.moved": "identity moved", "identity.unlinked": "identity removed", refused: "call refused", "properties.changed": "properties changed", "identity.unproven": "call without proof",
 };
 

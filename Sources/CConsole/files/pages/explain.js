@@ -8,7 +8,7 @@ import { personLink } from "./changes.js";
 
 const reasons = {
   first_unknown: "Nobody has the first id.", second_unknown: "Nobody has the second id.", merge_undone: "A merge once made them one person. The merge is undone.",
-  moved: "An identity moved from one of them to the other.", refused: "A call would have made them one person. The rules refused the call.",
+  split_from: "A split gave an identity of one of them to another person.", moved: "An identity moved from one of them to the other.", refused: "A call would have made them one person. The rules refused the call.",
   never_together: "No call ever named both of them.", shared_device: "They held the same device, one after the other.",
 };
 

@@ -43,6 +43,8 @@ export default async function find(place, { heading, parts }) {
       group("Purchases", [["Transaction", (one) => shown(one.transaction, "id")], ["Product", (one) => shown(one.product)], ["Reported by", (one) => personLink(one.person)]], of("purchase")),
       group("Merges", [["Merge", (one) => shown(one.id, "id")], ["From", (one) => personLink(one.from)], ["Into", (one) => personLink(one.into)],
         ["State", (one) => one.undone_at ? ["undone ", moment(one.undone_at)] : "in force"]], of("merge")),
+      group("Splits", [["Split", (one) => shown(one.id, "id")], ["From", (one) => personLink(one.from)], ["Into", (one) => personLink(one.into)],
+        ["State", (one) => one.undone_at ? ["undone ", moment(one.undone_at)] : "in force"]], of("split")),
       group("Keys", [["Key", (one) => h("a", { href: "#/keys" }, shown(one.name))], ["Id", (one) => shown(one.id, "id")]], of("key")),
     ];
   }));

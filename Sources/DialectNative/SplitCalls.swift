@@ -1,0 +1,279 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that split identities off a person, and undo a split (spec/taking-back.md, 2).
+enum SplitCalls {
+    static let routes = [
+        Endpoint(
+            .post, "/onym/v1/people/:id/split", scope: .consoleAct,
+            operation: Operation(
+                id: "person_split",
+                summary: "Splits identities off a person: another person, or a new one, holds them from now on.",
+                description: """
+                    The answer shows the people of the split before and after it. No row moves. With ?dry_run=true \
+                    nothing changes. With ?if_seq= and the last_seq of a dry run, the call is refused if one of the \
+                    people has changed since.
+                    """,
+                query: parameters,
+                request: .object([
+                    .init(
+                        "identities",
+                        .array(
+                            .object([
+                                .init("type", .string("An identity type."), required: true),
+                                .init("value", .string(), required: true),
+                            ])), required: true),
+                    .init("into", .anyOf([.string("A person, by an id of any form; null for a new person."), .null])),
+                    .init("reason", .string("The reason, for the journal.")),
+                ]),
+                responses: [.init(.ok, "The split, and its people before and after it.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: BufferedBody(),
+                decode: { request, caller, tools throws(Rejection) in
+                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let isRepeatable = request.isRepeatable
+                    let (name, wanted) = (
+                        PersonName(request.parameters[0], caller, tools), try Wanted(request, caller, tools)
+                    )
+                    let since = try sequence(request)
+                    return .read { snapshot throws(StoreFault) in
+                        var into: PersonID?
+                        if let name = wanted.into {
+                            switch name.find(in: project, snapshot) {
+                            case .failure(let problem): return .answer(problem.response(id))
+                            case .success(let person): into = person
+                            }
+                        }
+                        let person: PersonID
+                        switch name.find(in: project, snapshot) {
+                        case .failure(let problem): return .answer(problem.response(id))
+                        case .success(let found): person = found
+                        }
+                        let held = try snapshot.heldIdentities(of: person)
+                        let parts = wanted.identities.map { identity in
+                            let link = held.first { $0.type == identity.type && $0.value == identity.value }
+                            return (identity, call: link?.call)
+                        }
+                        let act = SplitPerson(
+                            person, parts: parts.map { .init($0.0, linkedBy: $0.call ?? .zero) }, into: into,
+                            reason: wanted.reason)
+                        if let refusal = refusal(act, isHeld: parts.allSatisfy { $0.call != nil }) {
+                            let problem = Native.problem(.refused(refusal), id)
+                            // An earlier try of this call may have made the split, so the writer decides.
+                            guard isRepeatable, !isDry else { return .answer(problem) }
+                            guard let made = try made(act, in: project, snapshot) else {
+                                return .call(PreparedCall(act) { _, _ in problem })
+                            }
+                            let preview = try SplitPreview(undoing: made.split, made.identities, snapshot).reversed
+                            return .call(PreparedCall(act) { split, _ in answer(split.id, preview) })
+                        }
+                        if let since, try isChanged([person] + (into.map { [$0] } ?? []), since: since, snapshot) {
+                            return .answer(changed(id))
+                        }
+                        let preview = try SplitPreview(act, in: project, snapshot)
+                        if isDry { return .answer(answer(nil, preview)) }
+                        return .call(PreparedCall(act) { split, _ in answer(split.id, preview.into(split.into)) })
+                    }
+                })),
+        Endpoint(
+            .post, "/onym/v1/splits/:id/undo", scope: .consoleAct,
+            operation: Operation(
+                id: "split_undo",
+                summary: "Undoes a split: the person holds the identities again.",
+                description: """
+                    Rows that came to a person that the split made are shown with the first person again: the call \
+                    merges the two, by the rule split_undone, if the other person holds nothing else. A split whose \
+                    identities a later call moved on cannot be undone: 409 built_upon.
+                    """,
+                query: parameters,
+                request: .object([.init("reason", .string("The reason, for the journal."))]),
+                responses: [.init(.ok, "The split, and its people before and after the undo.", schema: schema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (isDry, id, project) = (try request.isDryRun(), request.id, caller.project)
+                    let isRepeatable = request.isRepeatable
+                    let split = try splitID(request)
+                    let (reason, since) = (try MergeCalls.reason(request, tools), try sequence(request))
+                    let missing = Native.problem(.refused(.noSuchSplit), id)
+                    return .read { snapshot throws(StoreFault) in
+                        guard let made = try MadeSplit(split, in: project, snapshot) else { return .answer(missing) }
+                        let (person, into) = (made.split.person, made.split.into)
+                        let identities = made.identities.map {
+                            Identity($0.type, $0.value, in: project, hash: snapshot.hash)
+                        }
+                        let act = UndoSplit(split, of: person, into: into, identities: identities, reason: reason)
+                        if made.split.isUndone {
+                            guard isRepeatable, !isDry else { return .answer(missing) }
+                            // An earlier try of this call may have undone the split, so the writer decides.
+                            let preview = try SplitPreview(undone: made.split, made.identities, snapshot)
+                            return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
+                        }
+                        guard [person, into].allSatisfy({ snapshot.person($0, in: project) != nil }) else {
+                            return .answer(Native.problem(.refused(.noSuchPerson), id))
+                        }
+                        if let since, try isChanged([person, into], since: since, snapshot) {
+                            return .answer(changed(id))
+                        }
+                        let preview = try SplitPreview(undoing: made.split, made.identities, snapshot)
+                        if isDry {
+                            if let moved = preview.movedOn {
+                                return .answer(Native.problem(.refused(.splitBuiltUpon(moved)), id))
+                            }
+                            return .answer(answer(split, preview))
+                        }
+                        return .call(PreparedCall(act) { _, _ in answer(split, preview, isUndone: true) })
+                    }
+                })),
+    ]
+
+    /// The split that a path names.
+    static func splitID(_ request: borrowing Request) throws(Rejection) -> SplitID {
+        guard let id = SplitID(text: request.parameters[0]) else {
+            throw Rejection(Native.problem(.refused(.noSuchSplit), request.id))
+        }
+        return id
+    }
+
+    // MARK: - What is asked
+
+    /// The members of a body.
+    private struct Wanted {
+        let identities: [Identity]
+        /// Nil for a new person.
+        let into: PersonName?
+        let reason: String?
+
+        init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(Rejection) {
+            var (names, into, reason): ([(IdentityType, String)]?, String?, String?)
+            try AdminText.read(request, tools) { key, value throws(JSONFault) in
+                switch key {
+                case "identities":
+                    var read: [(IdentityType, String)] = []
+                    try value.forEachElement(at: "identities") { element throws(JSONFault) in
+                        guard read.count < SplitPerson.partsAtMost else {
+                            throw JSONFault(
+                                .wrong("must be at most \(SplitPerson.partsAtMost) identities"), at: "identities")
+                        }
+                        read.append(try Wanted.identity(element))
+                    }
+                    names = read
+                case "into": if !value.isNull { into = try value.string(at: "into") }
+                case "reason": reason = try MergeCalls.reason(value)
+                default: return false
+                }
+                return true
+            }
+            guard let names, !names.isEmpty else {
+                throw AdminText.wrong("identities is required: a list of at least one identity.", request.id)
+            }
+            self.into = into.map { PersonName($0, caller, tools) }
+            if case .nobody = self.into {
+                throw AdminText.wrong(
+                    "into must be the id of a person: digits, or an identity such as customerid:42.", request.id)
+            }
+            identities = names.map { Identity($0.0, $0.1, in: caller.project, hash: tools.hash) }
+            self.reason = reason
+        }
+
+        private static func identity(_ element: JSONValue) throws(JSONFault) -> (IdentityType, String) {
+            var (type, text): (IdentityType?, String?)
+            try element.forEachMember(at: "identities") { key, value throws(JSONFault) in
+                switch key {
+                case "type":
+                    type = IdentityType(named: try value.string(at: "type"))
+                    if type == nil { throw JSONFault(.wrong("must be an identity type"), at: "type") }
+                case "value": text = try value.string(at: "value")
+                default: throw JSONFault(.wrong("is not a member of an identity"), at: key.shown)
+                }
+            }
+            guard let type, let text else { throw JSONFault(.wrong("must have type and value"), at: "identities") }
+            return (type, text)
+        }
+    }
+
+    private static func sequence(_ request: borrowing Request) throws(Rejection) -> JournalSequence? {
+        guard let text = request.query?["if_seq"] else { return nil }
+        guard let number = Int64(decimal: text), number >= 0 else {
+            throw AdminText.wrong("if_seq must be the last_seq of a dry run.", request.id)
+        }
+        return JournalSequence(rawValue: number)
+    }
+
+    /// The refusal that a reader can see; the decision finds the others.
+    private static func refusal(_ act: SplitPerson, isHeld: Bool) -> Refusal? {
+        if let type = act.parts.map(\.identity.type).first(where: \.isDialectsOwn) { return .immutableIdentity(type) }
+        if act.into == act.person { return .oneAlready }
+        return isHeld ? nil : .noSuchIdentity
+    }
+
+    /// A split in force that a call would make again.
+    private static func made(
+        _ act: SplitPerson, in project: ProjectID, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> MadeSplit? {
+        let wanted = Set(act.parts.map(\.identity.key))
+        for call in try snapshot.calls(of: act.person, before: nil, limit: callsLookedAt) {
+            guard case .reply(let reply) = call.answer, let split = reply.as(Split.self), split.person == act.person,
+                Set(split.parts.map(\.key)) == wanted,
+                let made = try MadeSplit(split.id, in: project, snapshot), made.undo == nil
+            else { continue }
+            return made
+        }
+        return nil
+    }
+
+    private static let callsLookedAt = 200
+
+    private static func isChanged(
+        _ people: [PersonID], since sequence: JournalSequence, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool {
+        for person in people {
+            if let last = try snapshot.calls(of: person, before: nil, limit: 1).first, last.sequence > sequence {
+                return true
+            }
+        }
+        return false
+    }
+
+    private static func changed(_ id: RequestID) -> Response {
+        Native.problem(
+            .conflict, code: "changed_meanwhile",
+            "One of the people has changed since the dry run. Make another dry run.", id)
+    }
+
+    // MARK: - What is answered
+
+    private static func answer(_ id: SplitID?, _ preview: SplitPreview, isUndone: Bool = false) -> Response {
+        Native.json(.ok) { json in
+            json.key("id")
+            json.string(id?.text)
+            preview.write(&json)
+            if isUndone {
+                json.key("undone")
+                json.bool(true)
+            }
+        }
+    }
+
+    private static let parameters: [Schema.Property] = [
+        .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing.")),
+        .init("if_seq", .integer("The last_seq of a dry run.")),
+    ]
+
+    private static let schema = Schema.object([
+        .init("id", AdminText.optionalText, required: true), .init("person", .string(), required: true),
+        .init("into", AdminText.optionalText, required: true),
+        .init("now", .array(SplitPreview.sideSchema), required: true),
+        .init("then", .array(SplitPreview.sideSchema), required: true),
+        .init("moved", .object([.init("identities", .integer(), required: true)]), required: true),
+        .init("stays", .object([.init("identities", .integer(), required: true)]), required: true),
+        .init("warnings", .array(.string()), required: true),
+        .init("last_seq", .integer("The last call that the answer knows; for if_seq."), required: true),
+        .init("undone", .boolean()),
+    ])
+}

@@ -1,0 +1,153 @@
+import CivilTime
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that show splits with their callers, in force and undone: who parted two people, when and why.
+enum SplitReads {
+    static let routes = [
+        Endpoint(
+            .get, "/onym/v1/splits", scope: .consoleRead,
+            operation: Operation(
+                id: "splits", summary: "Lists splits, also undone splits, the last split first.",
+                description: "A page is made from some splits of the project, so it may be short.",
+                query: [.init("person", .string("One of the people of the split, by an id of any form."))] + parameters,
+                responses: [.init(.ok, "Splits.", schema: AdminText.list("splits", of: schema))]
+                    + Native.problems([.badRequest, .notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                let name = request.query?["person"].map { PersonName($0, caller, tools) }
+                return try list(of: name, request, caller)
+            }),
+        Endpoint(
+            .get, "/onym/v1/people/:id/splits", scope: .consoleRead,
+            operation: Operation(
+                id: "person_splits", summary: "Lists the splits of a person, also undone splits, the last split first.",
+                description: "A page is made from some splits of the project, so it may be short.",
+                query: parameters,
+                responses: [.init(.ok, "Splits.", schema: AdminText.list("splits", of: schema))]
+                    + Native.problems([.badRequest, .notFound, .conflict])),
+            action: .query { request, caller, tools throws(Rejection) in
+                try list(of: PersonName(request.parameters[0], caller, tools), request, caller)
+            }),
+        Endpoint(
+            .get, "/onym/v1/splits/:id", scope: .consoleRead,
+            operation: Operation(
+                id: "split", summary: "Shows a split, with the call that made it and the call that undid it.",
+                responses: [.init(.ok, "The split.", schema: schema)] + Native.problems([.notFound])),
+            action: .query { request, caller, _ throws(Rejection) in
+                let (split, project, id) = (try SplitCalls.splitID(request), caller.project, request.id)
+                return { snapshot throws(StoreFault) in
+                    guard let made = try MadeSplit(split, in: project, snapshot) else {
+                        return Native.problem(.refused(.noSuchSplit), id)
+                    }
+                    return Native.json(.ok) { write(made, &$0) }
+                }
+            }),
+    ]
+
+    private enum State: String, CaseIterable {
+        case inForce = "in_force"
+        case undone
+    }
+
+    /// The greatest number of splits that a page reads.
+    private static let splitsLookedAt = 1000
+
+    private static func list(
+        of name: PersonName?, _ request: borrowing Request, _ caller: Caller
+    ) throws(Rejection) -> Endpoint.EndpointQuery {
+        let (project, id, list) = (caller.project, request.id, try ListQuery(request))
+        let state = request.query?["state"].map { State(rawValue: $0) }
+        if case .some(.none) = state { throw AdminText.wrong("state must be in_force or undone.", id) }
+        let text = request.query?["since"]
+        let since = text.flatMap { ISO8601.parse($0.utf8.span) }.map { Instant(milliseconds: $0) }
+        if text != nil, since == nil { throw AdminText.wrong("since must be a time like 2026-11-21T09:00:00Z.", id) }
+        return { snapshot throws(StoreFault) in
+            var people: Set<PersonID>?
+            if let name {
+                switch name.find(in: project, snapshot) {
+                case .failure(let problem): return problem.response(id)
+                case .success(let person): people = Set(snapshot.group(of: person).members)
+                }
+            }
+            return try page(of: people, state ?? nil, since: since, list, in: project, snapshot)
+        }
+    }
+
+    private static func page(
+        of people: Set<PersonID>?, _ state: State?, since: Instant?, _ list: ListQuery, in project: ProjectID,
+        _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Response {
+        var next: SplitID?
+        if let cursor = list.cursor {
+            next = try snapshot.split(SplitID(rawValue: Int64(cursor)), in: project)?.previous
+        } else {
+            next = try snapshot.lastSplit(of: project)
+        }
+        var last: SplitID?
+        var found: [MadeSplit] = []
+        var lookedAt = 0
+        while let id = next, found.count < list.limit, lookedAt < splitsLookedAt {
+            guard let split = try snapshot.split(id, in: project) else { break }
+            (last, next, lookedAt) = (id, split.previous, lookedAt + 1)
+            let isOfPeople = people.map { $0.contains(split.person) || $0.contains(split.into) } ?? true
+            guard isOfPeople, state.map({ ($0 == .undone) == split.isUndone }) ?? true,
+                let made = try MadeSplit(id, in: project, snapshot)
+            else { continue }
+            if let since, made.call.at < since {
+                // All further splits are older.
+                next = nil
+                break
+            }
+            found.append(made)
+        }
+        return Native.json(.ok) { json in
+            json.key("splits")
+            json.array { json in for made in found { json.object { write(made, &$0) } } }
+            json.key("next_cursor")
+            json.decimalString(next == nil ? nil : last?.rawValue)
+        }
+    }
+
+    private static func write(_ made: MadeSplit, _ json: inout JSONWriter) {
+        json.key("id")
+        json.string(made.split.id.text)
+        json.key("person")
+        json.decimalString(made.split.person.rawValue)
+        json.key("into")
+        json.decimalString(made.split.into.rawValue)
+        json.key("selectors")
+        json.object { json in
+            json.key("identities")
+            json.array { json in
+                for (type, value) in made.identities {
+                    json.object { json in
+                        json.key("type")
+                        json.string("\(type.name)")
+                        json.key("value")
+                        json.string(value)
+                    }
+                }
+            }
+        }
+        json.origin(made.call, undoneBy: made.undo)
+    }
+
+    private static let parameters: [Schema.Property] =
+        [
+            .init("state", .string("All states by default.", oneOf: State.allCases.map(\.rawValue))),
+            .init("since", .string("The time of the oldest split of the list.")),
+        ] + ListQuery.parameters
+
+    private static let schema = Schema.object([
+        .init("id", .string(), required: true), .init("person", .string(), required: true),
+        .init("into", .string(), required: true),
+        .init("selectors", .object([.init("identities", .array(.object([])), required: true)]), required: true),
+        .init("at", .string(), required: true), .init("key", AdminText.optionalText, required: true),
+        .init("reason", AdminText.optionalText, required: true), .init("request_id", .string(), required: true),
+        .init("undone_at", AdminText.optionalText, required: true),
+        .init("undone_by", AdminText.optionalText, required: true),
+    ])
+}

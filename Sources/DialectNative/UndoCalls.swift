@@ -1,0 +1,297 @@
+import Domain
+import Gateway
+import HTTPMessage
+import HTTPServer
+import JSON
+
+/// The calls that show one call of the journal, and take it back (spec/taking-back.md, section 2).
+enum UndoCalls {
+    static let routes = [
+        Endpoint(
+            .get, "/onym/v1/calls/:seq", scope: .consoleRead,
+            operation: Operation(
+                id: "call_get", summary: "Shows one call of the journal, and whether it can be taken back.",
+                description: """
+                    The answer is an entry of the journal with undo: whether the call can be taken back, the code and the \
+                    sentence of the reason if not, the later calls that built on it, and the facts that the undo would end \
+                    and bring back. depended_count is null if the search for later calls took too long.
+                    """,
+                responses: [
+                    .init(
+                        .ok, "The call.",
+                        schema: .object(
+                            JournalText.members + [
+                                Dependent.members[0], .init("undo", undoSchema, required: true),
+                                .init("undone_by", optionalSequence, required: true),
+                            ]))
+                ] + Native.problems([.badRequest, .notFound])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    let (id, project, directory) = (request.id, caller.project, tools.directory)
+                    let sequence = try sequence(request)
+                    return .read { snapshot throws(StoreFault) in
+                        guard let undoable = try Undoable(sequence, in: project, directory, snapshot) else {
+                            return .answer(Native.problem(.refused(.noSuchCall), id))
+                        }
+                        return Dependent.search(on: undoable, directory, limit: 0, longest: Dependent.beforeUndo) {
+                            dependent, _ in
+                            .answer(Native.json(.ok) { write(undoable, dependent, &$0) })
+                        }
+                    }
+                })),
+        Endpoint(
+            .post, "/onym/v1/calls/:seq/undo", scope: .consoleAct,
+            operation: Operation(
+                id: "call_undo", summary: "Takes one call of the journal back.",
+                description: """
+                    The undo ends the facts that the call began, and brings back the facts that it ended. Rows stay. If \
+                    later calls changed these facts, the answer is 409 built_upon with their numbers, and ?cascade=true \
+                    takes them back first, the last call first. With ?dry_run=true nothing changes. ?if_seq=N refuses the \
+                    call with 409 changed_meanwhile if one of its people changed after the call N. The undo is itself a \
+                    call that can be taken back.
+                    """,
+                query: [
+                    .init("dry_run", .boolean("Whether the call only answers the result, and changes nothing.")),
+                    .init("cascade", .boolean("Whether to take back the later calls that built on the call, too.")),
+                    .init("if_seq", .integer("The last_seq of a dry run.")),
+                ],
+                request: .object([.init("reason", .string("The reason, for the journal."))]),
+                responses: [.init(.ok, "The facts that the undo ends and brings back.", schema: undoneSchema)]
+                    + Native.problems([.badRequest, .notFound, .conflict, .unprocessableContent])),
+            action: .steps(
+                body: .optional,
+                decode: { request, caller, tools throws(Rejection) in
+                    try Undoing(request, caller, tools).begin()
+                })),
+    ]
+
+    /// The number of the call that a path names.
+    static func sequence(_ request: borrowing Request) throws(Rejection) -> JournalSequence {
+        guard let number = Int64(decimal: request.parameters[0]), number > 0 else {
+            throw Rejection(Native.problem(.refused(.noSuchCall), request.id))
+        }
+        return JournalSequence(rawValue: number)
+    }
+
+    // MARK: - Answers
+
+    private static func write(_ undoable: Undoable, _ dependent: Dependent, _ json: inout JSONWriter) {
+        JournalText.write(undoable.call, &json)
+        dependent.writeCount(&json)
+        json.key("undo")
+        json.object { json in
+            json.key("possible")
+            json.bool(undoable.refusal == nil)
+            json.key("code")
+            json.string(undoable.refusal?.code)
+            json.key("message")
+            json.string(undoable.refusal?.message)
+            write(built: undoable.above, &json)
+            write(undoable.factsEnded, undoable.factsBack, of: undoable.call, &json)
+        }
+        json.key("undone_by")
+        if let undo = undoable.undoneBy { json.integer(Int(undo.rawValue)) } else { json.null() }
+    }
+
+    static func write(built above: [JournalSequence], _ json: inout JSONWriter) {
+        json.key("built_upon")
+        json.array { json in
+            for call in above { json.integer(Int(call.rawValue)) }
+        }
+    }
+
+    static func write(
+        _ ended: [RecordedCall.Fact], _ back: [RecordedCall.Fact], of call: RecordedCall, _ json: inout JSONWriter
+    ) {
+        for (name, facts) in [("facts_ended", ended), ("facts_back", back)] {
+            json.key(name)
+            json.array { json in
+                for fact in facts { json.object { JournalText.write(fact, of: call, &$0) } }
+            }
+        }
+    }
+
+    private static let optionalSequence = Schema.anyOf([.integer("The number of a call."), .null])
+    private static let facts: [Schema.Property] = [
+        .init("facts_ended", .array(.object([])), required: true),
+        .init("facts_back", .array(.object([])), required: true),
+    ]
+    private static let built = Schema.Property(
+        "built_upon", .array(.integer("The number of a later call that changed a fact of the call.")), required: true)
+
+    private static let undoSchema = Schema.object(
+        [
+            .init("possible", .boolean(), required: true), .init("code", AdminText.optionalText, required: true),
+            .init("message", AdminText.optionalText, required: true), built,
+        ] + facts)
+
+    private static let undoneSchema = Schema.object(
+        [
+            .init("call", .integer("The number of the call."), required: true),
+            .init("kind", .string(), required: true), built,
+        ] + facts + Dependent.members + [
+            .init("depended_next", AdminText.optionalText, required: true),
+            .init("last_seq", .integer("The last call of the journal, for if_seq."), required: true),
+            .init("warnings", .array(.string()), required: true), .init("undone", .boolean()),
+        ])
+}
+
+/// One request to take a call back, with the calls above it.
+private struct Undoing: Sendable {
+    private let sequence: JournalSequence
+    private let project: ProjectID
+    private let directory: Directory
+    private let request: RequestID
+    private let isDry: Bool
+    private let isRepeatable: Bool
+    private let isCascade: Bool
+    private let ifSequence: JournalSequence?
+    private let reason: String?
+
+    /// The greatest number of calls that one request takes back.
+    private static let callsAtMost = 100
+
+    init(_ request: borrowing Request, _ caller: Caller, _ tools: LoopTools) throws(Rejection) {
+        sequence = try UndoCalls.sequence(request)
+        (project, directory) = (caller.project, tools.directory)
+        (self.request, isRepeatable) = (request.id, request.isRepeatable)
+        isDry = try request.isDryRun()
+        switch request.query?["cascade"] {
+        case nil, "false": isCascade = false
+        case "true": isCascade = true
+        default: throw AdminText.wrong("cascade must be true or false.", request.id)
+        }
+        if let text = request.query?["if_seq"] {
+            guard let number = Int64(decimal: text) else {
+                throw AdminText.wrong("if_seq must be the last_seq of an answer.", request.id)
+            }
+            ifSequence = JournalSequence(rawValue: number)
+        } else {
+            ifSequence = nil
+        }
+        reason = try MergeCalls.reason(request, tools)
+    }
+
+    func begin() -> Step {
+        .read { snapshot throws(StoreFault) in
+            guard let call = try Undoable(sequence, in: project, directory, snapshot) else {
+                return refuse(.noSuchCall)
+            }
+            if call.refusal == .callAlreadyUndone, isRepeatable, !isDry {
+                // An earlier try of this request may have taken the call back, so the writer decides.
+                return finish(call, [], .unknown, try snapshot.lastCall())
+            }
+            let above: [Undoable]
+            switch try cascade(call, snapshot) {
+            case .failure(let refusal): return refuse(refusal)
+            case .success(let calls): above = calls
+            }
+            if let ifSequence, try hasChanged(([call] + above).flatMap(\.plan.people), since: ifSequence, snapshot) {
+                return refuse(.changedMeanwhile)
+            }
+            return Dependent.search(on: call, directory, limit: Dependent.atMost, longest: Dependent.beforeUndo) {
+                dependent, snapshot throws(StoreFault) in
+                let last = try snapshot.lastCall()
+                let built = above.map(\.call.sequence)
+                if isDry { return .answer(Native.json(.ok) { write(call, built, dependent, last, &$0) }) }
+                return next(built[...], call, built, dependent, last)
+            }
+        }
+    }
+
+    /// The calls above a call, the last call first, or the refusal of the request.
+    private func cascade(
+        _ call: Undoable, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Result<[Undoable], Refusal> {
+        if let refusal = call.refusal, refusal.code != Refusal.builtUpon.code { return .failure(refusal) }
+        guard call.refusal != nil else { return .success([]) }
+        guard isCascade, !call.above.isEmpty else { return .failure(.builtUpon(call.above)) }
+        var found: [JournalSequence: Undoable] = [:]
+        var waiting = call.above
+        while let sequence = waiting.popLast() {
+            if found[sequence] != nil { continue }
+            guard found.count < Undoing.callsAtMost,
+                let later = try Undoable(sequence, in: project, directory, snapshot)
+            else { return .failure(.builtUpon(call.above)) }
+            if let refusal = later.refusal, refusal.code != Refusal.builtUpon.code || later.above.isEmpty {
+                return .failure(.builtUpon([sequence]))
+            }
+            found[sequence] = later
+            waiting += later.above
+        }
+        return .success(found.values.sorted { $0.call.sequence > $1.call.sequence })
+    }
+
+    private func hasChanged(
+        _ people: [PersonID], since sequence: JournalSequence, _ snapshot: any Snapshot
+    ) throws(StoreFault) -> Bool {
+        for person in Set(people) {
+            if let last = try snapshot.calls(of: person, before: nil, limit: 1).first, last.sequence > sequence {
+                return true
+            }
+        }
+        return false
+    }
+
+    /// Takes back the calls above the call, one after the other, and then the call. Each of them is a call of the journal.
+    private func next(
+        _ left: ArraySlice<JournalSequence>, _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent,
+        _ last: JournalSequence
+    ) -> Step {
+        guard let sequence = left.first else {
+            if built.isEmpty { return finish(call, built, dependent, last) }
+            return .read { snapshot throws(StoreFault) in
+                guard let now = try Undoable(call.call.sequence, in: project, directory, snapshot) else {
+                    return refuse(.noSuchCall)
+                }
+                if let refusal = now.refusal { return refuse(refusal) }
+                return finish(now, built, dependent, last)
+            }
+        }
+        return .read { snapshot throws(StoreFault) in
+            guard let later = try Undoable(sequence, in: project, directory, snapshot) else {
+                return refuse(.noSuchCall)
+            }
+            if let refusal = later.refusal { return refuse(refusal) }
+            return .decide(UndoCall(later.plan, reason: reason)) { result, _ in
+                if case .failure(let refusal) = result { return refuse(refusal) }
+                return next(left.dropFirst(), call, built, dependent, last)
+            }
+        }
+    }
+
+    private func finish(
+        _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent, _ last: JournalSequence
+    ) -> Step {
+        .call(
+            PreparedCall(UndoCall(call.plan, reason: reason)) { _, _ in
+                Native.json(.ok) { json in
+                    write(call, built, dependent, last, &json)
+                    json.key("undone")
+                    json.bool(true)
+                }
+            })
+    }
+
+    private func refuse(_ refusal: Refusal) -> Step { .answer(Native.problem(.refused(refusal), request)) }
+
+    private func write(
+        _ call: Undoable, _ built: [JournalSequence], _ dependent: Dependent, _ last: JournalSequence,
+        _ json: inout JSONWriter
+    ) {
+        json.key("call")
+        json.integer(Int(call.call.sequence.rawValue))
+        json.key("kind")
+        json.string(call.call.kind.name)
+        UndoCalls.write(built: built, &json)
+        UndoCalls.write(call.factsEnded, call.factsBack, of: call.call, &json)
+        dependent.write(&json, next: "depended_next")
+        json.key("last_seq")
+        json.integer(Int(last.rawValue))
+        json.key("warnings")
+        json.array { json in
+            for warning in call.warnings { json.string(warning) }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+/// A part of an export of all people of a project: the facts of one moment, in an order that an import can take.
+///
+/// An export reads the journal, then the rows, then the journal again for access, installs and aliases, because these need
+/// the people and the merges before them. Its place has three numbers, so an export continues after any interruption, and the
+/// server keeps nothing about it.
+package struct ExportPage {
+    /// A place in an export.
+    package struct Place: Equatable, Sendable {
+        /// A part of an export. Places of clients have the raw values.
+        package enum Part: UInt8, Sendable {
+            case people = 0
+            case rows = 1
+            case belongings = 2
+        }
+
+        /// The export has what was made, ended or erased after this call.
+        package let since: JournalSequence
+        /// The last call of the export.
+        package let upTo: JournalSequence
+        package fileprivate(set) var part = Part.people
+        /// The call or the row before the place.
+        package fileprivate(set) var after: Int64
+
+        package init(since: JournalSequence, upTo: JournalSequence) {
+            self.since = since
+            self.upTo = upTo
+            after = since.rawValue
+        }
+
+        /// The place that a client names; nil for a place that no answer had.
+        package init?(since: JournalSequence, upTo: JournalSequence, part: UInt8, after: Int64) {
+            guard let part = Part(rawValue: part), since.rawValue >= 0, since <= upTo, after >= 0 else { return nil }
+            self.init(since: since, upTo: upTo)
+            self.part = part
+            self.after = after
+        }
+    }
+
+    package private(set) var facts: [ExportedFact] = []
+    /// The place of the next page; nil at the end.
+    package private(set) var next: Place?
+
+    private let project: ProjectID
+    private let snapshot: any Snapshot
+    private let isCurrent: Bool
+    /// The documents and the people of this page. A page has each of them once.
+    private var written: Set<DocumentKey> = []
+    private var settled: Set<PersonID> = []
+    /// The identities of the person that the page asked about last.
+    private var held: (person: PersonID, identities: [HeldIdentity])?
+
+    /// A page ends behind the call or the row with which it has so many facts.
+    package static let factsPerPage = 4000
+    private static let callsReadAtOnce = 32
+    private static let rowsReadAtOnce = 500
+
+    /// Reads a page.
+    package init(_ place: Place, in project: ProjectID, _ snapshot: any Snapshot) throws(StoreFault) {
+        self.project = project
+        self.snapshot = snapshot
+        isCurrent = try snapshot.lastCall() <= place.upTo
+        let begin = place
+        var place = place
+        while true {
+            let isDone =
+                switch place.part {
+                case .people:
+                    try readCalls(&place) { page, call throws(StoreFault) in try page.takePeople(call, begin) }
+                case .rows: try readRows(&place)
+                case .belongings:
+                    try readCalls(&place) { page, call throws(StoreFault) in try page.takeBelongings(call, begin) }
+                }
+            if !isDone { break }
+            switch place.part {
+            case .people:
+                place.part = .rows
+                place.after = place.since.rawValue == 0 ? 0 : try snapshot.lastRow(before: place.since.next).rawValue
+            case .rows:
+                place.part = .belongings
+                place.after = place.since.rawValue
+            case .belongings: return
+            }
+        }
+        next = place
+    }
+
+    private var isFull: Bool { facts.count >= ExportPage.factsPerPage }
+
+    /// Reads calls until the page is full; true behind the last call of the export.
+    private mutating func readCalls(
+        _ place: inout Place, _ take: (inout ExportPage, RecordedCall) throws(StoreFault) -> Void
+    ) throws(StoreFault) -> Bool {
+        while !isFull {
+            let calls = try snapshot.calls(
+                after: JournalSequence(rawValue: place.after), limit: ExportPage.callsReadAtOnce)
+            for call in calls {
+                if call.sequence > place.upTo { return true }
+                if call.project == project { try take(&self, call) }
+                place.after = call.sequence.rawValue
+                if isFull { return false }
+            }
+            if calls.count < ExportPage.callsReadAtOnce { return true }
+        }
+        return false
+    }
+
+    private mutating func readRows(_ place: inout Place) throws(StoreFault) -> Bool {
+        let last = try snapshot.lastRow(before: place.upTo.next)
+        while !isFull {
+            let rows = try snapshot.rows(
+                after: RowNumber(rawValue: place.after), limit: ExportPage.rowsReadAtOnce)
+            for (holder, row) in rows {
+                if row.number > last { return true }
+                if holder == project { facts.append(.row(row)) }
+                place.after = row.number.rawValue
+            }
+            if rows.count < ExportPage.rowsReadAtOnce { return true }
+        }
+        return false
+    }
+
+    // MARK: - People, identities, properties and merges
+
+    private mutating func takePeople(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
+        let sinces = call.linkSinces
+        var links = 0
+        for fact in call.facts {
+            switch fact {
+            case .personMade(let person):
+                guard let summary = snapshot.person(person, in: project) else { continue }
+                facts.append(.person(person, made: try snapshot.madeAt(person), seen: summary.lastSeen))
+                for (_, kind) in Holdings.propertyKinds { try takeProperties(kind, of: person, place) }
+            case .linked(let person, let type, let value):
+                defer { links += 1 }
+                let since = links < sinces.count ? sinces[links] : nil
+                try takeLink(call, person, type, value, since: since, place)
+            case .unlinked(let person, let type, let value):
+                // An export of everything has the link, and the link says its end.
+                guard place.since.rawValue > 0, isThere(person), ExportPage.isShown(type) else { continue }
+                let begin = try firstCall(of: person, from: place.since.next) { $0 == .linked(person, type, value) }
+                if let begin, begin.sequence <= call.sequence { continue }
+                facts.append(.link(person, type, value, since: nil, until: call.at))
+            case .merged(let merge):
+                guard isThere(merge.from), isThere(merge.into) else { continue }
+                let end = try firstCall(of: merge.from, from: call.sequence) { $0 == .mergeUndone(merge) }
+                facts.append(.merge(merge, at: call.at, undone: end.flatMap { $0.sequence > place.upTo ? nil : $0.at }))
+            case .mergeUndone(let merge):
+                guard isThere(merge.from), isThere(merge.into), let made = try snapshot.call(ofMerge: merge.id),
+                    made.sequence <= place.since
+                else { continue }
+                facts.append(.merge(merge, at: made.at, undone: call.at))
+            case .personErased(let person):
+                if place.since.rawValue > 0 { facts.append(.erased(person)) }
+            case .documentPut(let person, let kind):
+                // An export of everything has the properties with their person.
+                guard place.since.rawValue > 0, isThere(person) else { continue }
+                try takeProperties(kind, of: person, place)
+            case .rowsAdded: break
+            }
+        }
+    }
+
+    private mutating func takeLink(
+        _ call: RecordedCall, _ person: PersonID, _ type: IdentityType, _ value: String, since: Instant?, _ place: Place
+    ) throws(StoreFault) {
+        guard isThere(person), ExportPage.isShown(type) else { return }
+        if held?.person != person { held = (person, try snapshot.identities(of: person)) }
+        let isInForce = held?.identities.contains { $0.call == call.sequence && $0.type == type && $0.value == value }
+        var end: RecordedCall?
+        if isInForce != true {
+            end = try firstCall(of: person, from: call.sequence) { $0 == .unlinked(person, type, value) }
+        }
+        facts.append(
+            .link(
+                person, type, value, since: since ?? call.at,
+                until: end.flatMap { $0.sequence > place.upTo ? nil : $0.at }))
+    }
+
+    private mutating func takeProperties(_ kind: DocumentKind, of person: PersonID, _ place: Place) throws(StoreFault) {
+        guard let dialect = Holdings.propertyKinds.first(where: { $0.kind == kind })?.dialect else { return }
+        let key = DocumentKey(kind, of: person)
+        guard written.insert(key).inserted,
+            let attributes = try body(key, upTo: place.upTo).flatMap(Attributes.init(packed:))
+        else { return }
+        for (name, entry) in attributes.entries.sorted(by: { $0.key < $1.key }) {
+            facts.append(.property(person, dialect, name: name, entry))
+        }
+    }
+
+    /// A document as the last call of the export left it.
+    private func body(_ key: DocumentKey, upTo last: JournalSequence) throws(StoreFault) -> [UInt8]? {
+        if isCurrent { return try snapshot.document(key) }
+        for version in try snapshot.versions(of: key, since: last.next) where version.madeBy <= last {
+            return try snapshot.content(of: version)
+        }
+        return nil
+    }
+
+    /// Whether the project has the person. An erased person is in no export.
+    private func isThere(_ person: PersonID) -> Bool { snapshot.person(person, in: project) != nil }
+
+    /// Whether an export has the links of a type. Installs have a kind of their own, and nobody is not an identity.
+    private static func isShown(_ type: IdentityType) -> Bool { type != .linkingInstallID && type != .claimNobody }
+
+    /// The first call of a person, from a call on, that has a fact.
+    private func firstCall(
+        of person: PersonID, from sequence: JournalSequence, where matches: (RecordedCall.Fact) -> Bool
+    ) throws(StoreFault) -> RecordedCall? {
+        var (before, found): (JournalSequence?, RecordedCall?) = (nil, nil)
+        while true {
+            let calls = try snapshot.calls(of: person, before: before, limit: 200)
+            for call in calls {
+                if call.sequence < sequence { return found }
+                if call.facts.contains(where: matches) { found = call }
+            }
+            guard calls.count == 200, let last = calls.last else { return found }
+            before = last.sequence
+        }
+    }
+
+    // MARK: - Access, installs and aliases
+
+    private mutating func takeBelongings(_ call: RecordedCall, _ place: Place) throws(StoreFault) {
+        for fact in call.facts {
+            switch fact {
+            case .personMade(let person): try takeBelongings(of: person)
+            case .documentPut(let person, let kind):
+                guard place.since.rawValue > 0 else { continue }
+                switch kind {
+                case .accessUser, .purchase, .install, .alias, .aliasesOfPerson: try takeBelongings(of: person)
+                default: break
+                }
+            default: break
+            }
+        }
+    }
+
+    /// Takes what a person has now. A state that is later than the export is also in the next export.
+    private mutating func takeBelongings(of person: PersonID) throws(StoreFault) {
+        guard isThere(person), settled.insert(person).inserted else { return }
+        let identities = try snapshot.identities(of: person)
+        let holdings = try Holdings(of: person, identities: identities, in: project, snapshot)
+        for install in holdings.installs { facts.append(.install(install)) }
+        if let user = try snapshot.document(AccessUser.key(person)).flatMap({ AccessUser(person, packed: $0) }) {
+            for (purchase, _) in holdings.purchases {
+                let isOwner = purchase.owners.contains(person)
+                // A purchase of a store account has a line for each user that has joined it.
+                guard isOwner || purchase.installs.contains(person) else { continue }
+                let principal = ExportedFact.Principal(user, isOfIdentity: isOwner)
+                let transactions = purchase.history.transactions
+                for (place, transaction) in transactions.enumerated() {
+                    let renewal = place == transactions.count - 1 ? purchase.history.renewalState : nil
+                    facts.append(.purchase(principal, purchase, transaction, renewal: renewal))
+                }
+            }
+            for grant in user.grants {
+                facts.append(.grant(ExportedFact.Principal(user, isOfIdentity: grant.isOfIdentity), grant))
+            }
+        }
+        for alias in try snapshot.aliases(of: person) where alias.source == person && isThere(alias.destination) {
+            facts.append(.alias(alias))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+/// A fact of a project, as an export of all people has it (docs/moving-out.md).
+package enum ExportedFact: Equatable, Sendable {
+    case person(PersonID, made: Instant, seen: Instant)
+    /// - Parameters:
+    ///   - since: the moment at which the link began; nil for a link that began before the export's first call.
+    ///   - until: the moment at which the link ended; nil for a link in force.
+    case link(PersonID, IdentityType, String, since: Instant?, until: Instant?)
+    /// A property; without a value the person has no such property any more.
+    case property(PersonID, Dialect, name: String, Attributes.Entry)
+    case row(StoredRow)
+    /// - Parameter renewal: the state of the renewal, with the last transaction of the purchase.
+    case purchase(Principal, Purchase, Purchase.Transaction, renewal: Purchase.RenewalState?)
+    case grant(Principal, AccessUser.Grant)
+    case install(Install)
+    case alias(Alias)
+    case merge(Merge, at: Instant, undone: Instant?)
+    /// A person that a call erased. The facts about the person leave every copy.
+    case erased(PersonID)
+
+    /// The identity that has the access of a user.
+    package struct Principal: Equatable, Sendable {
+        package let type: IdentityType
+        package let value: String
+        package let world: AccessWorld
+
+        init(_ user: AccessUser, isOfIdentity: Bool) {
+            world = user.isForTrying ? .sandbox : .production
+            if isOfIdentity, let identity = user.identity {
+                (type, value) = (world.identityType, identity)
+            } else {
+                (type, value) = (world.userType, user.id)
+            }
+        }
+    }
+
+    /// The kind of a fact. The names are part of the form, and those of an import are the same.
+    package enum Kind: String, CaseIterable, Sendable {
+        case person, link, property, row, purchase, grant, install, alias, merge, erased
+    }
+
+    package var kind: Kind {
+        switch self {
+        case .person: .person
+        case .link: .link
+        case .property: .property
+        case .row: .row
+        case .purchase: .purchase
+        case .grant: .grant
+        case .install: .install
+        case .alias: .alias
+        case .merge: .merge
+        case .erased: .erased
+        }
+    }
+}

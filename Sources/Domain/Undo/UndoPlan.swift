@@ -1,0 +1,343 @@
+/// The facts that the undo of a call ends and brings back, as a reader finds them in the journal.
+package struct UndoPlan: Equatable, Sendable {
+    /// A person and an identity.
+    package struct Link: Equatable, Sendable {
+        package let person: PersonID
+        package let identity: Identity
+    }
+
+    package let call: JournalSequence
+    /// The person of the call; nil if it had none, or if an erasure removed the person.
+    package internal(set) var person: PersonID?
+    /// The links that the undo ends, and the links that it brings back.
+    package internal(set) var ended: [Link] = []
+    package internal(set) var back: [Link] = []
+    /// The merges that the undo ends, as they are in force.
+    package internal(set) var endedMerges: [Merge] = []
+    /// The merges that the undo makes again, with their former ids.
+    package internal(set) var mergesBack: [Merge] = []
+    package internal(set) var documents: [DocumentUndo] = []
+    /// The version of the strategy that the call set.
+    package internal(set) var strategy: Int?
+
+    init(_ call: JournalSequence) { self.call = call }
+
+    /// The people whose facts the undo changes.
+    package var people: [PersonID] {
+        var people = Set((ended + back).map(\.person) + documents.map(\.person))
+        for merge in endedMerges + mergesBack { people.formUnion([merge.from, merge.into]) }
+        people.remove(.nobody)
+        return people.sorted()
+    }
+
+    /// Whether the undo changes the strategy or a document of the directory.
+    var changesDirectory: Bool {
+        strategy != nil || documents.contains { Directory.documentKinds.contains($0.key.kind) }
+    }
+
+    fileprivate var isEmpty: Bool {
+        ended.isEmpty && back.isEmpty && endedMerges.isEmpty && mergesBack.isEmpty && documents.isEmpty
+            && strategy == nil
+    }
+}
+
+/// Whether a call can be taken back, as a reader finds it.
+package struct Undoable: Sendable {
+    package let call: RecordedCall
+    /// The plan of the undo; empty if the call cannot be taken back.
+    package private(set) var plan: UndoPlan
+    /// The reason why the call cannot be taken back now; nil if it can.
+    package private(set) var refusal: Refusal?
+    /// The call that took this call back; nil if the call is in force.
+    package private(set) var undoneBy: JournalSequence?
+    /// The later calls that changed facts of this call and are in force, the first call first.
+    package private(set) var above: [JournalSequence] = []
+    /// The facts that the undo ends, and those that it brings back.
+    package private(set) var factsEnded: [RecordedCall.Fact] = []
+    package private(set) var factsBack: [RecordedCall.Fact] = []
+
+    /// Reads a call of a project with the facts of its undo; nil if the project has no such call.
+    package init?(
+        _ sequence: JournalSequence, in project: ProjectID, _ directory: Directory, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        guard let call = try snapshot.call(sequence), call.project == project else { return nil }
+        self.call = call
+        plan = UndoPlan(sequence)
+        if let marked = try snapshot.undo(of: sequence) {
+            (undoneBy, refusal) = (marked, .callAlreadyUndone)
+            return
+        }
+        if case .never(let reason) = call.kind.undo {
+            refusal = .cannotUndo(reason)
+            return
+        }
+        switch call.answer {
+        case .forgotten: refusal = .cannotUndo(.erased)
+        case .refused: refusal = .cannotUndo(.nothingChanged)
+        case .reply(let reply):
+            try read(reply, directory, snapshot)
+            try finish(snapshot)
+        }
+    }
+
+    private mutating func read(
+        _ reply: Reply, _ directory: Directory, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        let project = call.project
+        plan.person = call.person.flatMap { snapshot.person($0, in: project) == nil ? nil : $0 }
+        for fact in call.facts {
+            switch fact {
+            case .linked(let person, let type, let value): try readLinked(person, type, value, snapshot)
+            case .unlinked(let person, let type, let value): try readUnlinked(person, type, value, snapshot)
+            case .merged(let merge): try readMerged(merge, snapshot)
+            case .mergeUndone(let merge):
+                let isBack = snapshot.group(of: merge.from).merges.contains {
+                    $0.rule == merge.rule && $0.isBetween(merge.from, merge.into)
+                }
+                if !isBack { plan.mergesBack.append(merge) }
+            case .personMade, .personErased, .rowsAdded, .documentPut: break
+            }
+        }
+        try readDocuments(snapshot)
+        if let version = reply.as(StrategySet.self)?.version ?? reply.as(CallUndone.self)?.strategy {
+            let history = directory.strategies(of: project)
+            if let former = history[version - 1]?.strategy, former != history.current.strategy {
+                plan.strategy = version
+                if history[version]?.strategy != history.current.strategy { refusal = .builtUpon }
+            }
+        }
+    }
+
+    /// The people that the call merged.
+    private var merged: Set<PersonID> {
+        var people: Set<PersonID> = []
+        for case .merged(let merge) in call.facts { people.formUnion([merge.from, merge.into]) }
+        return people
+    }
+
+    private mutating func readLinked(
+        _ person: PersonID, _ type: IdentityType, _ value: String, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        // A person that the call made and merged keeps its identities, as after the undo of the merge alone.
+        if call.facts.contains(.personMade(person)), merged.contains(person) { return }
+        if value.isEmpty || snapshot.person(person, in: call.project) == nil {
+            refusal = .cannotUndo(.erased)
+            return
+        }
+        let held = try snapshot.identities(of: person).first { $0.type == type && $0.value == value }
+        let identity = Identity(type, value, in: call.project, hash: snapshot.hash)
+        if let held {
+            plan.ended.append(.init(person: person, identity: identity))
+            if held.call == call.sequence { return }
+        }
+        // The link ended, or ended and came back.
+        try look(for: person, snapshot) { fact in
+            switch fact {
+            case .linked(person, type, value), .unlinked(person, type, value): true
+            default: false
+            }
+        }
+    }
+
+    private mutating func readUnlinked(
+        _ person: PersonID, _ type: IdentityType, _ value: String, _ snapshot: any Snapshot
+    ) throws(StoreFault) {
+        if value.isEmpty || snapshot.person(person, in: call.project) == nil {
+            refusal = .cannotUndo(.erased)
+            return
+        }
+        let identity = Identity(type, value, in: call.project, hash: snapshot.hash)
+        let holders = snapshot.holders(of: identity.key)
+        if holders.contains(person) { return }
+        plan.back.append(.init(person: person, identity: identity))
+        for holder in holders {
+            // The undo ends the links of the call itself.
+            if call.facts.contains(.linked(holder, type, value)) { continue }
+            let link = try snapshot.identities(of: holder).first { $0.type == type && $0.value == value }
+            if let since = link?.call, since > call.sequence, try isInForce(since, snapshot) { add(above: since) }
+        }
+    }
+
+    private mutating func readMerged(_ merge: Merge, _ snapshot: any Snapshot) throws(StoreFault) {
+        guard snapshot.person(merge.from, in: call.project) != nil, snapshot.person(merge.into, in: call.project) != nil
+        else {
+            refusal = .cannotUndo(.erased)
+            return
+        }
+        // An undo of an undo made the merge again, under another id.
+        for known in snapshot.group(of: merge.from).merges
+        where known.rule == merge.rule && known.isBetween(merge.from, merge.into) {
+            if known.id != merge.id, try snapshot.call(ofMerge: known.id)?.kind.isUndo != true { continue }
+            plan.endedMerges.append(known)
+            return
+        }
+        try look(for: merge.from, snapshot) { fact in
+            if case .mergeUndone(let ended) = fact {
+                ended.rule == merge.rule && ended.isBetween(merge.from, merge.into)
+            } else {
+                false
+            }
+        }
+    }
+
+    private mutating func readDocuments(_ snapshot: any Snapshot) throws(StoreFault) {
+        let hasMerge = call.facts.contains { if case .merged = $0 { true } else { false } }
+        for written in try snapshot.documents(writtenBy: call.sequence) {
+            let (key, person) = (written.version.key, written.person)
+            // The end of a merge detaches the installs that the merge attached.
+            if hasMerge, key.kind == .install || key.kind == .linkedUser { continue }
+            if case .stays = key.kind.undoTreatment { continue }
+            let versions = try snapshot.versions(of: key, since: call.sequence)
+            guard let place = versions.firstIndex(where: { $0.madeBy == call.sequence }) else { continue }
+            let before = place + 1 < versions.count ? try snapshot.content(of: versions[place + 1]) : nil
+            let document = DocumentUndo(
+                key, person, before: before, after: try snapshot.content(of: versions[place]))
+            guard document.isUndone else { continue }
+            if person != .nobody, snapshot.person(person, in: call.project) == nil {
+                refusal = .cannotUndo(.erased)
+                return
+            }
+            switch document.undone(try snapshot.document(key), at: call.at) {
+            case .none: continue
+            case .change: plan.documents.append(document)
+            case .builtUpon:
+                plan.documents.append(document)
+                refusal = .builtUpon
+                for version in versions[..<place] where try isInForce(version.madeBy, snapshot) {
+                    add(above: version.madeBy)
+                }
+            }
+        }
+    }
+
+    private mutating func finish(_ snapshot: any Snapshot) throws(StoreFault) {
+        above.sort()
+        if !above.isEmpty, refusal == nil { refusal = .builtUpon }
+        // Each fact that is not in force any more, and that no later call changed, was taken back by an undo.
+        if refusal == nil, plan.isEmpty {
+            refusal = undoneBy == nil ? .cannotUndo(reasonForNothing) : .callAlreadyUndone
+        }
+        guard refusal == nil || refusal == .builtUpon else {
+            plan = UndoPlan(call.sequence)
+            return
+        }
+        if refusal == nil { undoneBy = nil }
+        factsEnded =
+            plan.ended.map { .linked($0.person, $0.identity.type, $0.identity.value) }
+            + plan.endedMerges.map { .merged($0) }
+            + plan.documents.filter { $0.after != nil }.map { .documentPut($0.person, $0.key.kind) }
+        factsBack =
+            plan.back.map { .linked($0.person, $0.identity.type, $0.identity.value) }
+            + plan.mergesBack.map { .merged($0) }
+            + plan.documents.filter { $0.before != nil }.map { .documentPut($0.person, $0.key.kind) }
+    }
+
+    /// Sentences about what the undo does not take back.
+    package var warnings: [String] {
+        guard refusal == nil || refusal == .builtUpon else { return [] }
+        var warnings: [String] = []
+        for case .personMade(let person) in call.facts {
+            warnings.append("Person \(person.rawValue), which the call made, stays with its rows.")
+        }
+        let rows = call.facts.reduce(0) { sum, fact in
+            if case .rowsAdded(_, _, let count, _) = fact { sum + count } else { sum }
+        }
+        if rows > 0 { warnings.append("\(rows) rows of the call stay.") }
+        return warnings
+    }
+
+    private var reasonForNothing: Irrevocable {
+        call.facts.contains { if case .rowsAdded = $0 { true } else { false } } ? .rowsStay : .nothingChanged
+    }
+
+    private mutating func add(above call: JournalSequence) {
+        if !above.contains(call) { above.append(call) }
+    }
+
+    /// Whether a later call counts as built on this call. An undo counts not: it and its call cancel each other.
+    private func isInForce(_ sequence: JournalSequence, _ snapshot: any Snapshot) throws(StoreFault) -> Bool {
+        guard let later = try snapshot.call(sequence), !later.kind.isUndo else { return false }
+        return try snapshot.undo(of: sequence) == nil
+    }
+
+    /// Looks for later calls of a person that changed a fact: a call in force is above this call, and an undo took it back.
+    private mutating func look(
+        for person: PersonID, _ snapshot: any Snapshot, _ isWanted: (RecordedCall.Fact) -> Bool
+    ) throws(StoreFault) {
+        var before: JournalSequence?
+        for _ in 0..<Undoable.pagesAtMost {
+            let page = try snapshot.calls(of: person, before: before, limit: Undoable.page)
+            for later in page {
+                if later.sequence <= call.sequence { return }
+                guard later.facts.contains(where: isWanted) else { continue }
+                if try isInForce(later.sequence, snapshot) {
+                    add(above: later.sequence)
+                } else if later.kind.isUndo, undoneBy == nil {
+                    undoneBy = later.sequence
+                }
+            }
+            guard page.count == Undoable.page, let last = page.last else { return }
+            before = last.sequence
+        }
+        // The history is too long to look for the call, so the undo is refused.
+        refusal = .builtUpon
+    }
+
+    private static let page = 500
+    private static let pagesAtMost = 40
+
+    /// The later calls that came to their person by a link of this call, in the order of the journal; nil if the history is too
+    /// long to look for them. Calls of dialects whose journal names no identities count if this call made their person.
+    package func followers(_ snapshot: any Snapshot) throws(StoreFault) -> [JournalSequence]? {
+        var found: Set<JournalSequence> = []
+        var links: [PersonID: [(type: IdentityType, value: String)]] = [:]
+        for case .linked(let person, let type, let value) in call.facts {
+            links[person, default: []].append((type, value))
+        }
+        for (person, links) in links {
+            let isNew = call.facts.contains(.personMade(person))
+            var before: JournalSequence?
+            var pages = 0
+            history: while true {
+                if pages == Undoable.pagesAtMost { return nil }
+                pages += 1
+                let page = try snapshot.calls(of: person, before: before, limit: Undoable.page)
+                for later in page {
+                    if later.sequence <= call.sequence { break history }
+                    guard later.person == person, !later.kind.isUndo else { continue }
+                    let isFound =
+                        isNew
+                        || later.inputs.contains { input in
+                            input.fate == .matched
+                                && links.contains { $0.type == input.type && $0.value == input.value }
+                        }
+                    if isFound { found.insert(later.sequence) }
+                }
+                guard page.count == Undoable.page, let last = page.last else { break }
+                before = last.sequence
+            }
+        }
+        return found.sorted()
+    }
+}
+
+extension ActKind {
+    /// Whether calls of the kind take other calls back.
+    package var isUndo: Bool {
+        [.undoCall, .undoSettings, .undoMerge, .undoSplit, .undoAlias, .undoTransfer].contains(self)
+    }
+}
+
+extension Snapshot {
+    /// The call with a number; nil if the journal has no such call.
+    package func call(_ sequence: JournalSequence) throws(StoreFault) -> RecordedCall? {
+        try calls(after: JournalSequence(rawValue: sequence.rawValue - 1), limit: 1).first { $0.sequence == sequence }
+    }
+
+    /// The call that took a call back by its number; nil if no such call is in force.
+    func undo(of sequence: JournalSequence) throws(StoreFault) -> JournalSequence? {
+        let key = UndoCall.mark(sequence)
+        guard try document(key) != nil else { return nil }
+        return try versions(of: key, since: sequence).first?.madeBy
+    }
+}

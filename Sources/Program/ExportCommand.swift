@@ -1,0 +1,186 @@
+import Compression
+import Glibc
+import HTTPMessage
+import Invocation
+import JSON
+
+/// `onym export`: exports all facts about a person, to give them to the person, or all people of a project, to move out.
+enum ExportCommand: ProgramCommand {
+    static let name = "export"
+    static let summary = "Exports a person, or all people of a project, one line of JSON for each fact."
+    static let usage = """
+        onym export ID [--data DIR] [--project ID]
+        onym export --all [--since CALL] [--output FILE] [--anew] [--data DIR] [--project ID]
+
+        ID is a person's id in any form: an MPID, or an identity such as customerid:42.
+
+        --all exports all people of the project, in the form facts that "onym import" reads. --since takes the upto of an
+        earlier export, and exports what was made, ended or erased after it. FILE is compressed with gzip if its name ends
+        in .gz. An export to a file that was interrupted goes on with the same command; --anew begins again.
+        """
+    static let operands = ["ID"]
+    static let switchWithoutOperands: String? = "all"
+    static let valuedFlags = ["project", "since", "output"]
+    static let switches = ["all", "anew"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let arguments = context.arguments
+        if arguments.has("all") {
+            return try context.controlClient().session { session throws(CommandFault) in
+                guard let path = arguments["output"] else { return try print(context, session) }
+                return try ExportRun(path, context, session).run()
+            }
+        }
+        for flag in ["since", "output", "anew"] where arguments.has(flag) {
+            throw .usage("--\(flag) is for --all.")
+        }
+        let path = PeopleCommands.path(arguments.words[0]) + "/export"
+        try context.controlClient().session { session throws(CommandFault) in
+            var cursor: String?
+            repeat {
+                let part = try session.done("POST", path + CallText.query([("cursor", cursor)])).part()
+                context.show(part.lines)
+                cursor = part.cursor
+            } while cursor != nil
+        }
+        return 0
+    }
+
+    /// Prints an export of all people.
+    private static func print(_ context: CommandContext, _ session: ControlClient.Session) throws(CommandFault) -> Int32
+    {
+        if context.arguments.has("anew") { throw .usage("--anew is for --output.") }
+        var cursor: String?
+        repeat {
+            let part = try session.exported(context, after: cursor)
+            context.show(part.lines)
+            cursor = part.cursor
+        } while cursor != nil
+        return 0
+    }
+}
+
+/// One run of `onym export --all --output FILE`. The file FILE.part has the lines so far, and FILE.part.next has its length
+/// and the cursor of the next lines.
+private final class ExportRun {
+    private let path: String
+    private let context: CommandContext
+    private let session: ControlClient.Session
+    private var descriptor: CInt = -1
+    private var length = 0
+
+    private var partPath: String { path + ".part" }
+    private var nextPath: String { path + ".part.next" }
+    private var since: String { context.arguments["since"] ?? "0" }
+
+    init(_ path: String, _ context: CommandContext, _ session: ControlClient.Session) {
+        (self.path, self.context, self.session) = (path, context, session)
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    func run() throws(CommandFault) -> Int32 {
+        Interrupt.watch()
+        var cursor = try open()
+        var written = 0
+        while true {
+            let part = try session.exported(context, after: cursor)
+            try append(path.hasSuffix(".gz") ? Gzip.deflate(part.lines) : part.lines)
+            written += part.lines.count { $0 == UInt8(ascii: "\n") }
+            guard let next = part.cursor else { break }
+            cursor = next
+            try keep(next)
+            if Interrupt.came {
+                context.terminal.note("Stopped. The same command goes on from there.")
+                return 130
+            }
+        }
+        guard unsafe rename(partPath, path) == 0 else { throw fault(path) }
+        unsafe unlink(nextPath)
+        context.terminal.result("\(path) has \(length) bytes; \(written) lines were written now.")
+        return 0
+    }
+
+    /// Opens the file, and returns the cursor at which an interrupted export goes on.
+    private func open() throws(CommandFault) -> String? {
+        let known = context.arguments.has("anew") ? nil : try interrupted()
+        descriptor = unsafe Glibc.open(partPath, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw fault(partPath) }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { throw fault(partPath) }
+        // After a crash of the machine the file may be shorter than the note says.
+        let goesOn = known.map { Int(status.st_size) >= $0.length } ?? false
+        length = goesOn ? known?.length ?? 0 : 0
+        guard ftruncate(descriptor, off_t(length)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+            throw fault(partPath)
+        }
+        if goesOn { context.terminal.note("The export goes on behind \(length) bytes. --anew begins again.") }
+        return goesOn ? known?.cursor : nil
+    }
+
+    /// The length and the cursor of an interrupted export with the same flags.
+    private func interrupted() throws(CommandFault) -> (length: Int, cursor: String)? {
+        guard Files.exists(nextPath), Files.exists(partPath) else { return nil }
+        let note = ControlClient.Answer(
+            status: 200, body: try Files.bytes(nextPath, orElse: "\(nextPath) cannot be read"))
+        // A note that a crash has cut has not three words.
+        let words = note.text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+        guard words.count == 3, let length = Int(words[0]), words[2].hasSuffix("\n") else { return nil }
+        guard words[1] == since else {
+            throw .failed("\(partPath) is an export with --since \(words[1]). Give the same, or --anew.")
+        }
+        return (length, String(words[2].dropLast()))
+    }
+
+    private func keep(_ cursor: String) throws(CommandFault) {
+        let text = "\(length) \(since) \(cursor)\n"
+        if Files.exists(nextPath) {
+            try Files.write(text, to: nextPath)
+        } else {
+            try Files.writeNew(text, to: nextPath)
+        }
+    }
+
+    private func append(_ bytes: [UInt8]) throws(CommandFault) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else { throw fault(partPath) }
+            rest = rest.dropFirst(written)
+        }
+        guard fdatasync(descriptor) == 0 else { throw fault(partPath) }
+        length += bytes.count
+    }
+
+    private func fault(_ path: String) -> CommandFault {
+        .failed("\(path) cannot be written: \(unsafe String(cString: strerror(errno))).")
+    }
+}
+
+extension ControlClient.Session {
+    /// The next part of an export of all people.
+    fileprivate func exported(
+        _ context: CommandContext, after cursor: String?
+    ) throws(CommandFault) -> (lines: [UInt8], cursor: String?) {
+        let query = CallText.query([("since", context.arguments["since"]), ("cursor", cursor)])
+        return try done("POST", "/onym/v1/export\(query)").part()
+    }
+}
+
+extension ControlClient.Answer {
+    /// The lines of an answer, and the cursor of the next lines: the last line has it, if more lines follow.
+    fileprivate func part() throws(CommandFault) -> (lines: [UInt8], cursor: String?) {
+        let newline = UInt8(ascii: "\n")
+        let start = body.dropLast().lastIndex(of: newline).map { $0 + 1 } ?? 0
+        let last = Array(body[start...])
+        guard last.starts(with: #"{"kind":"next""#.utf8) else { return (body, nil) }
+        return (Array(body[..<start]), try ControlClient.Answer(status: status, body: last).text(of: "cursor"))
+    }
+}
+
+extension CommandContext {
+    fileprivate func show(_ lines: [UInt8]) {
+        if !lines.isEmpty { terminal.result(String(decoding: lines.dropLast(), as: UTF8.self)) }
+    }
+}

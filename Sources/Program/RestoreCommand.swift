@@ -1,0 +1,237 @@
+import ByteText
+import CivilTime
+import Copies
+import Domain
+import Engine
+import Glibc
+import Invocation
+import JSON
+import StoreSQLite
+
+/// `onym restore`: makes a store of a copy.
+enum RestoreCommand: ProgramCommand {
+    static let name = "restore"
+    static let summary = "Makes a store of a copy, as it was at the end, after a call or at a moment."
+    static let usage = """
+        onym restore DIR|FILE.tar|- TO [--until SEQ|TIME] [--master-key FILE] [--json]
+
+        TO is a folder that is empty or does not exist. --until names the last call, or a time such as
+        2027-01-31T12:00:00Z. --master-key copies the master key; otherwise put it into TO as master.key.
+        """
+    static let operands = ["DIR", "TO"]
+    static let valuedFlags = ["until", "master-key"]
+
+    static func run(_ context: CommandContext) throws(CommandFault) -> Int32 {
+        let (from, to) = (context.arguments.words[0], context.arguments.words[1])
+        let until = try context.arguments["until"].map { text throws(CommandFault) in try self.until(text) } ?? .end
+        if let names = try? Files.names(in: to), !names.isEmpty {
+            throw .failed("\(to) is not empty. A restore never overwrites a store.")
+        }
+        let key = try context.arguments["master-key"].map { path throws(CommandFault) in
+            try DataFolder.masterKey(in: path)
+        }
+        var (source, unpacked): (String, String?) = (from, nil)
+        defer { if let unpacked { Files.removeFolder(unpacked) } }
+        if from == "-" || !Files.isFolder(from) {
+            let folder = try Files.makeFolder(beginning: "\(Files.absolute(to)).copy")
+            unpacked = folder
+            try unpack(from, to: folder)
+            source = folder
+        }
+        let restore = try Restore(from: source, to: to, until, masterKey: key)
+        let restored = try restore.run(context.terminal)
+        report(restored, to, hasKey: key != nil, context)
+        return 0
+    }
+
+    private static func until(_ text: String) throws(CommandFault) -> CopyReader.Until {
+        if let sequence = Int64(text), sequence > 0 { return .call(sequence) }
+        if let moment = ISO8601.parse(text.utf8.span) { return .moment(moment) }
+        throw .usage("--until must be the number of a call, or a time such as 2027-01-31T12:00:00Z.")
+    }
+
+    private static func unpack(_ path: String, to folder: String) throws(CommandFault) {
+        let descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw .failed("\(path) cannot be opened: \(unsafe String(cString: strerror(errno))).")
+        }
+        defer { if path != "-" { close(descriptor) } }
+        do throws(CopyFault) {
+            try CopyTar.unpack(descriptor, to: folder)
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+
+    private static func report(
+        _ restored: CopyReader.Restored, _ to: String, hasKey: Bool, _ context: CommandContext
+    ) {
+        let moment = String(decoding: ISO8601.format(millisecondsSince1970: restored.at), as: UTF8.self)
+        if context.isForPrograms {
+            var json = JSONWriter()
+            json.object { json in
+                json.key("to")
+                json.string(to)
+                json.key("seq")
+                json.integer(restored.sequence)
+                json.key("at")
+                json.string(moment)
+                json.key("last_seq")
+                json.integer(restored.lastSequence)
+            }
+            context.terminal.result(String(decoding: json.bytes, as: UTF8.self))
+            return
+        }
+        context.terminal.result("Restored into \(to), up to call \(restored.sequence) of \(moment).")
+        if !hasKey {
+            context.terminal.result("Put the master key of the store into \(to)/master.key, or set ONYM_MASTER_KEY.")
+        }
+    }
+}
+
+/// Makes a store of a folder of copies, and examines the store.
+struct Restore {
+    private let reader: CopyReader
+    private let plan: CopyReader.Plan
+    private let until: CopyReader.Until
+    /// The folder of the result.
+    private let target: String
+    private let masterKey: MasterKey?
+
+    /// Checks all files of the copy.
+    init(
+        from source: String, to target: String, _ until: CopyReader.Until, masterKey: MasterKey? = nil
+    ) throws(CommandFault) {
+        (self.until, self.target, self.masterKey) = (until, target, masterKey)
+        do throws(CopyFault) {
+            reader = try CopyReader(source)
+            plan = try reader.plan(until)
+        } catch {
+            throw CommandFault(error)
+        }
+        if let masterKey, Archive.shown(masterKey.mark) != reader.manifest.masterKey {
+            throw .failed("The store was made with another master key.")
+        }
+        let isWhole =
+            switch until {
+            case .end: plan.gap == nil
+            case .call(let call): call <= plan.last
+            case .moment: plan.gap == nil
+            }
+        guard isWhole else {
+            throw .failed(
+                "\(plan.gap ?? "The copies end with call \(plan.last).") "
+                    + "Name --until \(plan.last) to restore everything up to this call.")
+        }
+    }
+
+    /// Makes the store in a folder inside the target, and moves its files when they are complete. After a fault the target is as it
+    /// was before.
+    ///
+    /// - Parameters:
+    ///   - notes: whether to journal that later calls may be gone.
+    ///   - terminal: the terminal for findings.
+    func run(notes: Bool = true, _ terminal: Terminal) throws(CommandFault) -> CopyReader.Restored {
+        let isNew = !Files.exists(target)
+        try DataFolder(path: target).make()
+        do throws(CommandFault) {
+            let place = try Files.makeFolder(beginning: "\(target)/restore")
+            defer { Files.removeFolder(place) }
+            let folder = DataFolder(path: place)
+            let restored = try fill(folder)
+            try checkLast(restored, in: folder)
+            if notes, !restored.isClean { try note(restored, in: folder) }
+            try examine(folder, terminal)
+            try move(from: place)
+            return restored
+        } catch {
+            // A folder with files stays.
+            if isNew { unsafe rmdir(target) }
+            throw error
+        }
+    }
+
+    private func fill(_ folder: DataFolder) throws(CommandFault) -> CopyReader.Restored {
+        let restored: CopyReader.Restored
+        do throws(CopyFault) {
+            restored = try reader.restore(plan, to: folder.store.path)
+            try reader.restoreAttachments(to: folder.attachments)
+        } catch {
+            throw CommandFault(error)
+        }
+        if let masterKey { try Files.writeNew(masterKey.text + "\n", to: folder.masterKeyPath) }
+        return restored
+    }
+
+    /// Moves the files to the target. The file of the store is the last one, so a target without it has no store.
+    private func move(from place: String) throws(CommandFault) {
+        let file = "onym.db"
+        let names = ((try? Files.names(in: place)) ?? []).filter { $0 != file } + [file]
+        for name in names {
+            guard unsafe rename("\(place)/\(name)", "\(target)/\(name)") == 0 else {
+                throw .failed("\(target)/\(name) cannot be made: \(unsafe String(cString: strerror(errno))).")
+            }
+        }
+        let descriptor = unsafe open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else {
+            throw .failed("\(target) cannot be written: \(unsafe String(cString: strerror(errno))).")
+        }
+    }
+
+    /// Refuses a store whose journal does not end with the call that the copies name.
+    private func checkLast(_ restored: CopyReader.Restored, in folder: DataFolder) throws(CommandFault) {
+        let last: Int64
+        do throws(StoreFault) {
+            last = try folder.store.lastSequence()
+        } catch {
+            throw CommandFault(error)
+        }
+        guard last == restored.sequence else {
+            throw .failed(
+                "The restored store ends with call \(last), but the copies say call \(restored.sequence): they do not belong "
+                    + "together.")
+        }
+    }
+
+    /// Journals that later calls may be gone.
+    private func note(_ restored: CopyReader.Restored, in folder: DataFolder) throws(CommandFault) {
+        do throws(StoreFault) {
+            let store = try SQLiteStore(folder.store)
+            defer { store.close() }
+            try store.noteRestored(lost: JournalSequence(rawValue: restored.lastSequence))
+        } catch {
+            throw CommandFault(error)
+        }
+    }
+
+    private func examine(_ folder: DataFolder, _ terminal: Terminal) throws(CommandFault) {
+        let findings: [Finding]
+        do throws(StoreFault) {
+            findings = try Doctor(folder.store, progress: { _ in }).examine()
+        } catch {
+            throw CommandFault(error)
+        }
+        for finding in findings { terminal.note("\(finding.code): \(finding.description)") }
+        if !findings.isEmpty { throw .failed("The restored store is damaged.") }
+    }
+}
+
+extension SQLiteStore {
+    /// Journals in each project that the store goes on without later calls, so that no new call gets the number of a lost one.
+    ///
+    /// - Parameter lost: the last call that is known to be lost.
+    func noteRestored(lost: JournalSequence) throws(StoreFault) {
+        let last = counts.lastSequence
+        let jobs = directory.projects.keys.sorted { $0.rawValue < $1.rawValue }.map { project in
+            var call = Call(project: project, key: nil)
+            call.requestID = "restore"
+            return Job(call: call, act: NoteRestored(last: last))
+        }
+        // A store without projects has no reader of its calls.
+        if jobs.isEmpty { return }
+        leaveOut(through: JournalSequence(rawValue: max(last, lost).rawValue + NoteRestored.leftOut))
+        let answers = Writer(store: self, chance: { 0 }).process(jobs, at: SystemClock.now())
+        if case .failure(.fault(let fault)) = answers.first { throw fault }
+    }
+}

@@ -1,0 +1,124 @@
+import Glibc
+
+/// A place in a write-ahead log: the end of a frame.
+package struct LogPlace: Equatable, Sendable {
+    /// The number that SQLite gives to a log when the log starts over.
+    package let salts: UInt64
+    /// The number of the frame; 0 for the beginning of the log.
+    package let frame: Int
+    /// The checksum of the frame, which depends on all frames before it; 0 for the beginning of the log.
+    package let checksum: UInt64
+
+    package init(salts: UInt64, frame: Int, checksum: UInt64) {
+        (self.salts, self.frame, self.checksum) = (salts, frame, checksum)
+    }
+}
+
+/// The pages of one commit, or of several commits together, as the log has them.
+package struct LoggedCommit: Equatable, Sendable {
+    /// The last call of the journal after the commit, and its moment in milliseconds.
+    package let sequence: Int64
+    package let at: Int64
+    /// The length of the database after the commit, in pages.
+    package let databasePages: Int
+    package let pageBytes: Int
+    /// The frames, each with its header.
+    package let frames: [UInt8]
+    package let end: LogPlace
+
+    package init(
+        sequence: Int64, at: Int64, databasePages: Int, pageBytes: Int, frames: [UInt8], end: LogPlace
+    ) {
+        (self.sequence, self.at, self.databasePages) = (sequence, at, databasePages)
+        (self.pageBytes, self.frames, self.end) = (pageBytes, frames, end)
+    }
+}
+
+/// The file of a write-ahead log (SQLite's documentation, "WAL-mode File Format").
+///
+///     header  magic 4, version 4, page size 4, number of restarts 4, salts 8, checksum 8
+///     frame   page 4, length of the database after a commit or 0 4, salts 8, checksum 8, then the page
+///
+/// SQLite has no locks on this file, so a program may open it and close it beside SQLite.
+package final class WriteAheadLog {
+    package struct Header: Equatable, Sendable {
+        package let pageBytes: Int
+        package let restarts: UInt32
+        package let salts: UInt64
+    }
+
+    package static let headerBytes = 32
+    package static let frameHeaderBytes = 24
+
+    private let descriptor: CInt
+
+    /// Opens the log beside a database; nil if the log does not exist.
+    package init?(ofDatabase path: String) {
+        descriptor = unsafe open(path + "-wal", O_RDONLY | O_CLOEXEC)
+        if descriptor < 0 { return nil }
+    }
+
+    deinit { close(descriptor) }
+
+    /// The header of the log; nil for an empty log.
+    package var header: Header? {
+        guard let bytes = read(at: 0, count: WriteAheadLog.headerBytes),
+            WriteAheadLog.integer(bytes, 0) & ~1 == 0x377F_0682
+        else { return nil }
+        return Header(
+            pageBytes: Int(WriteAheadLog.integer(bytes, 8)), restarts: WriteAheadLog.integer(bytes, 12),
+            salts: WriteAheadLog.long(bytes, 16))
+    }
+
+    /// The place at the end of a frame; nil if the log ends before.
+    package func place(_ frame: Int, _ header: Header) -> LogPlace? {
+        if frame == 0 { return LogPlace(salts: header.salts, frame: 0, checksum: 0) }
+        let offset = WriteAheadLog.headerBytes + (frame - 1) * (WriteAheadLog.frameHeaderBytes + header.pageBytes)
+        guard let bytes = read(at: offset, count: WriteAheadLog.frameHeaderBytes),
+            WriteAheadLog.long(bytes, 8) == header.salts
+        else { return nil }
+        return LogPlace(salts: header.salts, frame: frame, checksum: WriteAheadLog.long(bytes, 16))
+    }
+
+    /// Reads the frames behind a place up to a frame that ends a commit; nil if the log does not have them.
+    package func commit(
+        after first: Int, through last: Int, _ header: Header, sequence: Int64, at moment: Int64
+    ) -> LoggedCommit? {
+        let length = WriteAheadLog.frameHeaderBytes + header.pageBytes
+        guard last > first,
+            let frames = read(at: WriteAheadLog.headerBytes + first * length, count: (last - first) * length)
+        else { return nil }
+        let end = (last - first - 1) * length
+        let databasePages = Int(WriteAheadLog.integer(frames, end + 4))
+        guard databasePages > 0, WriteAheadLog.long(frames, end + 8) == header.salts,
+            WriteAheadLog.long(frames, 8) == header.salts
+        else { return nil }
+        return LoggedCommit(
+            sequence: sequence, at: moment, databasePages: databasePages, pageBytes: header.pageBytes, frames: frames,
+            end: LogPlace(salts: header.salts, frame: last, checksum: WriteAheadLog.long(frames, end + 16)))
+    }
+
+    private func read(at offset: Int, count: Int) -> [UInt8]? {
+        var done = 0
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while done < count {
+                let more = unsafe pread(
+                    descriptor, buffer.baseAddress.map { unsafe $0 + done }, count - done, offset + done)
+                if more < 0, errno == EINTR { continue }
+                if more <= 0 { break }
+                done += more
+            }
+            filled = done
+        }
+        return done == count ? bytes : nil
+    }
+
+    package static func integer(_ bytes: [UInt8], _ place: Int) -> UInt32 {
+        UInt32(bytes[place]) << 24 | UInt32(bytes[place + 1]) << 16 | UInt32(bytes[place + 2]) << 8
+            | UInt32(bytes[place + 3])
+    }
+
+    package static func long(_ bytes: [UInt8], _ place: Int) -> UInt64 {
+        UInt64(integer(bytes, place)) << 32 | UInt64(integer(bytes, place + 4))
+    }
+}

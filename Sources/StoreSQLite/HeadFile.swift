@@ -1,0 +1,115 @@
+import Domain
+import Glibc
+
+/// The file `onym.head`: the name of the store, and its last call. SQLite cannot notice that its log was cut, deleted or damaged,
+/// or that somebody put an older file back: it opens the store without the last calls. With the head, the store notices.
+///
+/// The file has two places of 512 bytes, which are written in turn, so that a cut write leaves the other place. The writer writes
+/// the head after each commit. So the head is never ahead of a whole store, and a power cut can only leave it behind.
+///
+///     magic "onymhead" 8, name of the store 16, last call 8, its moment 8, checksum 8
+final class HeadFile {
+    private let descriptor: CInt
+    private let name: Hash128
+    private var place = 0
+    /// Whether the file has a head that is not yet on the disk.
+    private var isUnsynced = false
+
+    struct Head: Equatable {
+        let name: Hash128
+        let sequence: Int64
+        let at: Int64
+    }
+
+    fileprivate static let magic = Array("onymhead".utf8)
+    private static let placeBytes = 512
+    private static let headBytes = 48
+
+    /// Opens the head of a store for writing, and makes the file if it does not exist. The file gets the owner of the store.
+    init(of file: StoreFile, name: Hash128) throws(StoreFault) {
+        self.name = name
+        descriptor = unsafe open(file.headPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        if descriptor < 0 {
+            throw StoreFault(
+                .readOnly,
+                "\(file.headPath) cannot be written: \(unsafe String(cString: strerror(errno))). Without it, nobody notices "
+                    + "lost calls. Give the file to the owner of the store.")
+        }
+        file.giveToOwner(descriptor)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Reads the newer of the two heads; nil if the file does not exist or has no whole head.
+    static func read(_ path: String) -> Head? {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+        if descriptor < 0 { return nil }
+        defer { close(descriptor) }
+        return (0..<2).compactMap { place -> Head? in
+            var bytes = [UInt8](repeating: 0, count: headBytes)
+            let count = unsafe pread(descriptor, &bytes, headBytes, place * placeBytes)
+            return count == headBytes ? Head(bytes) : nil
+        }.max { $0.sequence < $1.sequence }
+    }
+
+    /// Notes the last call. A failed write is no fault of the commit: the head only stays behind.
+    func note(_ sequence: JournalSequence, at moment: Instant?) {
+        let bytes = Head(name: name, sequence: sequence.rawValue, at: moment?.milliseconds ?? 0).bytes
+        _ = unsafe pwrite(descriptor, bytes, bytes.count, place * HeadFile.placeBytes)
+        place = 1 - place
+        isUnsynced = true
+    }
+
+    /// Forgets earlier heads, because the store goes on without the calls that they name.
+    func begin(_ sequence: JournalSequence, at moment: Instant?) {
+        for _ in 0..<2 { note(sequence, at: moment) }
+        sync()
+    }
+
+    func sync() {
+        guard isUnsynced else { return }
+        fdatasync(descriptor)
+        isUnsynced = false
+    }
+}
+
+extension HeadFile.Head {
+    /// The checksum of a head. It finds damage; nobody has to be kept from writing a head.
+    private static func checksum(_ bytes: ArraySlice<UInt8>) -> Hash128 {
+        KeyedHash(key: Hash128(high: 0, low: 0)).hash(tag: 0, Array(bytes).span)
+    }
+
+    fileprivate init?(_ bytes: [UInt8]) {
+        guard bytes.starts(with: HeadFile.magic),
+            HeadFile.Head.checksum(bytes[..<40]).bytes.prefix(8).elementsEqual(bytes[40..<48]),
+            let name = Hash128(Array(bytes[8..<24]).span)
+        else { return nil }
+        func integer(_ place: Int) -> Int64 {
+            Int64(bitPattern: bytes[place..<place + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+        }
+        self.init(name: name, sequence: integer(24), at: integer(32))
+    }
+
+    fileprivate var bytes: [UInt8] {
+        var bytes = HeadFile.magic + name.bytes
+        for integer in [sequence, at] {
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: integer >> Int64(shift)))
+            }
+        }
+        return bytes + HeadFile.Head.checksum(bytes[...]).bytes.prefix(8)
+    }
+}
+
+extension StoreFault {
+    /// The fault of a store that lacks its last calls; nil for a whole store.
+    init?(lostSince sequence: Int64, _ head: HeadFile.Head?, name: Hash128, path: String) {
+        guard let head, head.name == name, head.sequence > sequence else { return nil }
+        self.init(
+            .corrupt,
+            """
+            \(path) lacks the calls \(sequence + 1) to \(head.sequence): its log was cut or damaged, or an older file was put \
+            back. Restore a copy with "onym restore", or go on without these calls with "onym serve --accept-loss".
+            """)
+    }
+}

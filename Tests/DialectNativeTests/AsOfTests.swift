@@ -1,0 +1,89 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Questions about people as they were at some moment.
+@Suite("Questions about the past")
+struct AsOfTests {
+    /// The last call of the journal after a call.
+    private func lastSequence(_ client: NativeClient, after sequence: Int = 0) throws -> Int {
+        var last = sequence
+        while try client.get("/onym/v1/calls/\(last + 1)").status == 200 { last += 1 }
+        return last
+    }
+
+    /// An answer without the last sighting: the journal does not have sightings that changed nothing.
+    private func settled(_ answer: NativeClient.Answer) -> String {
+        answer.wire.body.replacing(/"last_seen":"[^"]*"/, with: "")
+    }
+
+    @Test("each answer is the answer that was given then", arguments: StoreKind.allCases)
+    func asThen(_ kind: StoreKind) throws {
+        let client = try NativeClient(kind)
+        try client.makeEmailUnique()
+        var generator = SeededGenerator(seed: 11)
+        var people: [String] = []
+        for number in 0..<4 {
+            people.append(try client.identify(#"{"customerid":"c\#(number)","email":"e\#(number)@example.com"}"#))
+        }
+        var merges: [String] = []
+        var then: [(sequence: Int, path: String, body: String)] = []
+        var sequence = 0
+        for round in 0..<20 {
+            let (one, other) = (people[round % 4], people[Int.random(in: 0..<4, using: &generator)])
+            switch Int.random(in: 0..<5, using: &generator) {
+            case 0:
+                _ = try client.modify(
+                    one,
+                    #"[{"identity_type":"email","old_value":null,"new_value":"e\#(round % 3)@example.com"}]"#)
+            case 1:
+                let answer = try client.post("/onym/v1/merges", #"{"from":"\#(one)","into":"\#(other)"}"#)
+                if let id = answer.text("id") { merges.append(id) }
+            case 2:
+                guard let merge = merges.randomElement(using: &generator) else { continue }
+                _ = try client.post("/onym/v1/merges/\(merge)/undo")
+            case 3:
+                let user = #"{"user_id":"u\#(round % 2)","properties":{"p":"\#(round)"}}"#
+                _ = try client.claimDialect("properties", user)
+            default:
+                let key = client.server.credentials.idsyncWebKey
+                _ = try client.server.client.call(
+                    "POST", "/v3/JS/\(key)/events",
+                    json: #"{"mpid":"\#(one)","ua":{"plan":"p\#(round)"},"events":[{"n":"e","dt":4}]}"#)
+            }
+            sequence = try lastSequence(client, after: sequence)
+            var paths = people.flatMap { person in
+                ["", "/journal", "/timeline", "/graph", "/access"].map { "/onym/v1/people/\(person)\($0)" }
+            }
+            paths.append("/onym/v1/people?type=email&value=e1@example.com")
+            paths.append("/onym/v1/explain?a=customerid:c0&b=customerid:c1")
+            for path in paths { then.append((sequence, path, settled(try client.get(path)))) }
+        }
+        for (sequence, path, body) in then {
+            let mark = path.contains("?") ? "&" : "?"
+            let now = settled(try client.get("\(path)\(mark)at=seq:\(sequence)"))
+            #expect(now == body, "\(path) at \(sequence)")
+        }
+        #expect(then.count > 200 && Set(then.map(\.sequence)).count > 8)
+    }
+
+    @Test("takes a time or a call, and nothing else")
+    func forms() throws {
+        let client = try NativeClient(.memory)
+        let one = try client.identify(#"{"customerid":"a"}"#)
+        let before = try lastSequence(client)
+        _ = try client.modify(one, #"[{"identity_type":"customerid","old_value":"a","new_value":"b"}]"#)
+        #expect(try client.get("/onym/v1/people/customerid:a").status == 404)
+        #expect(try client.get("/onym/v1/people/customerid:a?at=seq:\(before)").text("id") == one)
+        #expect(try client.get("/onym/v1/people/customerid:b?at=seq:\(before)").status == 404)
+        #expect(try client.get("/onym/v1/people/\(one)?at=seq:0").status == 404)
+        #expect(try client.get("/onym/v1/people/\(one)?at=2001-01-01T00:00:00Z").status == 404)
+        #expect(try client.get("/onym/v1/people/\(one)?at=2999-01-01T00:00:00Z").text("id") == one)
+        #expect(try client.get("/onym/v1/people/\(one)?at=seq:999999").text("id") == one)
+        for at in ["x", "seq:", "seq:x", "-1", "seq:-1"] {
+            #expect(try client.get("/onym/v1/people/\(one)?at=\(at)").status == 400, "\(at)")
+        }
+        #expect(try client.call("DELETE", "/onym/v1/people/\(one)").status == 200)
+        #expect(try client.get("/onym/v1/people/\(one)?at=seq:\(before)").status == 404, "an erasure is for all times")
+    }
+}

@@ -1,0 +1,217 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Splitting a person and taking it back, as an administrator does, on every store.
+@Suite("Splits by an administrator")
+struct SplitCallTests {
+    private static let tablet = #"{"identities":[{"type":"ios_idfv","value":"TABLET"}],"reason":"Bob's tablet"}"#
+
+    /// The tablet's story: Bob uses the tablet without a login, then Ada logs in on it.
+    private func story(_ kind: StoreKind) throws -> (client: NativeClient, ada: String) {
+        let client = try NativeClient(kind)
+        let bob = try client.identify(#"{"ios_idfv":"TABLET"}"#)
+        let ada = try client.identify(#"{"customerid":"ada","ios_idfv":"TABLET"}"#, "login")
+        #expect(bob == ada, "the anonymous person became Ada")
+        return (client, ada)
+    }
+
+    private func ingest(_ client: NativeClient, _ mpid: String, _ plan: String) throws {
+        let key = client.server.credentials.idsyncWebKey
+        let answer = try client.server.client.call(
+            "POST", "/v3/JS/\(key)/events",
+            json: #"{"mpid":"\#(mpid)","ua":{"plan":"\#(plan)"},"events":[{"n":"e","dt":4}]}"#)
+        #expect(answer.status == 202, "\(answer)")
+    }
+
+    private func values(_ side: [String: Any]) -> [String] {
+        (side["identities"] as? [[String: Any]] ?? []).compactMap { $0["value"] as? String }
+    }
+
+    @Test("a tablet leaves the person that it was taken for, and comes back", arguments: StoreKind.allCases)
+    func tablet(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        let before = try client.get("/onym/v1/people/\(ada)")
+        let dry = try client.post("/onym/v1/people/customerid:ada/split?dry_run=true", SplitCallTests.tablet)
+        #expect(dry.status == 200 && dry["id"] is NSNull && dry["into"] is NSNull, "\(dry)")
+        #expect(dry.list("now").map(values) == [["TABLET", "ada"]])
+        #expect(dry.list("then").map(values) == [["ada"], ["TABLET"]])
+        #expect((dry["moved"] as? [String: Int]) == ["identities": 1])
+        #expect((dry["stays"] as? [String: Int]) == ["identities": 1])
+        #expect((dry["warnings"] as? [String])?.count == 1)
+        #expect(try client.get("/onym/v1/people/\(ada)").wire.body == before.wire.body)
+
+        let seen = try #require(dry.number("last_seq"))
+        let split = try client.post("/onym/v1/people/customerid:ada/split?if_seq=\(seen)", SplitCallTests.tablet)
+        let (id, bob) = (try #require(split.text("id")), try #require(split.text("into")))
+        #expect(split.status == 200 && id.hasPrefix("s_") && split.text("person") == ada, "\(split)")
+        #expect(split.list("then").map { $0["person"] as? String } == [ada, bob])
+        #expect(try client.identify(#"{"ios_idfv":"TABLET"}"#) == bob)
+        #expect(try client.identify(#"{"customerid":"ada"}"#) == ada)
+        try ingest(client, bob, "free")
+
+        let explained = try client.get("/onym/v1/explain?a=customerid:ada&b=ios_idfv:TABLET")
+        #expect(explained.text("reason") == "split_from", "\(explained)")
+        let evidence = try #require(explained.list("undone").first)
+        #expect(evidence["kind"] as? String == "split" && evidence["reason"] as? String == "Bob's tablet")
+        #expect(evidence["split"] as? String == id)
+        let journal = try client.get("/onym/v1/people/\(ada)/journal").list("calls")
+        #expect(journal.first?["kind"] as? String == "split" && journal.first?["reason"] as? String == "Bob's tablet")
+
+        let undo = try client.post("/onym/v1/splits/\(id)/undo", #"{"reason":"they share it"}"#)
+        #expect(undo.status == 200 && undo["undone"] as? Bool == true, "\(undo)")
+        #expect(undo.list("now").map(values) == [["ada"], ["TABLET"]])
+        #expect(undo.list("then").map { Set(values($0)) } == [["ada", "TABLET"]], "Bob's event comes back, too")
+        #expect(try client.get("/onym/v1/people/ios_idfv:TABLET").text("id") == ada)
+        let after = try client.get("/onym/v1/people/\(ada)")
+        #expect(after.text("root") == ada && (after["counts"] as? [String: Int])?["event"] == 1, "\(after)")
+        func identities(_ answer: NativeClient.Answer) -> [NSDictionary] {
+            answer.list("identities").map { $0 as NSDictionary }
+        }
+        #expect(identities(after) == identities(before), "with their calls, as they were")
+        #expect(try client.post("/onym/v1/splits/\(id)/undo").status == 404)
+
+        let kinds = try client.get("/onym/v1/changes?kinds=person.split,split.undone").list("changes")
+        #expect(kinds.map { $0["kind"] as? String } == ["person.split", "split.undone"])
+        #expect(kinds.allSatisfy { ($0["data"] as? [String: String]) == ["split": id, "into": bob] })
+        #expect(kinds.allSatisfy { $0["person"] as? String == ada })
+    }
+
+    @Test("an undo without calls in between leaves a person as it was, byte for byte", arguments: StoreKind.allCases)
+    func exact(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        try ingest(client, ada, "pro")
+        let paths = ["", "/timeline", "/graph", "/identities"].map { "/onym/v1/people/\(ada)\($0)" }
+        let before = try paths.map { try client.get($0).wire.body }
+        let split = try client.post("/onym/v1/people/\(ada)/split", SplitCallTests.tablet)
+        let id = try #require(split.text("id"), "\(split)")
+        #expect(try client.get(paths[0]).wire.body != before[0])
+        let dry = try client.post("/onym/v1/splits/\(id)/undo?dry_run=true")
+        #expect(dry.status == 200 && dry["undone"] == nil && dry.list("then").count == 2, "\(dry)")
+        #expect(try client.post("/onym/v1/splits/\(id)/undo").status == 200)
+        #expect(try paths.map { try client.get($0).wire.body } == before)
+    }
+
+    @Test("refuses what is no split", arguments: StoreKind.allCases)
+    func refuses(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        func split(_ body: String, _ query: String = "") throws -> NativeClient.Answer {
+            try client.post("/onym/v1/people/\(ada)/split\(query)", body)
+        }
+        for body in [
+            "{}", "[]", #"{"identities":[]}"#, #"{"identities":[{}]}"#, #"{"identities":[{"type":"x","value":"y"}]}"#,
+            #"{"identities":{"type":"ios_idfv","value":"TABLET"}}"#, #"{"lanes":[]}"#,
+            #"{"identities":[{"type":"ios_idfv","value":"TABLET"}],"into":"x"}"#,
+        ] {
+            #expect(try split(body).status == 400, "\(body)")
+        }
+        #expect(try split(SplitCallTests.tablet, "?if_seq=x").status == 400)
+        #expect(try split(SplitCallTests.tablet, "?dry_run=x").status == 400)
+        for query in ["", "?dry_run=true"] {
+            let other = #"{"identities":[{"type":"ios_idfv","value":"PHONE"}]}"#
+            #expect(try split(other, query).status == 404)
+            let install = #"{"identities":[{"type":"linking_install_id","value":"i"}]}"#
+            #expect(try split(install, query).code == "immutable_identity")
+            let same = #"{"identities":[{"type":"ios_idfv","value":"TABLET"}],"into":"\#(ada)"}"#
+            #expect(try split(same, query).code == "one_already")
+            let nobody = #"{"identities":[{"type":"ios_idfv","value":"TABLET"}],"into":"77"}"#
+            #expect(try split(nobody, query).status == 404)
+        }
+        let seen = try #require(try split(SplitCallTests.tablet, "?dry_run=true").number("last_seq"))
+        try client.identify(#"{"customerid":"ada","email":"a@x"}"#)
+        #expect(try split(SplitCallTests.tablet, "?if_seq=\(seen)").code == "changed_meanwhile")
+        for path in ["/splits/s_1", "/splits/1", "/splits/s_x"] {
+            #expect(try client.get("/onym/v1\(path)").status == 404)
+            #expect(try client.post("/onym/v1\(path)/undo").status == 404)
+        }
+    }
+
+    @Test("an undo is refused where somebody took the device on", arguments: StoreKind.allCases)
+    func builtUpon(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        let split = try client.post("/onym/v1/people/\(ada)/split", SplitCallTests.tablet)
+        let (id, bob) = (try #require(split.text("id")), try #require(split.text("into")))
+        #expect(try client.call("DELETE", "/onym/v1/people/\(bob)/identities/ios_idfv/TABLET").status == 200)
+        for query in ["?dry_run=true", ""] {
+            let answer = try client.post("/onym/v1/splits/\(id)/undo\(query)")
+            #expect(answer.status == 409 && answer.code == "built_upon", "\(answer)")
+        }
+    }
+
+    @Test("what is sent again under its key has the first answer", arguments: StoreKind.allCases)
+    func repeated(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        func post(_ path: String, _ body: String, key: String) throws -> NativeClient.Answer {
+            let fields = [("Authorization", "Bearer \(client.server.credentials.adminKey)"), ("Idempotency-Key", key)]
+            return NativeClient.Answer(try client.server.client.call("POST", path, fields: fields, json: body))
+        }
+        let path = "/onym/v1/people/\(ada)/split"
+        let first = try post(path, SplitCallTests.tablet, key: "s")
+        let id = try #require(first.text("id"), "\(first)")
+        let again = try post(path, SplitCallTests.tablet, key: "s")
+        #expect(again.status == 200 && again.text("id") == id && again.text("into") == first.text("into"), "\(again)")
+        #expect(again.list("then").map(values) == first.list("then").map(values))
+        #expect(again.list("now").map(values).first.map(Set.init) == first.list("now").map(values).first.map(Set.init))
+        #expect(try post(path, SplitCallTests.tablet, key: "other").status == 404)
+        let undone = try post("/onym/v1/splits/\(id)/undo", "{}", key: "u")
+        let undoneAgain = try post("/onym/v1/splits/\(id)/undo", "{}", key: "u")
+        #expect(undone.status == 200 && undoneAgain.status == 200 && undoneAgain["undone"] as? Bool == true)
+        #expect(try post("/onym/v1/splits/\(id)/undo", "{}", key: "third").status == 404)
+        #expect(try client.get("/onym/v1/splits").list("splits").count == 1, "one split was made")
+    }
+
+    @Test("lists show splits with their callers, the last first", arguments: StoreKind.allCases)
+    func lists(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        let start = try client.get("/onym/v1/splits")
+        #expect(start.status == 200 && start.list("splits").isEmpty && start["next_cursor"] is NSNull)
+        var ids: [String] = []
+        for number in 1...3 {
+            let person = try client.identify(#"{"customerid":"c\#(number)","email":"e\#(number)"}"#)
+            let body = #"{"identities":[{"type":"email","value":"e\#(number)"}],"reason":"r\#(number)"}"#
+            ids.append(try #require(try client.post("/onym/v1/people/\(person)/split", body).text("id")))
+        }
+        ids.append(
+            try #require(try client.post("/onym/v1/people/\(ada)/split", SplitCallTests.tablet).text("id")))
+        #expect(try client.post("/onym/v1/splits/\(ids[1])/undo").status == 200)
+        func listed(_ query: String) throws -> [String] {
+            let answer = try client.get("/onym/v1\(query)")
+            #expect(answer.status == 200, "\(answer)")
+            return answer.list("splits").compactMap { $0["id"] as? String }
+        }
+        #expect(try listed("/splits") == ids.reversed())
+        #expect(try listed("/splits?state=undone") == [ids[1]])
+        #expect(try listed("/splits?state=in_force") == [ids[3], ids[2], ids[0]])
+        #expect(try listed("/splits?person=customerid:ada") == [ids[3]])
+        #expect(try listed("/people/ios_idfv:TABLET/splits") == [ids[3]])
+        #expect(try listed("/people/email:e2/splits") == [ids[1]])
+        #expect(try listed("/splits?since=2001-01-01T00:00:00Z") == ids.reversed())
+        #expect(try listed("/splits?since=2999-01-01T00:00:00Z").isEmpty)
+        let page = try client.get("/onym/v1/splits?limit=3")
+        let next = try #require(page.text("next_cursor"))
+        #expect(try listed("/splits?limit=3&cursor=\(next)") == [ids[0]])
+        for wrong in ["?state=x", "?since=x", "?limit=0", "?person=77"] {
+            #expect(try client.get("/onym/v1/splits\(wrong)").status >= 400, "\(wrong)")
+        }
+        let one = try client.get("/onym/v1/splits/\(ids[1])")
+        #expect(one.text("reason") == "r2" && one["undone_at"] is String && one["undone_by"] is String, "\(one)")
+        let selectors = one["selectors"] as? [String: [[String: String]]]
+        #expect(selectors?["identities"] == [["type": "email", "value": "e2"]])
+    }
+
+    @Test("an erasure of one side leaves the other", arguments: StoreKind.allCases)
+    func erase(_ kind: StoreKind) throws {
+        let (client, ada) = try story(kind)
+        let split = try client.post("/onym/v1/people/\(ada)/split", SplitCallTests.tablet)
+        let (id, bob) = (try #require(split.text("id")), try #require(split.text("into")))
+        try ingest(client, bob, "free")
+        #expect(try client.call("DELETE", "/onym/v1/people/\(ada)").status == 200)
+        let left = try client.get("/onym/v1/people/ios_idfv:TABLET")
+        #expect(left.text("id") == bob && (left["counts"] as? [String: Int])?["event"] == 1, "\(left)")
+        #expect(try client.post("/onym/v1/splits/\(id)/undo").status == 404)
+        #expect(try client.get("/onym/v1/splits/\(id)").status == 200)
+        #expect(try client.call("DELETE", "/onym/v1/people/\(bob)").status == 200)
+        let shown = try client.get("/onym/v1/splits/\(id)")
+        #expect(!shown.wire.body.contains("TABLET"), "\(shown)")
+    }
+}

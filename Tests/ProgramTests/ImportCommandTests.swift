@@ -1,0 +1,138 @@
+import Foundation
+import Program
+import TestKit
+import Testing
+import Threads
+
+/// `onym import`, on a store that nobody serves.
+@Suite("The program imports files")
+struct ImportCommandTests {
+    private let folder = TemporaryFolder()
+
+    private func run(_ words: [String]) -> (code: Int32, text: String) {
+        let text = Monitor("")
+        let terminal = Terminal(
+            output: { line in text.withLock { $0 += line } }, error: { line in text.withLock { $0 += line } })
+        return (
+            Program.run(words + ["--data", folder.path + "/data"], environment: [:], terminal: terminal),
+            text.withLock { $0 }
+        )
+    }
+
+    private func write(_ text: String, _ name: String = "people.jsonl") throws -> String {
+        let path = folder.path + "/" + name
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        return path
+    }
+
+    private static func facts(_ lines: [String], end: Bool = true) -> String {
+        ([#"{"kind":"header","onym":1,"form":"facts"}"#] + lines
+            + (end ? [#"{"kind":"end","lines":\#(lines.count)}"#] : [])).joined(separator: "\n") + "\n"
+    }
+
+    private static func people(_ numbers: ClosedRange<Int>) -> [String] {
+        numbers.flatMap { number in
+            [
+                #"{"kind":"person","id":"-\#(number)","made":"2024-03-01T08:00:00Z"}"#,
+                #"{"kind":"link","person":"-\#(number)","type":"customerid","value":"c\#(number)"}"#,
+            ]
+        }
+    }
+
+    @Test("of the form facts: rehearsed, done, done again, mended, and taken back")
+    func facts() throws {
+        #expect(run(["init"]).code == 0)
+        let lines =
+            ImportCommandTests.people(1...3)
+            + [#"{"kind":"link","person":"-2","type":"customerid","value":"c1","since":"2024-01-01T00:00:00Z"}"#]
+        let path = try write(ImportCommandTests.facts(lines))
+        let rehearsed = run(["import", "--dry-run", path])
+        #expect(rehearsed.code == 0 && rehearsed.text.contains("People: 3 taken"), "\(rehearsed)")
+        #expect(rehearsed.text.contains("Nothing was written."))
+        #expect(run(["person", "customerid:c1"]).code != 0)
+
+        let done = run(["import", path])
+        #expect(
+            done.code == 0 && done.text.contains("Identities: 3 taken, 0 were here, 1 refused (1 held)."), "\(done)")
+        let refused = try String(contentsOfFile: path + ".refused.jsonl", encoding: .utf8)
+        #expect(refused.contains(#""line":8,"reason":"held","detail":"customerid:c1 is held by -1.""#), "\(refused)")
+        #expect(run(["import", path]).text.contains("Identities: 0 taken, 3 were here"))
+
+        let mended = try write(
+            refused.replacingOccurrences(of: #""value":"c1""#, with: #""value":"c9""#), "mended.jsonl")
+        #expect(run(["import", mended]).text.contains("Identities: 1 taken"), "a refused file imports as it is")
+        #expect(run(["person", "customerid:c9"]).text.contains("-2"))
+
+        let id = try #require(done.text.split(separator: " ").first { $0.hasPrefix("i_") })
+        let undone = run(["import", "undo", String(id)])
+        #expect(undone.code == 0 && undone.text.contains("Ended: 3 links"), "\(undone)")
+        #expect(run(["person", "customerid:c1"]).code != 0)
+        #expect(run(["doctor"]).code == 0)
+    }
+
+    @Test("that are compressed, in several parts, and from where an interrupted import stands")
+    func resumed() throws {
+        #expect(run(["init"]).code == 0)
+        let all = ImportCommandTests.people(1...1400)
+        let cut = try write(ImportCommandTests.facts(all, end: false))
+        let first = run(["import", cut])
+        #expect(first.code == 1 && first.text.contains("is cut"), "\(first)")
+        _ = try write(ImportCommandTests.facts(all))
+        let second = run(["import", cut])
+        #expect(second.code == 0 && second.text.contains("goes on at byte"), "\(second)")
+        #expect(second.text.contains("People: 1400 taken"), "the counts are those of the whole import: \(second)")
+
+        let other = try write(ImportCommandTests.facts(Array(all.prefix(1200)), end: false), "b.jsonl")
+        #expect(run(["import", other]).code == 1)
+        _ = try write(ImportCommandTests.facts(all.map { $0.replacingOccurrences(of: "c1", with: "d1") }), "b.jsonl")
+        let changed = run(["import", other])
+        #expect(changed.code == 1 && changed.text.contains("The files have changed"), "\(changed)")
+        #expect(run(["import", "--anew", other]).code == 0)
+
+        let packed = try write(ImportCommandTests.facts(ImportCommandTests.people(5000...5002)), "c.jsonl")
+        _ = try Shell.run("gzip", "-k", packed)
+        let unpacked = run(["import", packed + ".gz", cut])
+        #expect(unpacked.text.contains("People: 3 taken, 1400 were here"), "\(unpacked)")
+    }
+
+    @Test("that vendors and mapping files describe")
+    func vendors() throws {
+        #expect(run(["init"]).code == 0)
+        let profile = """
+            {"mpid":9080350317581165001,"created_timestamp_ms":1574704283462,\
+            "device_identities":[{"type":"android_id","encoding":"none","value":"8789c459016a94b0"}],\
+            "user_identities":[{"type":"email","encoding":"none","value":"a@b.c"}],"user_attributes":{"ltv":"342.1"}}
+
+            """
+        let mparticle = run(["import", "--from", "mparticle", try write(profile, "profiles.json")])
+        #expect(mparticle.code == 0 && mparticle.text.contains("People: 1 taken"), "\(mparticle)")
+        #expect(run(["person", "email:a@b.c"]).text.contains("9080350317581165001"))
+
+        let merges =
+            "canonical_segment_id,segment_id,seq,received_at,uuid_ts,timestamp\nprofile_1,profile_2,1,2022-06-22 10:48:00,2022-06-22 10:48:00,2022-06-22 10:48:00\n"
+        let segment = run(["import", "--from", "segment", try write(merges, "profile_merges.csv")])
+        #expect(segment.code == 0 && segment.text.contains("Merges: 1 taken"), "\(segment)")
+
+        let edges = "customerid:x,email:x@y.z\nemail:x@y.z,ios_idfv:I1,2024-01-01T00:00:00Z\nnot an edge\n"
+        let joined = run(["import", "--from", "edges", try write(edges, "edges.csv")])
+        #expect(joined.code == 0 && joined.text.contains("Identities: 3 taken"), "\(joined)")
+        let one = run(["explain", "customerid:x", "ios_idfv:I1"])
+        #expect(one.text.contains("i_"), "the chain names the import: \(one)")
+    }
+
+    @Test("and refuses what it cannot read")
+    func refuses() throws {
+        #expect(run(["init"]).code == 0)
+        for (words, reason) in [
+            (["import", "/nowhere"], "cannot be read"), (["import", "--from", "paper", "x"], "--from must be"),
+            (["import", "--on-conflict", "maybe", "x"], "refuse or join"),
+            (["import", "--world", "sandbox", "x"], "for files of vendors"),
+            (["import", "--from", "csv", "x"], "--map"), (["import", "undo", "i_7"], "no import"),
+            (["import", try write("{}\n", "x.jsonl")], "does not begin"),
+            (["import", try write(#"{"kind":"header","onym":2,"form":"facts"}"#, "y.jsonl")], "must have"),
+        ] {
+            let refused = run(words)
+            #expect(refused.code != 0 && refused.text.contains(reason), "\(words): \(refused)")
+        }
+    }
+}
