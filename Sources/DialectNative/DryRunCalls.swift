@@ -159,6 +159,16 @@ enum DryRunCalls {
                 "now": difference.peopleNow, "then": difference.peopleThen, "split": difference.split,
                 "joined": difference.joined, "access_moved": difference.accessMoved,
             ], &json)
+        let unknown = difference.unknown
+        json.key("exact")
+        json.bool(difference.isExact)
+        write(
+            "unknown",
+            [
+                "before_log": unknown.beforeLog, "gap_seconds": unknown.gapSeconds,
+                "blocked_values": unknown.blockedValues,
+                "hash_only": unknown.hashOnly, "unreadable": unknown.unreadable,
+            ], &json)
         write(difference.installs, &json)
         write(difference.access, &json)
         write("proofs", ["unknown": difference.unproven], &json)
@@ -359,6 +369,10 @@ enum DryRunCalls {
                     counts("restores", "answered_otherwise", "people_gaining", "people_losing", "unknown"),
                     required: true),
                 .init("proofs", counts("unknown"), required: true),
+                .init("exact", .boolean(), required: true),
+                .init(
+                    "unknown", counts("before_log", "gap_seconds", "blocked_values", "hash_only", "unreadable"),
+                    required: true),
                 .init(
                     "samples",
                     .object([

@@ -28,6 +28,10 @@ package protocol Act: Sendable {
     /// journal must not keep the act.
     static var readsMerges: Bool { get }
 
+    /// The part of the call that the rules for finding people decide; nil for a call that they do not decide, and for a call
+    /// that only looks.
+    var naming: NamingAct? { get }
+
     // The same decision, compiled for each kind of facts in the server. Without these functions a call through `any Act`
     // would run the general code, which is several times slower.
     func decide(_ stamp: Stamp, in project: ProjectID, index: PeopleIndex.IndexFacts) throws(Refusal) -> Decision<Reply>

@@ -13,14 +13,16 @@ package struct Identify: Act {
 
     package let occasion: Occasion
     /// The identities of the caller: at most one value of each type.
-    package let identities: [Identity]
+    package private(set) var identities: [Identity]
     /// The person of the device before the call, if there was a person.
-    package let previous: PersonID?
+    package private(set) var previous: PersonID?
     package let inspection: Inspection
     /// Whether the caller may merge nobody, because it has no proof (spec/rules.md, decision 9).
     package private(set) var mergesNobody = false
     /// One bit for each identity whose value was a random UUID, in a call that the journal has kept without values.
     private(set) var keptUUIDs: UInt64?
+    /// Whether the call also named blocked values, which the journal and the call log do not keep.
+    private(set) var namedBlocked = false
 
     package init(
         _ occasion: Occasion = .start, identities: [Identity], previous: PersonID? = nil,
@@ -37,6 +39,20 @@ package struct Identify: Act {
     package var mergingNobody: Identify {
         var call = self
         call.mergesNobody = true
+        return call
+    }
+
+    /// The same call with other identities of the same types, and after another person of the device.
+    func with(_ identities: [Identity], previous: PersonID?) -> Identify {
+        var call = self
+        (call.identities, call.previous) = (identities, previous)
+        return call
+    }
+
+    /// The same call, which also named blocked values.
+    var namingBlocked: Identify {
+        var call = self
+        call.namedBlocked = true
         return call
     }
 

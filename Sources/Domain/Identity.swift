@@ -16,7 +16,8 @@ package struct Identity: Hashable, Sendable {
         key = IdentityKey(type, value.utf8.span, in: project, hash: hash)
     }
 
-    private init(_ type: IdentityType, _ value: String, key: IdentityKey) {
+    /// An identity whose hash is known.
+    init(_ type: IdentityType, _ value: String, key: IdentityKey) {
         self.type = type
         self.value = value
         self.key = key

@@ -284,6 +284,14 @@ package final class PastSnapshot: Snapshot {
         try base.calls(readingGroupsOf: people, after: sequence, limit: limit).filter { $0.call <= end }
     }
 
+    package func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try base.logNotes(in: project) }
+
+    package func logged(
+        in project: ProjectID, after number: Int64, limit: Int
+    ) throws(StoreFault) -> [LogSegment.Stored] {
+        try base.logged(in: project, after: number, limit: limit)
+    }
+
     package func lastCall() throws(StoreFault) -> JournalSequence { end }
 
     package func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {

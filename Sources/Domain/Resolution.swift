@@ -275,7 +275,8 @@ extension Strategy {
     package func reasonToSetAside(
         _ value: String, _ type: IdentityType, holders: @autoclosure () -> Int
     ) -> JournalEntry.Input.Fate? {
-        if blockedValues.contains(value, type) { return .blocked }
+        // An identity without its value was not blocked when it was kept.
+        if !value.isEmpty, blockedValues.contains(value, type) { return .blocked }
         return holders() >= guards.holders(of: type) ? .tooCommon : nil
     }
 }

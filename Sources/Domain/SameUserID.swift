@@ -24,7 +24,9 @@ package struct SameUserID: Sendable {
     ) {
         var names: [IdentityKey: Name] = [:]
         for identity in identities
-        where SameUserID.types.contains(identity.type) && !blocked.contains(identity.value, identity.type) {
+        where SameUserID.types.contains(identity.type) && !identity.value.isEmpty
+            && !blocked.contains(identity.value, identity.type)
+        {
             let others = SameUserID.types.filter { $0 != identity.type }
                 .map { IdentityKey($0, identity.value.utf8.span, in: project, hash: hash) }
             names[identity.key] = Name(type: identity.type, key: identity.key, others: others)

@@ -105,6 +105,12 @@ package protocol Snapshot {
         readingGroupsOf people: [PersonID], after sequence: JournalSequence, limit: Int
     ) throws(StoreFault) -> [NotedCall]
 
+    /// The notes of the call log of a project about calls that the log does not have.
+    func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment]
+
+    /// A page of the segments with calls of a project's call log, in the order of the log, after a segment with a number.
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored]
+
     /// The last call of the journal.
     func lastCall() throws(StoreFault) -> JournalSequence
 

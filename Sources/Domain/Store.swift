@@ -11,10 +11,11 @@
 /// - A glance sees the same facts as a read.
 /// - A read sees the commits of one moment. A long read may see later commits.
 /// - A read that must end ends at its next question, and also during a long question.
+/// - The call log has its segments in their order, and says where segments are missing.
 /// - No answer and no count has expired rows, and reads find all other rows of the same person.
 ///
 /// Only the writer's thread calls ``decide(_:_:)``, ``commit(_:)``, ``discard()``, ``see(_:)``, ``fold(_:)``,
-/// ``expire(_:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``,
+/// ``keep(_:within:)``, ``expire(_:limit:)``, ``sweep()``, ``compact()`` and ``recover()``. Any thread may call ``peek(_:_:_:)``,
 /// ``read(until:_:)``, ``glance(_:)``, ``counts`` and ``directory``.
 package protocol Store: AnyObject, Sendable {
     /// The hash with which this store finds identities.
@@ -56,6 +57,10 @@ package protocol Store: AnyObject, Sendable {
     /// Stores sightings that ``see(_:)`` showed before, and other values that a restart can rebuild. Each call does a small
     /// part; true if more remains. A crash may lose sightings.
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool
+
+    /// Adds segments to the call log, and removes what is beyond a limit: a small part in each call. A crash may lose the segments
+    /// of the last call.
+    func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault)
 
     /// Removes old rows, the oldest first and up to the limit. Returns what remains; nil if no such rows remain. The last row of
     /// the store stays.

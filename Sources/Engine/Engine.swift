@@ -36,6 +36,10 @@ package final class Engine: Sendable {
         package var compactMilliseconds: Int64 = 24 * 3600 * 1000
         /// The times for which rows are kept.
         package var retention = Retention()
+        /// The pause between two writes of the call log.
+        package var logMilliseconds: Int64 = 1000
+        /// The limit of the call log, in bytes.
+        package var logBytes = 1 << 30
         /// The limit of sightings of each loop. Further sightings are dropped.
         package var sightings = 65_536
 
@@ -64,6 +68,7 @@ package final class Engine: Sendable {
     private let journalMoment: Atomic<Int64>
     private let compaction = Monitor(CompactionStatus())
     private let thread = Monitor<WorkerThread?>(nil)
+    package let log: CallLog
 
     /// The sightings of one loop. A class, because a lock must not move in memory.
     private final class Sightings: Sendable {
@@ -89,6 +94,7 @@ package final class Engine: Sendable {
         journalMoment = Atomic(store.lastMoment?.milliseconds ?? .min)
         sightings = (0..<lanes).map { _ in Sightings() }
         order = SightingOrder(after: store.lastMoment)
+        log = CallLog(after: store.counts.lastSequence)
         let thread = WorkerThread(name: "onym-writer") { [self] in run() }
         self.thread.withLock { $0 = thread }
     }
@@ -162,6 +168,7 @@ package final class Engine: Sendable {
     /// Answers a call at once if the call changes nothing.
     package func peek(_ call: Call, _ act: any Act, lane: Int, at now: Instant) -> Peek {
         let peek = store.peek(call, act, Stamp(at: now, person: PersonID(rawValue: 0)))
+        if let naming = act.naming { note(naming, call, act, peek, at: now) }
         if case .reply(let reply) = peek, let person = reply.seen {
             sightings[lane].people.withLock { people in
                 if people.count < limits.sightings || people[person] != nil {
@@ -170,6 +177,23 @@ package final class Engine: Sendable {
             }
         }
         return peek
+    }
+
+    /// Gives a call that the rules decided without the writer to the call log.
+    private func note(_ naming: NamingAct, _ call: Call, _ act: any Act, _ peek: Peek, at now: Instant) {
+        var person: PersonID?
+        switch peek {
+        case .needsWriter: return
+        case .reply(let reply): person = reply.seen
+        case .refusal: break
+        }
+        let strategy = store.directory.strategy(of: call.project)
+        // A caller without a proof may have made a smaller call.
+        let decided = strategy.guards.requiresProof ? call.permitted(act, strategy).naming ?? naming : naming
+        guard let packed = LoggedCall.pack(decided, at: now, isJournalled: false, person: person, strategy) else {
+            return
+        }
+        log.add(packed, in: call.project, at: now)
     }
 
     /// Puts all jobs into the queue, or no job if the queue is full or the engine stops.
@@ -195,7 +219,9 @@ package final class Engine: Sendable {
 
     private func run() {
         var generator = FastGenerator(seed: UInt64.random(in: .min ... .max))
-        let writer = Writer(store: store, order: order) { generator.next() }
+        let writer = Writer(store: store, order: order, log: log) { generator.next() }
+        openLog(writer)
+        var logAt = clock().advanced(byMilliseconds: limits.logMilliseconds)
         var foldAt = clock().advanced(byMilliseconds: limits.foldMilliseconds)
         var watch = ClockWatch(clock(), monotonic())
         // A fold of many people has small steps, with room for batches between the steps.
@@ -226,6 +252,11 @@ package final class Engine: Sendable {
                 foldAt = min(foldAt, now.advanced(byMilliseconds: limits.foldMilliseconds))
                 compactAt = min(compactAt, now.advanced(byMilliseconds: limits.compactMilliseconds))
                 stepAt = min(stepAt, now)
+                logAt = min(logAt, now)
+            }
+            if now >= logAt || log.isWanted {
+                writer.writeLog(within: logLimit(at: now), at: now)
+                logAt = now.advanced(byMilliseconds: limits.logMilliseconds)
             }
             if now >= foldAt {
                 isFolding = true
@@ -266,7 +297,39 @@ package final class Engine: Sendable {
         }
         writer.note(takeSightings())
         while writer.fold(limit: limits.foldPeople) {}
+        let now = clock()
+        writer.writeLog(within: logLimit(at: now), at: now)
+        writer.note(inLog: [LogSegment(project: LogSegment.server, last: .zero, at: now, content: .closed)])
     }
+
+    /// Notes in the call log that this server writes it now. If the server before has not ended properly, its last calls may be
+    /// missing in the log of each project.
+    private func openLog(_ writer: Writer) {
+        let now = clock()
+        let notes = try? store.read { snapshot throws(StoreFault) in try snapshot.logNotes(in: LogSegment.server) }
+        guard let notes else { return }
+        var segments = [LogSegment(project: LogSegment.server, last: .zero, at: now, content: .opened)]
+        if notes.contains(where: { $0.content == .opened }) {
+            let last = store.counts.lastSequence
+            segments += store.directory.projects.keys.sorted { $0.rawValue < $1.rawValue }.map { project in
+                LogSegment(
+                    project: project, last: last, at: now, content: .gap(milliseconds: 2 * limits.logMilliseconds))
+            }
+        }
+        writer.note(inLog: segments)
+    }
+
+    /// What the call log may hold at a moment.
+    private func logLimit(at now: Instant) -> LogLimit {
+        var limit = LogLimit(bytes: limits.logBytes)
+        for project in store.directory.projects.keys {
+            limit.oldest[project] = now.advanced(byMilliseconds: -Engine.logDays * 24 * 3600 * 1000)
+        }
+        return limit
+    }
+
+    /// The days for which the call log keeps calls.
+    private static let logDays: Int64 = 30
 
     /// Takes the next batch from the queue.
     private func take(_ queue: inout Queue) -> [(lane: Int, job: Job)] {

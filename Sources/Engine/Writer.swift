@@ -24,6 +24,11 @@ package final class Writer {
     /// Whether the last batch erased people, so that a sweep is due.
     private(set) var hasErased = false
 
+    /// The calls that dry runs need and that the journal does not have.
+    private let log: CallLog
+    /// The calls of the present batch for the log.
+    private var logged: [CallLog.Pending] = []
+
     /// The sightings of a batch with a failed commit.
     private var seenBeforeFault: [PersonID: SeenAt] = [:]
 
@@ -32,9 +37,13 @@ package final class Writer {
     /// - Parameters:
     ///   - store: the store.
     ///   - order: gives the places of sightings; nil if the writer alone sees people.
+    ///   - log: gets the calls that the journal does not have; nil if the writer alone decides calls.
     ///   - chance: gives random numbers.
-    package init(store: any Store, order: SightingOrder? = nil, chance: @escaping () -> UInt64) {
+    package init(
+        store: any Store, order: SightingOrder? = nil, log: CallLog? = nil, chance: @escaping () -> UInt64
+    ) {
         self.store = store
+        self.log = log ?? CallLog(after: store.counts.lastSequence)
         self.order = order ?? SightingOrder(after: store.lastMoment)
         self.chance = chance
         lastPerson = store.lastPerson
@@ -111,6 +120,7 @@ package final class Writer {
             try store.decide(needs) { workspace in
                 // The body may run a second time, and other processes may have written since the last batch.
                 (answers, entries, seen, daily, hasErased) = ([], [], [:], noted, false)
+                logged = []
                 lastPerson = Writer.later(person, store.lastPerson)
                 lastStamp = Writer.later(stamp, store.lastMoment)
                 half = nil
@@ -147,6 +157,9 @@ package final class Writer {
                 return .refused(half.group, half.answers)
             }
             if !entries.isEmpty { try store.commit(entries) }
+            if !entries.isEmpty || !logged.isEmpty {
+                log.add(logged, entries: entries.count, last: store.counts.lastSequence, at: moment)
+            }
             note(seen)
             return .answers(answers)
         } catch {
@@ -206,6 +219,15 @@ package final class Writer {
             workspace.apply(entry)
             entries.append(entry)
         }
+        /// Gives the call to the log, if the rules decided it. The entry of the call comes before.
+        func log(_ act: any Act, isJournalled: Bool, person: PersonID?) {
+            guard let naming = act.naming,
+                let packed = LoggedCall.pack(
+                    naming, at: stamp.journalledAt, isJournalled: isJournalled, person: person,
+                    directory.strategy(of: call.project))
+            else { return }
+            logged.append(CallLog.Pending(packed: packed, project: call.project, entries: entries.count))
+        }
         do throws(Refusal) {
             // The proof is checked before repetitions, because only a permitted caller may get an earlier answer.
             let proof = call.proof.flatMap { $0.mode == .off ? nil : $0 }
@@ -223,6 +245,10 @@ package final class Writer {
             let result = Result { () throws(Refusal) in try workspace.decide(act, stamp, in: call.project) }
             // The proof and the folds read groups too, and no result depends on these groups.
             if type(of: job.act).readsMerges { (groups, people) = (workspace.groupsRead, workspace.peopleRead) }
+            if case .failure(let refusal) = result {
+                log(act, isJournalled: false, person: nil)
+                throw refusal
+            }
             let decision = try result.get()
             if let proof, refusal == nil {
                 refusal = workspace.refusal(of: decision, by: proof, in: call.project)
@@ -256,6 +282,7 @@ package final class Writer {
                     }
                 }
             }
+            log(act, isJournalled: decision.outcome != nil, person: decision.answer.seen)
             if let full { noteFull(full, about: decision.answer.seen, call, stamp, kind: .leftOut, keep) }
             if let refusal, let proof {
                 daily.count(proof.dialect)
@@ -342,6 +369,28 @@ package final class Writer {
         } catch {
             needsRecovery = true
             return false
+        }
+    }
+
+    /// Gives the calls of the log to the store, and removes what is beyond a limit.
+    package func writeLog(within limit: LogLimit, at now: Instant) {
+        guard !needsRecovery else { return }
+        let segments = log.take(at: now)
+        do throws(StoreFault) {
+            if !segments.isEmpty { try store.keep(segments, within: limit) }
+            log.wrote()
+        } catch {
+            needsRecovery = true
+        }
+    }
+
+    /// Adds a note to the call log.
+    func note(inLog segments: [LogSegment]) {
+        guard !needsRecovery, !segments.isEmpty else { return }
+        do throws(StoreFault) {
+            try store.keep(segments, within: LogLimit())
+        } catch {
+            needsRecovery = true
         }
     }
 

@@ -1,4 +1,5 @@
 package import Domain
+package import Engine
 import Threads
 
 /// Repeats the journal's calls under another strategy, for one project at a time, to show what the strategy would change. A
@@ -42,12 +43,17 @@ package final class DryRuns: Sendable {
     /// The number of calls in one reading.
     private static let page = 512
 
+    /// The time for which a dry run waits for the last calls of the log.
+    private static let logMilliseconds = 5000
+
     private let store: any Store
+    /// The calls that the store does not have yet; nil if no server runs in this process.
+    private let log: CallLog?
     private let clock: @Sendable () -> Instant
     private let known = Monitor(Known())
 
-    package init(store: any Store, clock: @escaping @Sendable () -> Instant) {
-        self.store = store
+    package init(store: any Store, log: CallLog?, clock: @escaping @Sendable () -> Instant) {
+        (self.store, self.log) = (store, log)
         self.clock = clock
     }
 
@@ -118,16 +124,25 @@ package final class DryRuns: Sendable {
             let strategy = status.strategy.activating(settings.formerPolicy)
             change(status.id) { $0.strategy = strategy }
             let rehearsal = StrategyDryRun(strategy, for: status.project, directory, hash: store.hash)
+            // The last calls of the log are in memory for a moment.
+            log?.waitUntilWritten(milliseconds: DryRuns.logMilliseconds)
+            rehearsal.take(
+                try store.read { snapshot throws(StoreFault) in try snapshot.logNotes(in: status.project) })
+            var logged = LogCursor(status.project)
             var place = JournalSequence.zero
-            var isDone = place >= status.end
+            var isDone = false
             while !isDone, goesOn(status.id, place) {
                 let calls = try store.read { snapshot throws(StoreFault) in
-                    try snapshot.calls(after: place, limit: DryRuns.page)
+                    let calls = try snapshot.calls(after: place, limit: DryRuns.page)
+                    try logged.read(upTo: calls.last?.sequence ?? status.end, snapshot)
+                    return calls
                 }
-                for call in calls where call.sequence <= status.end { rehearsal.take(call) }
+                rehearsal.take(calls.lazy.filter { $0.sequence <= status.end }, &logged.calls)
                 place = calls.last?.sequence ?? status.end
                 isDone = place >= status.end
             }
+            while let call = logged.calls.first, call.place <= status.end { rehearsal.take(logged.calls.removeFirst()) }
+            rehearsal.skipUnreadable(logged.unreadable)
             state = isDone ? .done(rehearsal.difference) : .stopped
         } catch {
             state = .failed(error)

@@ -111,7 +111,7 @@ struct ControlClient {
                 storeSettings, tests: receipts, seal: Seal(key: secrets.derivedKey(for: "store options"))),
             signer: AnswerSigner(master: secrets.derivedKey(for: "access answers")),
             backups: backups?.tools ?? .none)
-        let rehearsals = DryRuns(store: store, clock: SystemClock.now)
+        let rehearsals = DryRuns(store: store, log: nil, clock: SystemClock.now)
         defer { rehearsals.stop() }
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: nil, openAPI: [],

@@ -151,7 +151,7 @@ package final class RunningServer: Sendable {
         engine = Engine(
             store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)
-        rehearsals = DryRuns(store: store, clock: configuration.clock)
+        rehearsals = DryRuns(store: store, log: engine.log, clock: configuration.clock)
         inspection.begin(
             store: store, engine: engine, rehearsals: rehearsals, metrics: metrics,
             openAPI: OpenAPI.document(surfaces, version: Program.version), clock: configuration.clock)

@@ -4,6 +4,7 @@ import Domain
 struct MemorySnapshot: Snapshot {
     let facts: Facts
     let journal: [JournalEntry]
+    let log: [LogSegment.Stored]
     let hash: KeyedHash
     let readLimit: ReadLimit
 
@@ -158,6 +159,20 @@ struct MemorySnapshot: Snapshot {
             return NotedCall(call: JournalSequence(rawValue: Int64(index) + 1), act: note.act)
         }
         return Array(notes.prefix(limit))
+    }
+
+    func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {
+        try readLimit.check()
+        return log.map(\.segment).filter { $0.project == project && $0.kind != LogSegment.callsKind }
+    }
+
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
+        try readLimit.check()
+        let calls = log.lazy.filter { stored in
+            let segment = stored.segment
+            return segment.project == project && segment.kind == LogSegment.callsKind && stored.number > number
+        }
+        return Array(calls.prefix(limit))
     }
 
     func lastCall() throws(StoreFault) -> JournalSequence { JournalSequence(rawValue: Int64(journal.count)) }

@@ -11,6 +11,20 @@ package final class MemoryStore: Store {
         var lastSequence = JournalSequence.zero
         var lastPerson: PersonID?
         var journal: [JournalEntry] = []
+        var log: [LogSegment.Stored] = []
+        var lastLogged: Int64 = 0
+        /// The bytes of the log up to each segment.
+        var logged: [Int64: Int64] = [:]
+
+        mutating func add(_ segments: [LogSegment]) {
+            for segment in segments {
+                if segment.project == LogSegment.server { log.removeAll { $0.segment.project == LogSegment.server } }
+                let end = logged[lastLogged, default: 0] + Int64(segment.byteCount)
+                lastLogged += 1
+                logged[lastLogged] = end
+                log.append(LogSegment.Stored(number: lastLogged, segment))
+            }
+        }
 
         /// Removes the values of erased people from all calls.
         mutating func forgetErased(_ entries: [JournalEntry]) {
@@ -77,6 +91,23 @@ package final class MemoryStore: Store {
 
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { false }
 
+    package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        state.withLock { state in
+            state.add(segments)
+            let excess = limit.excess(
+                state.log.lazy.filter { $0.segment.kind == LogSegment.callsKind }.prefix(LogLimit.removedAtOnce).map {
+                    LogLimit.Candidate(
+                        number: $0.number, project: $0.segment.project, last: $0.segment.last, at: $0.segment.at,
+                        begin: state.logged[$0.number, default: 0] - Int64($0.segment.byteCount))
+                }, end: state.logged[state.lastLogged, default: 0])
+            let (removed, noted) = (Set(excess.removed), Set(excess.notes.map(\.project)))
+            state.log.removeAll {
+                removed.contains($0.number) || $0.segment.content == .missing && noted.contains($0.segment.project)
+            }
+            state.add(excess.notes)
+        }
+    }
+
     package func expire(_ old: OldRows, limit: Int) -> OldRows? {
         state.withLock { $0.facts.expire(old, limit: limit) } ? old : nil
     }
@@ -86,7 +117,8 @@ package final class MemoryStore: Store {
     ) throws(StoreFault) -> Result {
         let state = state.withLock { $0 }
         return try body(
-            MemorySnapshot(facts: state.facts, journal: state.journal, hash: hash, readLimit: limit))
+            MemorySnapshot(
+                facts: state.facts, journal: state.journal, log: state.log, hash: hash, readLimit: limit))
     }
 
     package func glance<Result>(_ body: (any Snapshot) throws(StoreFault) -> Result) -> Result? {

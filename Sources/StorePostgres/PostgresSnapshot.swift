@@ -467,6 +467,15 @@ final class PostgresSnapshot: Snapshot {
             SELECT sequence FROM call_groups WHERE person = ANY ($1::bigint[]) AND sequence > $2
         ) ORDER BY sequence LIMIT $3
         """)
+    private static let loggedCalls = Statement(
+        """
+        SELECT id, last, at, kind, body FROM call_log WHERE project = $1 AND kind = \(LogSegment.callsKind) AND id > $2
+        ORDER BY id LIMIT $3
+        """)
+    private static let logNotes = Statement(
+        """
+        SELECT id, last, at, kind, body FROM call_log WHERE project = $1 AND kind > \(LogSegment.callsKind) ORDER BY id
+        """)
     private static let journalEnd = Statement("SELECT max(sequence) FROM journal")
     private static let linksEnded = Statement(
         """
@@ -513,6 +522,26 @@ final class PostgresSnapshot: Snapshot {
         let rows = try ask(PostgresSnapshot.notedCalls, parameters)
         return (0..<rows.count).map { row in
             NotedCall(call: JournalSequence(rawValue: rows.integer(row, 0)), act: rows.blob(row, 1) ?? [])
+        }
+    }
+
+    func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {
+        segments(of: project, try ask(PostgresSnapshot.logNotes, Parameters(Int64(project.rawValue)))).map(\.segment)
+    }
+
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
+        let parameters = Parameters(Int64(project.rawValue), number, Int64(limit))
+        return segments(of: project, try ask(PostgresSnapshot.loggedCalls, parameters))
+    }
+
+    private func segments(of project: ProjectID, _ rows: Rows) -> [LogSegment.Stored] {
+        (0..<rows.count).map { row in
+            LogSegment.Stored(
+                number: rows.integer(row, 0),
+                LogSegment(
+                    project: project, last: JournalSequence(rawValue: rows.integer(row, 1)),
+                    at: Instant(milliseconds: rows.integer(row, 2)), kind: rows.integer(row, 3),
+                    body: rows.blob(row, 4) ?? []))
         }
     }
 

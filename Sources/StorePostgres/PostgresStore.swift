@@ -355,6 +355,10 @@ package final class PostgresStore: Store, @unchecked Sendable {
         WHERE people.id = seen.id AND last_seen < seen.at
         """)
 
+    package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        try LogWriter.keep(segments, within: limit, try openSession())
+    }
+
     package func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
         try RowRetention(try openSession(), old, limit: limit).step()
     }

@@ -288,6 +288,23 @@ enum Schema {
             act bytea NOT NULL
         );
         """,
+        """
+        -- The calls of which the journal has nothing or not all, for dry runs of other rules (LoggedCall.swift): 0 calls, 1 a note
+        -- that earlier calls are missing, 2 a note about a gap. `ending` has the bytes of all segments up to this one.
+        CREATE TABLE call_log (
+            id bigint CONSTRAINT call_log_key PRIMARY KEY,
+            project bigint NOT NULL,
+            last bigint NOT NULL,
+            at bigint NOT NULL,
+            kind bigint NOT NULL,
+            ending bigint NOT NULL,
+            body bytea NOT NULL
+        );
+        CREATE INDEX call_log_by_project ON call_log (project, kind, id);
+        -- The calls of earlier versions are not in the log.
+        INSERT INTO call_log (id, project, last, at, kind, ending, body)
+        SELECT row_number() OVER (ORDER BY id), id, (SELECT max(sequence) FROM journal), 0, 1, 0, '' FROM projects;
+        """,
     ]
 
     /// Updates the tables, or makes them. Several servers that start at once wait for each other.

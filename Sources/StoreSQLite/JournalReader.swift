@@ -14,6 +14,8 @@ final class JournalReader {
     private let mergesBefore: Statement
     private let dependent: Statement
     private let noted: Statement
+    private let logged: Statement
+    private let logNotes: Statement
     private let endedLinks: Statement
     private let previous: Statement
     private let people: Statement
@@ -41,6 +43,16 @@ final class JournalReader {
             SELECT call_acts.sequence, act FROM call_groups JOIN call_acts ON call_acts.sequence = call_groups.sequence
             WHERE person = ?1 AND call_groups.sequence > ?2 AND call_groups.sequence < ?3
             ORDER BY call_groups.sequence LIMIT ?4
+            """)
+        logged = try connection.prepare(
+            """
+            SELECT id, last, at, kind, body FROM call_log
+            WHERE project = ? AND kind = \(LogSegment.callsKind) AND id > ? ORDER BY id LIMIT ?
+            """)
+        logNotes = try connection.prepare(
+            """
+            SELECT id, last, at, kind, body FROM call_log
+            WHERE project = ? AND kind > \(LogSegment.callsKind) ORDER BY kind, id
             """)
         endedLinks = try connection.prepare(
             """
@@ -132,6 +144,34 @@ final class JournalReader {
         var calls: [JournalSequence] = []
         while try dependent.step() { calls.append(JournalSequence(rawValue: dependent.integer(0))) }
         return calls
+    }
+
+    /// Reads the segments with calls of a project's call log.
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(SQLiteFault) -> [LogSegment.Stored] {
+        logged.bind(1, Int64(project.rawValue))
+        logged.bind(2, number)
+        logged.bind(3, Int64(limit))
+        return try segments(of: project, logged)
+    }
+
+    /// Reads the notes of a project's call log.
+    func logNotes(in project: ProjectID) throws(SQLiteFault) -> [LogSegment] {
+        logNotes.bind(1, Int64(project.rawValue))
+        return try segments(of: project, logNotes).map(\.segment)
+    }
+
+    private func segments(of project: ProjectID, _ rows: Statement) throws(SQLiteFault) -> [LogSegment.Stored] {
+        defer { rows.reset() }
+        var segments: [LogSegment.Stored] = []
+        while try rows.step() {
+            segments.append(
+                LogSegment.Stored(
+                    number: rows.integer(0),
+                    LogSegment(
+                        project: project, last: JournalSequence(rawValue: rows.integer(1)),
+                        at: Instant(milliseconds: rows.integer(2)), kind: rows.integer(3), body: rows.blob(4) ?? [])))
+        }
+        return segments
     }
 
     func calls(

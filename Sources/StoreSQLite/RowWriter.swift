@@ -62,6 +62,7 @@ final class RowWriter {
     private let callPeople: RowInserter
     private let callGroups: RowInserter
     private let callActs: RowInserter
+    let log: LogWriter
     private let projects: RowInserter
     private let apps: RowInserter
     private let keys: RowInserter
@@ -117,6 +118,7 @@ final class RowWriter {
             ])
         callGroups = try RowInserter(connection, into: "call_groups", ["person", "sequence"])
         callActs = try RowInserter(connection, into: "call_acts", ["sequence", "act"])
+        log = try LogWriter(connection)
         callPeople = try RowInserter(connection, into: "call_people", ["person", "sequence"])
         projects = try RowInserter(connection, into: "projects", ["id", "name", "made_at", "made_by"])
         apps = try RowInserter(

@@ -179,6 +179,12 @@ struct SQLiteSnapshot: Snapshot {
         try reader().calls(readingGroupsOf: people, after: sequence, limit: limit)
     }
 
+    func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] { try reader().logNotes(in: project) }
+
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
+        try reader().logged(in: project, after: number, limit: limit)
+    }
+
     func lastCall() throws(StoreFault) -> JournalSequence { settled.sequence }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {
@@ -368,6 +374,14 @@ final class Reader {
         try file.attempt { () throws(SQLiteFault) in
             try journal.calls(readingGroupsOf: people, after: sequence, limit: limit)
         }
+    }
+
+    func logNotes(in project: ProjectID) throws(StoreFault) -> [LogSegment] {
+        try file.attempt { () throws(SQLiteFault) in try journal.logNotes(in: project) }
+    }
+
+    func logged(in project: ProjectID, after number: Int64, limit: Int) throws(StoreFault) -> [LogSegment.Stored] {
+        try file.attempt { () throws(SQLiteFault) in try journal.logged(in: project, after: number, limit: limit) }
     }
 
     func endedLinks(after place: EndedLink.Place, limit: Int) throws(StoreFault) -> [EndedLink] {

@@ -447,6 +447,14 @@ package final class SQLiteStore: Store, @unchecked Sendable {
 
     private static let headsPerFold = 1000
 
+    package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        let session = try openSession()
+        try file.attempt { () throws(SQLiteFault) in
+            try transaction(session) { () throws(SQLiteFault) in try session.rows.log.keep(segments, within: limit) }
+        }
+        try checkpointIfDue(session)
+    }
+
     /// Runs a transaction that adds no calls.
     private func transaction(
         _ session: Session, _ body: () throws(SQLiteFault) -> Void

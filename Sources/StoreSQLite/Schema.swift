@@ -255,6 +255,23 @@ enum Schema {
         -- The people that a call made. Imported people have ids of any order, so the ids do not tell.
         CREATE INDEX people_by_call ON people (made_by);
         """,
+        """
+        -- The calls of which the journal has nothing or not all, for dry runs of other rules (LoggedCall.swift): 0 calls, 1 a note
+        -- that earlier calls are missing, 2 a note about a gap. `ending` has the bytes of all segments up to this one.
+        CREATE TABLE call_log (
+            id INTEGER PRIMARY KEY,
+            project INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            kind INTEGER NOT NULL,
+            ending INTEGER NOT NULL,
+            body BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX call_log_by_project ON call_log (project, kind, id);
+        -- The calls of earlier versions are not in the log.
+        INSERT INTO call_log (project, last, at, kind, ending, body)
+        SELECT id, (SELECT max(sequence) FROM journal), 0, 1, 0, x'' FROM projects;
+        """,
     ]
 
     /// Updates the tables, each migration in its own transaction.

@@ -305,6 +305,10 @@ private final class Gate: Store {
     func expire(_ old: OldRows, limit: Int) throws(StoreFault) -> OldRows? {
         store.expire(old, limit: limit)
     }
+    func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        try store.keep(segments, within: limit)
+    }
+
     func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool { try store.fold(sightings) }
     func discard() throws(StoreFault) { store.discard() }
     func sweep() throws(StoreFault) -> Bool { try store.sweep() }

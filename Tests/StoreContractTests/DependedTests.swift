@@ -265,7 +265,28 @@ extension StoreFixture {
         return try store.read { snapshot throws(StoreFault) in try snapshot.calls(dependingOn: merge, directory) }
     }
 
-    /// Brings a store on disk into the form before the last two migrations (in PostgreSQL the last one), runs a statement, and opens the
+    /// Brings a store on disk into the form before the call log, and opens it again.
+    func forgetCallLog() throws {
+        switch kind {
+        case .memory: return
+        case .sqlite:
+            sqlite?.close()
+            let connection = try Connection(path: folder.path + "/onym.db", mode: .readWrite)
+            let version = try connection.integer("PRAGMA user_version") ?? 0
+            try connection.execute("DROP TABLE call_log")
+            try connection.execute("PRAGMA user_version = \(version - 1)")
+        case .postgres:
+            let schema = try #require(schema?.schema)
+            try PostgresCluster.shared.get().run(
+                """
+                SET search_path = \(schema); DROP TABLE call_log;
+                DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)
+                """)
+        }
+        try reopen()
+    }
+
+    /// Brings a store on disk into the form before the last three migrations (in PostgreSQL the last two), runs a statement, and opens the
     /// store again.
     fileprivate func forgetGroupNotes(_ statement: String) throws {
         switch kind {
@@ -274,17 +295,17 @@ extension StoreFixture {
             sqlite?.close()
             let connection = try Connection(path: folder.path + "/onym.db", mode: .readWrite)
             let version = try connection.integer("PRAGMA user_version") ?? 0
-            try connection.execute("DROP INDEX people_by_call")
+            try connection.execute("DROP TABLE call_log; DROP INDEX people_by_call")
             try connection.execute(
                 "ALTER TABLE documents DROP COLUMN previous; DROP TABLE call_groups; DROP TABLE call_acts; \(statement)"
             )
-            try connection.execute("PRAGMA user_version = \(version - 2)")
+            try connection.execute("PRAGMA user_version = \(version - 3)")
         case .postgres:
             let schema = try #require(schema?.schema)
             try PostgresCluster.shared.get().run(
                 """
-                SET search_path = \(schema); DROP TABLE call_groups; DROP TABLE call_acts; \(statement);
-                DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)
+                SET search_path = \(schema); DROP TABLE call_log; DROP TABLE call_groups; DROP TABLE call_acts; \(statement);
+                DELETE FROM migrations WHERE version >= (SELECT max(version) FROM migrations) - 1
                 """)
         }
         try reopen()

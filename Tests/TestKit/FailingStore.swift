@@ -73,6 +73,10 @@ package final class FailingStore: Store {
         try store.expire(old, limit: limit)
     }
 
+    package func keep(_ segments: [LogSegment], within limit: LogLimit) throws(StoreFault) {
+        try store.keep(segments, within: limit)
+    }
+
     package func fold(_ sightings: [PersonID: SeenAt]) throws(StoreFault) -> Bool {
         let isMore = try store.fold(sightings)
         foldedPeople.withLock { $0.formUnion(sightings.keys) }

@@ -112,6 +112,22 @@ package struct Difference: Equatable, Sendable {
         package let madeBy: [JournalSequence]
     }
 
+    /// What the journal and the call log do not have.
+    package struct Unknown: Equatable, Sendable {
+        /// The calls of the journal from before the call log. Calls of that time that changed nothing are lost.
+        package var beforeLog = 0
+        /// The seconds before an end of the server for which the log has no calls.
+        package var gapSeconds = 0
+        /// The calls with values that were blocked, where the tried rules block other values.
+        package var blockedValues = 0
+        /// The calls whose values the log does not have, where the tried rules need the values.
+        package var hashOnly = 0
+        /// The calls that this version cannot read.
+        package var unreadable = 0
+
+        package init() {}
+    }
+
     /// The limit of samples of each kind.
     package static let samples = 20
 
@@ -127,6 +143,10 @@ package struct Difference: Equatable, Sendable {
     package internal(set) var joined = 0
     /// The number of people with access that would be split or merged, so that reads show the access with another person.
     package internal(set) var accessMoved = 0
+
+    package internal(set) var unknown = Unknown()
+    /// Whether the people are those of a fresh store that was given the same calls under the tried rules.
+    package var isExact: Bool { unknown == Unknown() }
 
     package internal(set) var installs = Installs()
     package internal(set) var access = Access()

@@ -6,8 +6,9 @@
 /// claims, merges by administrators, and links of installs. Activation and access use the people of the journal, because the
 /// rules for finding people do not decide them.
 ///
-/// The journal does not have all data. It keeps no blocked values, so such a value stays blocked. If two people fit equally
-/// well, the dry run takes the person seen last, also if the app named a previous person.
+/// The call log has the calls that changed nothing or were refused, and what the journal lacks of other calls. The dry run
+/// counts what neither of them has (``Difference/unknown``): if nothing is missing, the people are those of a fresh store that was
+/// given the same calls.
 package final class StrategyDryRun {
     /// A person of the journal and a person of this index that the same call found.
     private struct Pair: Hashable {
@@ -27,7 +28,22 @@ package final class StrategyDryRun {
     private let hash: KeyedHash
     private let joinsSameUserIDs: Bool
     private let joinsAnonymous: Bool
+    private let mergesByRule: Bool
     private let blockedValues: BlockedValues
+    /// The strategies that were in force, the first of them last.
+    private var later: [Strategy]
+    /// Whether the rules in force at the present call block the same values, and compare e-mail addresses in the same way.
+    private var blocksTheSame = true
+    private var lowercasesTheSame = true
+    private var unknown = Difference.Unknown()
+    /// The values of the journal that a call of the log needs, because the log has only hashes: values that the tried rules block,
+    /// and user ids if equal ones merge people. A user id that the journal does not have is in no other dialect.
+    private var values: [IdentityKey: String] = [:]
+    /// The identities of the journal that the tried rules do not block, if other rules in force blocked other values.
+    private var unblocked: Set<IdentityKey> = []
+    private let wereOthersBlocked: Bool
+    /// The call of the journal after which the log has all calls; nil if it has all calls.
+    private var logBegin: JournalSequence?
     private let lowercasesEmail: Bool
     private let index: PeopleIndex
     private var activation: ActivationDryRun
@@ -61,8 +77,11 @@ package final class StrategyDryRun {
         self.hash = hash
         joinsSameUserIDs = strategy.guards.joinsSameUserIDs
         joinsAnonymous = strategy.restore.joinsAnonymous
+        mergesByRule = strategy.mergesByRule
         blockedValues = strategy.blockedValues
         lowercasesEmail = strategy.lowercasesEmail
+        later = directory.strategies(of: project).newestFirst.map(\.strategy)
+        wereOthersBlocked = later.contains { $0.blockedValues != strategy.blockedValues }
         activation = ActivationDryRun(strategy.activation ?? ActivationPolicy(), for: project, hash: hash)
         restoring = AccessDryRun(strategy.restore, for: project)
         proofs = ProofDryRun(strategy, directory)
@@ -73,21 +92,51 @@ package final class StrategyDryRun {
             Reply(StrategySet(version: version, strategy)))
         index = PeopleIndex(directory: directory.applying(rules))
         index.readDocument = { [unowned self] in documents[Int($0) - 1] }
+        nextStrategy()
+    }
+
+    /// Goes on to the next strategy that was in force.
+    private func nextStrategy() {
+        guard let strategy = later.popLast() else { return }
+        blocksTheSame = strategy.blockedValues == blockedValues
+        lowercasesTheSame = strategy.lowercasesEmail == lowercasesEmail
     }
 
     // MARK: - Deciding a call again
 
+    /// Decides some calls of the journal again, and the calls of the log that came before each of them. Calls come in the journal's
+    /// order.
+    ///
+    /// - Parameter log: the calls of the log of this project, in their order. What is left comes after the calls.
+    package func take(_ calls: some Sequence<RecordedCall>, _ log: inout ArraySlice<LoggedCall>) {
+        for call in calls {
+            while let next = log.first, next.place < call.sequence { take(log.removeFirst()) }
+            var rest: LoggedCall?
+            if let next = log.first, next.place == call.sequence, next.isJournalled { rest = log.removeFirst() }
+            take(call, rest)
+        }
+    }
+
     /// Decides a call of the journal again. Calls come in the journal's order; calls of other projects are skipped.
-    package func take(_ call: RecordedCall) {
-        guard call.project == project, call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
+    ///
+    /// - Parameter logged: what the journal lacks of the call.
+    package func take(_ call: RecordedCall, _ logged: LoggedCall? = nil) {
+        guard call.project == project else { return }
+        if call.kind == .setStrategy { nextStrategy() }
+        guard call.kind != .refused, call.kind != .unproven, call.kind != .leftOut,
             call.person != nil || !call.facts.isEmpty
         else { return }
         calls += 1
+        if let logBegin, call.sequence <= logBegin { unknown.beforeLog += 1 }
         let madeSomebody = call.facts.contains { fact in
             if case .personMade(let person) = fact { person == call.person } else { false }
         }
-        if let act = act(of: call, madeSomebody) {
-            decide(act, of: call, madeSomebody)
+        if logged != nil { learnValues(of: call) }
+        if let act = logged.map({ act(of: $0) }) ?? act(of: call, madeSomebody) {
+            if logged == nil, !blocksTheSame, call.inputs.contains(where: { $0.fate == .blocked }) {
+                unknown.blockedValues += 1
+            }
+            decide(act, at: call.at, was: call.person, madeSomebody, call.sequence, call)
         } else {
             applyRecorded(call)
         }
@@ -99,17 +148,63 @@ package final class StrategyDryRun {
         if erasesSomebody, let person = call.person { erase(person, call) }
     }
 
+    /// Decides a call of the log again that the journal does not have.
+    package func take(_ call: LoggedCall) {
+        // The rest of a call that the journal has lost.
+        if call.isJournalled {
+            unknown.unreadable += 1
+            return
+        }
+        calls += 1
+        decide(act(of: call), at: call.at, was: call.person, false, call.place, nil)
+    }
+
+    /// Takes the notes of the log about calls that it does not have. This comes before all calls.
+    package func take(_ notes: [LogSegment]) {
+        for note in notes {
+            switch note.content {
+            case .calls, .opened, .closed: break
+            case .missing: logBegin = max(logBegin ?? .zero, note.last)
+            case .gap(let milliseconds): unknown.gapSeconds += Int((milliseconds + 999) / 1000)
+            }
+        }
+    }
+
+    /// Notes calls of the log that this version cannot read.
+    package func skipUnreadable(_ calls: Int) { unknown.unreadable += calls }
+
+    /// The act of a call of the log, with the ids that the caller would know.
+    private func act(of call: LoggedCall) -> any Act {
+        if call.namedBlocked, !blocksTheSame { unknown.blockedValues += 1 }
+        var lacksValue = false
+        let act = call.act.replacing(whoever) { identity in
+            if let value = values[identity.key] { return Identity(identity.type, value, key: identity.key) }
+            if !blocksTheSame && !unblocked.contains(identity.key) || !lowercasesTheSame && identity.type == .email {
+                lacksValue = true
+            }
+            return identity
+        }
+        if lacksValue { unknown.hashOnly += 1 }
+        if call.namedBlocked, case .identify(let identify) = act { return identify.namingBlocked }
+        return act.act
+    }
+
     /// The act of the call, if the rules decide its result.
     private func act(of call: RecordedCall, _ madeSomebody: Bool) -> (any Act)? {
         switch call.kind {
-        case .identify: Identify(.start, identities: named(by: call))
-        case .login: Identify(.login, identities: named(by: call))
-        case .logout: Identify(.logout, identities: named(by: call))
+        case .identify: identify(.start, call)
+        case .login: identify(.login, call)
+        case .logout: identify(.logout, call)
         case .modify: modify(call)
         case .ingest: ingest(call, madeSomebody)
         case .attachIdentity, .detachIdentity, .releaseDevice: byHand(call)
         default: nil
         }
+    }
+
+    private func identify(_ occasion: Identify.Occasion, _ call: RecordedCall) -> Identify {
+        let act = Identify(occasion, identities: named(by: call))
+        return call.inputs.contains { $0.fate == .blocked } ? act.namingBlocked : act
     }
 
     /// The identities of a call, as far as the journal has them.
@@ -174,18 +269,42 @@ package final class StrategyDryRun {
         return nil
     }
 
+    /// Notes the values of a call, for calls of the log.
+    private func learnValues(of call: RecordedCall) {
+        for case .linked(_, let type, let value) in call.facts { _ = identity(type, value) }
+        for input in call.inputs { _ = identity(input.type, input.value) }
+    }
+
     /// An identity under the rules; nil if the journal no longer has its value.
     private func identity(_ type: IdentityType, _ value: String?) -> Identity? {
         guard let value, !value.isEmpty else { return nil }
-        return Identity(type, lowercasesEmail && type == .email ? value.lowercased() : value, in: project, hash: hash)
+        let identity = Identity(
+            type, lowercasesEmail && type == .email ? value.lowercased() : value, in: project, hash: hash)
+        if joinsSameUserIDs, SameUserID.types.contains(type), values[identity.key] == nil {
+            for other in SameUserID.types {
+                values[IdentityKey(other, identity.value.utf8.span, in: project, hash: hash)] = identity.value
+            }
+        }
+        if wereOthersBlocked, values[identity.key] == nil {
+            if blockedValues.contains(identity.value, type) {
+                values[identity.key] = identity.value
+            } else {
+                unblocked.insert(identity.key)
+            }
+        }
+        return identity
     }
 
-    private func decide(_ act: any Act, of call: RecordedCall, _ madeSomebody: Bool) {
-        let stamp = stamp(at: call.at)
+    private func decide(
+        _ act: any Act, at moment: Instant, was: PersonID?, _ madeSomebody: Bool, _ sequence: JournalSequence,
+        _ sample: RecordedCall?
+    ) {
+        let stamp = stamp(at: moment)
         let view = index.pending
         let result = Result { () throws(Refusal) in try view.decide(act, stamp, in: project) }
         guard case .success(let decision) = result else {
-            refused += 1
+            // A call that was refused, and still would be, makes no difference.
+            if was != nil || sample != nil { refused += 1 }
             return
         }
         if var outcome = decision.outcome {
@@ -193,16 +312,17 @@ package final class StrategyDryRun {
                 let names = SameUserID(outcome.linked, except: blockedValues, in: project, hash: hash)
                 outcome.changes += names.merges(after: outcome.changes, stamp, in: project, view).changes
             }
-            keep(outcome, stamp, call)
+            keep(outcome, stamp, sequence)
         }
-        guard let was = call.person, let would = decision.answer.seen else { return }
-        index.see(would, at: order.next(at: call.at))
+        guard let would = decision.answer.seen else { return }
+        index.see(would, at: order.next(at: moment))
+        guard let was else { return }
         let isElsewhere = madeSomebody ? would != stamp.person : counterparts[was].map { $0.home != would } ?? false
         meet(was, would)
         guard isElsewhere else { return }
         elsewhere += 1
-        guard samples.count < Difference.samples else { return }
-        samples.append(Difference.Elsewhere(call, madeBy: madeBy[would]))
+        guard let sample, samples.count < Difference.samples else { return }
+        samples.append(Difference.Elsewhere(sample, madeBy: madeBy[would]))
     }
 
     private func meet(_ was: PersonID, _ would: PersonID) {
@@ -272,16 +392,20 @@ package final class StrategyDryRun {
                 }
                 changes.append(.merged(Merge(id: merge.id, from: from, into: into, rule: merge.rule)))
             case .mergeUndone(let merge):
-                guard merge.rule == .sameUserID else {
-                    if let known = index.pending.merge(merge.id) { changes.append(.mergeUndone(known)) }
-                    continue
+                // A merge by a rule has another id here.
+                let isByRule = [.sameUserID, .match, .restore].contains(merge.rule)
+                let (from, into) = isByRule ? (place(merge.from), place(merge.into)) : (merge.from, merge.into)
+                let known =
+                    isByRule
+                    ? index.pending.group(of: from).merges.filter {
+                        $0.rule == merge.rule && $0.isBetween(from, into)
+                    } : index.pending.merge(merge.id).map { [$0] } ?? []
+                changes += known.map { .mergeUndone($0) }
+                if isByRule {
+                    changes += SameUserID.part([(from, into)], index.pending)
+                } else if mergesByRule {
+                    changes += SameUserID.part(known.map { ($0.from, $0.into) }, index.pending)
                 }
-                let (from, into) = (place(merge.from), place(merge.into))
-                for known in index.pending.group(of: from).merges
-                where known.rule == .sameUserID && known.isBetween(from, into) {
-                    changes.append(.mergeUndone(known))
-                }
-                changes.append(.documentPut(SameUserID.parted(from, into), from, [1]))
             case .personErased, .rowsAdded, .documentPut: break
             }
         }
@@ -289,7 +413,7 @@ package final class StrategyDryRun {
             let names = SameUserID(linked, except: blockedValues, in: project, hash: hash)
             changes += names.merges(after: changes, stamp, in: project, index.pending).changes
         }
-        if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call) }
+        if !changes.isEmpty { keep(Outcome(kind: call.kind, person: nil, changes: changes), stamp, call.sequence) }
         if case .reply(let reply) = call.answer, let was = reply.seen,
             let would = named[was] ?? counterparts[was]?.current
         {
@@ -324,7 +448,7 @@ package final class StrategyDryRun {
             guard let would = counterparts[person]?.current, !index.isErased(would) else { return }
             let document = Change.documentPut(
                 DocumentKey(.linkedUser, of: would), would, LinkedUser(of: would).packed)
-            keep(Outcome(kind: call.kind, person: nil, changes: [document]), stamp(at: call.at), call)
+            keep(Outcome(kind: call.kind, person: nil, changes: [document]), stamp(at: call.at), call.sequence)
         case .personErased(let person):
             people.remove(person)
             holdsAccess.remove(person)
@@ -345,7 +469,7 @@ package final class StrategyDryRun {
             changes.append(.personErased(member))
         }
         if changes.isEmpty { return }
-        keep(Outcome(kind: .erase, person: nil, changes: changes), stamp(at: call.at), call)
+        keep(Outcome(kind: .erase, person: nil, changes: changes), stamp(at: call.at), call.sequence)
     }
 
     // MARK: - The index
@@ -356,7 +480,7 @@ package final class StrategyDryRun {
             at: moment, person: max(PersonID(at: moment, chance: 0), lastPerson.next), seen: order.next(at: moment))
     }
 
-    private func keep(_ outcome: Outcome, _ stamp: Stamp, _ call: RecordedCall) {
+    private func keep(_ outcome: Outcome, _ stamp: Stamp, _ call: JournalSequence) {
         let entry = JournalEntry(Call(project: project, key: nil), stamp, outcome, Reply(Done()))
         index.apply(entry)
         sequence = sequence.next
@@ -365,7 +489,7 @@ package final class StrategyDryRun {
             switch change {
             case .personMade(let person, _):
                 lastPerson = max(lastPerson, person)
-                madeBy[person] = call.sequence
+                madeBy[person] = call
             case .merged(let merge): lastPerson = max(lastPerson, PersonID(rawValue: merge.id.rawValue))
             case .documentPut(_, _, let body): documents.append(body)
             default: break
@@ -381,6 +505,9 @@ package final class StrategyDryRun {
         difference.samplesElsewhere = samples
         (difference.installs, difference.access) = (activation.finished(), restoring.finished())
         difference.unproven = proofs.count
+        difference.unknown = unknown
+        // Calls may also be missing where the journal has none.
+        if logBegin != nil, unknown.beforeLog == 0, calls > 0 { difference.unknown.beforeLog = 1 }
         difference.peopleNow = Set(people.map { was.group(of: $0).root }).count
         difference.peopleThen = Set(everybody.map { root(of: $0) }).count
 

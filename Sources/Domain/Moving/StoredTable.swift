@@ -6,6 +6,7 @@ package enum StoredTable: String, CaseIterable, Sendable {
     case callMerges = "call_merges"
     case callGroups = "call_groups"
     case callActs = "call_acts"
+    case callLog = "call_log"
 
     /// A column and the kind of its values.
     package struct Column: Sendable {
@@ -78,6 +79,11 @@ package enum StoredTable: String, CaseIterable, Sendable {
         case .callMerges: [.integer("merge"), .integer("sequence")]
         case .callGroups: [.integer("person"), .integer("sequence")]
         case .callActs: [.integer("sequence"), .bytes("act")]
+        case .callLog:
+            [
+                .integer("id"), .integer("project"), .integer("last"), .integer("at"), .integer("kind"),
+                .integer("ending"), .bytes("body"),
+            ]
         }
     }
 

@@ -706,6 +706,7 @@ extension DecisionFacts {
 extension Identify {
     /// The document of the stand-in, if each identity of the call is unique and belongs to another person; nil otherwise.
     func standInKey<V: DecisionFacts>(_ strategy: Strategy, _ lookUp: Resolution, _ view: V) -> DocumentKey? {
+        if namedBlocked { return nil }
         for (index, identity) in identities.enumerated() {
             switch lookUp.reasonSetAside(index) {
             case nil, .demoted: break

@@ -151,10 +151,13 @@ export default async function rules(place, { heading, leave, again }) {
 }
 
 function outcome(difference) {
-  const { calls, people, access, samples } = difference;
+  const { calls, people, access, samples, exact, unknown } = difference;
+  const names = { before_log: "calls from before the log", gap_seconds: "seconds before a server was killed", blocked_values: "calls with blocked values", hash_only: "calls with values that nobody held", unreadable: "unreadable calls" };
+  const missing = Object.entries(unknown ?? {}).filter(([, count]) => count).map(([name, count]) => `${count.toLocaleString("en")} ${names[name] ?? name}`);
   return [h("h3", {}, "What would have been different"), facts([
     ["Calls made again", calls.made_again.toLocaleString("en")], ["Answered with another person", calls.elsewhere.toLocaleString("en")], ["Refused", calls.refused.toLocaleString("en")],
     ["People now", people.now.toLocaleString("en")], ["People then", people.then.toLocaleString("en")], ["Split", people.split.toLocaleString("en")], ["Joined", people.joined.toLocaleString("en")],
+    ["Exact", exact ? "yes: all calls are known" : `no: ${missing.join(", ")}`],
     ["Access of people that changes", (people.access_moved ?? 0).toLocaleString("en")],
   ]), samples.split?.length ? long("People that would be several", [["Person", (sample) => personLink(sample.person)], ["Made by calls", (sample) => shown(sample.made_by.join(", "))]], samples.split, null) : null,
   samples.joined?.length ? long("People that would be one", [["People", (all) => all.map((one) => [personLink(one), " "])]], samples.joined, null) : null,
