@@ -50,6 +50,8 @@ package final class RunningServer: Sendable {
         package var publicURL: String?
         /// The days for which a key signs the tokens of installs.
         package var signingKeyDays = LinkingTokens.rotationDays
+        /// The limit of the log of calls for dry runs, in bytes.
+        package var logBytes = Engine.Limits().logBytes
         /// Whether webhooks may have addresses of private networks and of this machine.
         package var callsPrivateAddresses = false
         /// Whether the server has the console for browsers.
@@ -148,6 +150,7 @@ package final class RunningServer: Sendable {
         store.watchHolds(metrics.held)
         var limits = Engine.Limits()
         limits.retention = configuration.retention
+        limits.logBytes = configuration.logBytes
         engine = Engine(
             store: store, lanes: configuration.loops + 2, limits: limits, clock: configuration.clock,
             monotonic: MonotonicClock.nanoseconds, observer: metrics, deliver: lanes.deliver)

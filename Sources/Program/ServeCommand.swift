@@ -129,6 +129,8 @@ enum ServeCommand: ProgramCommand {
             settings["purchase_poll_per_second"].flatMap(Int.init) ?? configuration.purchaseChecks.perSecond
         configuration.signingKeyDays =
             settings["linking_signing_key_days"].flatMap(Int.init) ?? configuration.signingKeyDays
+        configuration.logBytes =
+            settings["dry_run_log_mib"].flatMap(Int.init).map { $0 << 20 } ?? configuration.logBytes
         configuration.hasConsole = settings["console"] == "on"
         configuration.isForTrying = isForTrying(settings)
         configuration.firstKeysPath = isForTrying(settings) ? folder.firstKeysPath : nil

@@ -113,6 +113,10 @@ enum ServerSettings {
                 "The number of days for which a key signs the tokens of installs.",
                 standard: String(LinkingTokens.rotationDays), demand: { integer(1...3650, $0) }),
             SettingDefinition(
+                "dry_run_log_mib",
+                "The mebibytes of the log of calls that changed nothing, for dry runs of rules; the oldest are dropped.",
+                standard: "1024", demand: { integer(1...1_048_576, $0) }),
+            SettingDefinition(
                 "public_url",
                 "The server's address for clients, in links that it sends; otherwise the call's host.",
                 demand: {
