@@ -241,6 +241,52 @@ struct ProcedureTests {
         #expect(world.facts.group(of: other).root != world.facts.group(of: wim).root)
     }
 
+    @Test("no call joins two people through a third whom an undo has parted")
+    func partedThroughThird() throws {
+        var world = World(try #require(StrategyPreset.rudderstack.strategy))
+        let one = world.identify([.email: "a@x"]).person
+        let two = world.identify([.iosIDFV: "1"]).person
+        let merge = try ProcedureTests.merge(one, two, 0, &world)
+        let stamp = ProcedureTests.stamp(100_000)
+        world.keep(try world.decide(UndoMerge(merge), stamp), stamp)
+        _ = try world.call(.login, [.customerID: "ada"])
+        _ = try world.call(.login, [.customerID: "ada", .email: "a@x", .iosIDFV: "1"])
+        #expect(world.facts.group(of: one).root != world.facts.group(of: two).root)
+    }
+
+    @Test("an identity that the person holds is not told as left out, also if it took no part in the search")
+    func heldIsNotLeft() throws {
+        var guards = Guards()
+        guards.sharedDevicePeople = 1
+        var world = World(Strategy(hierarchy: [.customerID, .iosIDFV], unique: [], login: [], guards: guards))
+        let person = world.identify([.customerID: "ada", .iosIDFV: "1"]).person
+        let call = IdentifyUser(Identify(identities: World.identities([.customerID: "ada", .iosIDFV: "1"])))
+        let answer = try #require(try world.decide(call, ProcedureTests.stamp(100_000)).answer.as(UserIdentified.self))
+        #expect(answer.person == person && answer.matched == [.customerID, .iosIDFV])
+        #expect(answer.left.isEmpty)
+    }
+
+    @Test("a group that several rounds keep apart by one rule is told once")
+    func keptApartOnce() throws {
+        var rules = MatchRules()
+        (rules.decideOn, rules.mergeOnMatch, rules.mergesKnownIntoKnown) = (.group, .any, true)
+        (rules.protectsKnown, rules.mergeGuards) = (false, [.deviceIsUUID4])
+        var guards = Guards()
+        guards.limits = [.email: 1]
+        var world = World(
+            Strategy(
+                hierarchy: [.customerID, .email, .iosIDFV, .other], unique: [], login: [.customerID], guards: guards,
+                rules: rules))
+        let names: [IdentityType: String] = [.customerID: "ada", .iosIDFV: "1", .other: "o"]
+        world.identify([.iosIDFV: "1"])
+        world.identify([.customerID: "ada", .email: "a@x"])
+        // The other group of this call is over the limit, so a second round begins.
+        world.identify([.other: "o", .email: "b@x"])
+        let call = IdentifyUser(Identify(identities: World.identities(names)))
+        let answer = try #require(try world.decide(call, ProcedureTests.stamp(100_000)).answer.as(UserIdentified.self))
+        #expect(answer.left.map(\.fate).contains(.demoted) && answer.keptApart == ["device_not_uuid4"])
+    }
+
     @Test("two known users of different dialects are not merged by a rule, unless the strategy says so")
     func knownOfOtherDialects() throws {
         var rules = MatchRules()

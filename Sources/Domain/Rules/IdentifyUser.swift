@@ -60,7 +60,8 @@ package struct IdentifyUser: KeptAct {
             answer.matched.append(identity.type)
         }
         let inputs = decision.outcome?.inputs ?? procedure.explanation.setAside
-        answer.left = inputs.filter { $0.fate != .matched }
+        // A value that took no part in the search may still be one that the person holds.
+        answer.left = inputs.filter { $0.fate != .matched && !answer.matched.contains($0.identity.type) }
             .map { UserIdentified.Left(type: $0.identity.type, fate: $0.fate) }
         for change in decision.outcome?.changes ?? [] {
             switch change {

@@ -389,7 +389,9 @@ struct Procedure<V: DecisionFacts> {
     }
 
     private mutating func keepApart(_ party: Party, _ rule: String) {
-        explanation.keptApart.append(Explanation.KeptApart(rule: rule, root: party.group.root))
+        let kept = Explanation.KeptApart(rule: rule, root: party.group.root)
+        // After `demote` the next round finds the same groups again.
+        if !explanation.keptApart.contains(kept) { explanation.keptApart.append(kept) }
     }
 
     // MARK: - Other groups
@@ -439,7 +441,7 @@ struct Procedure<V: DecisionFacts> {
                     continue
                 }
             }
-            if let rule = reasonNotToMerge(other, own) {
+            if let rule = reasonNotToMerge(other, own, merging) {
                 keepApart(other, rule)
                 continue
             }
@@ -475,7 +477,9 @@ struct Procedure<V: DecisionFacts> {
     }
 
     /// The rule that keeps another group from the target, beside the limits.
-    private func reasonNotToMerge(_ other: Party, _ own: Party?) -> String? {
+    ///
+    /// - Parameter merging: the groups that the call merges with the target before this group.
+    private func reasonNotToMerge(_ other: Party, _ own: Party?, _ merging: [Party]) -> String? {
         for condition in rules.mergeGuards {
             switch condition {
             case .targetWithoutDevice:
@@ -490,10 +494,15 @@ struct Procedure<V: DecisionFacts> {
         }
         if call.mergesNobody { return "identity_token_required" }
         // Without documents the decision merges the groups, so the writer decides again.
-        guard view.hasDocuments, let own else { return nil }
-        let (one, two) = (anchor(of: own), anchor(of: other))
-        if SameUserID.areParted(one, two, view) { return "parted" }
-        return view.reasonToKeepApart(one, two)?.code
+        guard view.hasDocuments else { return nil }
+        // The target must not join two groups that an undo parted.
+        let two = anchor(of: other)
+        for party in [own].compactMap(\.self) + merging {
+            let one = anchor(of: party)
+            if SameUserID.areParted(one, two, view) { return "parted" }
+            if let refusal = view.reasonToKeepApart(one, two) { return refusal.code }
+        }
+        return nil
     }
 
     private func isFull(_ parties: [Party]) -> Bool {

@@ -1,0 +1,291 @@
+import Domain
+import TestKit
+import Testing
+
+/// Random calls under each preset and under random strategies, decided by the server and by ``RulesModel``. Answers, groups,
+/// links, refusals and grounds must be equal (spec/rules.md, section 8).
+@Suite("The rules, and a model of them")
+struct RulesModelTests {
+    static let presets = StrategyPreset.allCases.filter { $0.strategy != nil }
+    private static let seeds = Soak.seeds(6)
+    private static let callsPerHistory = 40
+
+    @Test("come to the same under each preset", arguments: presets)
+    func preset(_ preset: StrategyPreset) throws {
+        let rules = try #require(RulesModel.Rules(preset: preset.rawValue))
+        for seed in RulesModelTests.seeds {
+            var history = RulesHistory(try #require(preset.strategy), rules, seed: seed)
+            if let difference = history.play(RulesModelTests.callsPerHistory) {
+                Issue.record("ONYM_SEED=\(seed) \(preset.rawValue)\n\(difference)")
+                return
+            }
+        }
+    }
+
+    @Test("come to the same under random strategies")
+    func randomStrategies() throws {
+        var calls = 0
+        for seed in RulesModelTests.seeds.flatMap({ seed in (0..<25).map { seed &* 1000 + $0 } }) {
+            var generator = SeededGenerator(seed: seed)
+            let (strategy, rules) = try RulesModelTests.strategy(&generator)
+            var history = RulesHistory(strategy, rules, seed: seed)
+            if let difference = history.play(RulesModelTests.callsPerHistory) {
+                Issue.record("seed \(seed)\n\(rules)\n\(difference)")
+                return
+            }
+            calls += RulesModelTests.callsPerHistory
+        }
+        let all = calls + RulesModelTests.presets.count * RulesModelTests.seeds.count * RulesModelTests.callsPerHistory
+        Soak.report("\(all) calls under presets and random strategies")
+    }
+
+    /// A random strategy that a project accepts, in the words of the server and of the model.
+    private static func strategy(_ generator: inout SeededGenerator) throws -> (Strategy, RulesModel.Rules) {
+        while true {
+            let rules = random(&generator)
+            if let strategy = try strategy(rules) { return (strategy, rules) }
+        }
+    }
+
+    private static func random(_ generator: inout SeededGenerator) -> RulesModel.Rules {
+        let presets = presets.map(\.rawValue).compactMap { RulesModel.Rules(preset: $0) }
+        var rules = presets.randomElement(using: &generator) ?? presets[0]
+        func pick<T>(_ values: [T], _ generator: inout SeededGenerator) -> T {
+            values.randomElement(using: &generator) ?? values[0]
+        }
+        for _ in 0..<Int.random(in: 1...8, using: &generator) {
+            switch Int.random(in: 0..<17, using: &generator) {
+            case 0: rules.login = pick([["customerid"], ["customerid", "email"], [], ["google"]], &generator)
+            case 1:
+                rules.unique = pick(
+                    [[], ["customerid"], ["customerid", "email"], RulesModel.devices.union(["customerid"])], &generator)
+            case 2:
+                rules.immutable = pick([["customerid"], ["email"], []], &generator)
+                rules.unique.formUnion(rules.immutable)
+                rules.login.formUnion(rules.immutable)
+            case 3: rules.onNewKnown = pick(["keep", "create"], &generator)
+            case 4: rules.onLogout = pick(["create", "return", "resolve"], &generator)
+            case 5: rules.protectsKnown.toggle()
+            case 6:
+                rules.limits = pick(
+                    [["customerid": 1], ["email": 1, "ios_idfv": 2], ["customerid": 1, "email": 2], [:]], &generator)
+            case 7: rules.onLimit = pick(["demote", "separate", "refuse", "leave"], &generator)
+            case 8: rules.decideOn = pick(["member", "group"], &generator)
+            case 9: rules.mergeOnMatch = pick(["never", "anonymous_into_known", "any"], &generator)
+            case 10: rules.mergeGuards = pick([[], ["target_without_device"], ["device_is_uuid4"]], &generator)
+            case 11: rules.knownIntoKnown.toggle()
+            case 12: rules.mergeRoot = pick(["known", "oldest"], &generator)
+            case 13:
+                rules.deviceWithoutUser = pick(["resolve", "last_known", "first_known", "always_new"], &generator)
+            case 14: rules.contestedDevice = pick(["resolve", "stable_anonymous"], &generator)
+            case 15: rules.onExistingUser = pick(["switch", "refuse"], &generator)
+            default:
+                if generator.oneIn(2) { rules.sharedDevicePeople = Int.random(in: 1...3, using: &generator) }
+                if generator.oneIn(2) { rules.membersPerGroup = Int.random(in: 2...4, using: &generator) }
+                rules.blocked = pick(
+                    [
+                        [], [.same("null")], [.anyCase("NULL")], [.shorterThan(2)], [.longerThan(3)], [.contains("1")],
+                        [.zerosAndHyphens],
+                    ], &generator)
+            }
+        }
+        return rules
+    }
+
+    /// The strategy of the server with the model's rules; nil if a project refuses it.
+    private static func strategy(_ rules: RulesModel.Rules) throws -> Strategy? {
+        func types(_ names: some Sequence<String>) throws -> [IdentityType] {
+            try names.map { try #require(IdentityType(named: $0)) }
+        }
+        var edit = StrategyEdit()
+        edit.hierarchy = try types(rules.hierarchy)
+        edit.login = IdentityTypeSet(try types(rules.login))
+        edit.unique = IdentityTypeSet(try types(rules.unique))
+        edit.immutable = IdentityTypeSet(try types(rules.immutable))
+        edit.onNewKnown = rules.onNewKnown == "create" ? .create : .keep
+        edit.onLogout = ["create": .create, "return": .return][rules.onLogout] ?? .resolve
+        edit.protectsKnown = rules.protectsKnown
+        edit.limits = [:]
+        for (type, limit) in rules.limits { edit.limits?[try #require(IdentityType(named: type))] = limit }
+        edit.onLimit = ["separate": .separate, "refuse": .refuse, "leave": .leave][rules.onLimit] ?? .demote
+        edit.decideOn = rules.decideOn == "group" ? .group : .member
+        edit.mergeOnMatch =
+            ["any": .any, "anonymous_into_known": .anonymousIntoKnown][rules.mergeOnMatch] ?? .never
+        edit.mergeGuards = rules.mergeGuards.sorted()
+            .map { $0 == "device_is_uuid4" ? .deviceIsUUID4 : .targetWithoutDevice }
+        edit.mergesKnownIntoKnown = rules.knownIntoKnown
+        edit.mergeRoot = rules.mergeRoot == "oldest" ? .oldest : .known
+        edit.deviceWithoutUser =
+            ["last_known": .lastKnown, "first_known": .firstKnown, "always_new": .alwaysNew][rules.deviceWithoutUser]
+            ?? .resolve
+        edit.contestedDevice = rules.contestedDevice == "resolve" ? .resolve : .stableAnonymous
+        edit.onExistingUser = rules.onExistingUser == "refuse" ? .refuse : .switch
+        edit.sharedDevicePeople = rules.sharedDevicePeople
+        edit.membersPerGroup = rules.membersPerGroup
+        edit.blockedValues = BlockedValues(try rules.blocked.map(matcher))
+        return try? SetStrategy.edit(edit).strategy(after: StrategyHistory(first: .default))
+    }
+
+    private static func matcher(_ matcher: RulesModel.Matcher) throws -> BlockedValues.Matcher {
+        switch matcher {
+        case .same(let text): .init(.same(text, isAlsoQuoted: false))
+        case .sameAlsoQuoted(let text): .init(.same(text, isAlsoQuoted: true))
+        case .anyCase(let text): .init(.anyCase(text, isAlsoQuoted: false))
+        case .anyCaseAlsoQuoted(let text): .init(.anyCase(text, isAlsoQuoted: true))
+        case .zerosAndHyphens: .init(.pattern(try #require(BlockedPattern("^[0-]*$"))))
+        case .contains(let part): .init(.contains("\(part)"))
+        case .blank: .init(.blank)
+        case .shorterThan(let count): .init(.shorterThan(count))
+        case .longerThan(let count): .init(.longerThan(count))
+        }
+    }
+}
+
+/// One history, played on the server's decision in memory and on the model.
+private struct RulesHistory {
+    private var world: World
+    private var model: RulesModel
+    private var generator: SeededGenerator
+    private var number: UInt64 = 0
+    private var people: [Int64] = []
+    private var told: [String] = []
+
+    private static let values: [(type: IdentityType, values: [String])] = [
+        (.customerID, ["ada", "bob", "cyd"]), (.email, ["a@x", "b@x", "c/x"]), (.google, ["g", "h"]),
+        (.iosIDFV, ["1", "2", "3"]), (.androidUUID, ["6f0c1a52-8f2e-4b8e-9d3a-0c5b7a1e2f01", "w"]),
+        (.deviceApplicationStamp, ["s", "t", "6f0c1a52-8f2e-4b8e-9d3a-0c5b7a1e2f02"]),
+    ]
+    private static let blocked = ["null", "NULL", "'null'", "0", "-", "undefined", "NaN", " "]
+
+    init(_ strategy: Strategy, _ rules: RulesModel.Rules, seed: UInt64) {
+        world = World(strategy)
+        model = RulesModel(rules)
+        generator = SeededGenerator(seed: seed)
+    }
+
+    /// Plays calls until the server and the model differ; describes the difference.
+    mutating func play(_ calls: Int) -> String? {
+        for number in 1...calls {
+            let difference = generator.oneIn(8) ? administer() : identify()
+            // Answers show most differences, and the facts cost more to compare.
+            let compares = number % 8 == 0 || number == calls
+            if let difference = difference ?? (compares ? differenceOfFacts() : nil) {
+                return "\(told.joined(separator: "\n"))\n\(difference)"
+            }
+        }
+        return nil
+    }
+
+    private mutating func stamp() -> Stamp {
+        number += 1
+        let at = Instant(milliseconds: 1_800_000_000_000 + Int64(number) * 1000)
+        return Stamp(at: at, person: PersonID(at: at, chance: number))
+    }
+
+    private mutating func decide(_ act: any Act, _ stamp: Stamp) -> (Reply?, refusal: String?) {
+        do throws(Refusal) {
+            let decision = try world.decide(act, stamp)
+            world.keep(decision, stamp)
+            return (decision.answer, nil)
+        } catch {
+            return (nil, error.code)
+        }
+    }
+
+    private mutating func administer() -> String? {
+        let stamp = stamp()
+        if generator.oneIn(2), let id = model.mergeIDs.randomElement(using: &generator) {
+            told.append("undo \(id)")
+            let (_, refusal) = decide(UndoMerge(MergeID(rawValue: id)), stamp)
+            let expected = model.undo(id)
+            return refusal == expected ? nil : "undo: \(refusal ?? "done"), and the model: \(expected ?? "done")"
+        }
+        guard let from = people.randomElement(using: &generator), let into = people.randomElement(using: &generator)
+        else { return nil }
+        told.append("merge \(from) into \(into)")
+        let act = MergePeople(from: PersonID(rawValue: from), into: PersonID(rawValue: into))
+        let (_, refusal) = decide(act, stamp)
+        let expected = model.merge(from, into: into, id: stamp.person.rawValue)
+        return refusal == expected ? nil : "merge: \(refusal ?? "done"), and the model: \(expected ?? "done")"
+    }
+
+    private mutating func identify() -> String? {
+        var names: [(IdentityType, String)] = []
+        while names.isEmpty {
+            let onlyDevices = generator.oneIn(4)
+            for (type, values) in RulesHistory.values where generator.oneIn(3) && (type.isDevice || !onlyDevices) {
+                let values = generator.oneIn(25) ? RulesHistory.blocked : values
+                names.append((type, values.randomElement(using: &generator) ?? values[0]))
+            }
+        }
+        let kind = ["identify", "identify", "login", "login", "logout"].randomElement(using: &generator) ?? "identify"
+        let previous = generator.oneIn(3) ? people.randomElement(using: &generator) : nil
+        let isReadOnly = generator.oneIn(10)
+        let identify = Identify(
+            ["login": .login, "logout": .logout][kind] ?? .start, identities: names.map { World.identity($0.0, $0.1) },
+            previous: previous.map(PersonID.init(rawValue:)),
+            inspection: isReadOnly ? [.explains, .readOnly] : [.explains])
+        let stamp = stamp()
+        let call = RulesModel.Call(
+            kind: kind, names: names.map { RulesModel.Name(type: "\($0.0.name)", value: $0.1) }, previous: previous)
+        told.append(
+            "\(isReadOnly ? "dry run of " : "")\(kind) \(call.names.map { "\($0.type)=\($0.value)" }) previous \(previous ?? 0)"
+        )
+        let (reply, refusal) = decide(IdentifyUser(identify), stamp)
+        let answer = RulesHistory.answer(reply, refusal)
+        let expected = model.answer(call, fresh: stamp.person.rawValue, isReadOnly: isReadOnly)
+        told.append("    \(answer)")
+        if answer.refusal == nil, answer.person != 0, !people.contains(answer.person) { people.append(answer.person) }
+        return answer == expected ? nil : "the model: \(expected)"
+    }
+
+    private static func answer(_ reply: Reply?, _ refusal: String?) -> RulesModel.Answer {
+        guard let user = reply?.as(UserIdentified.self) else { return RulesModel.Answer(refusal: refusal ?? "unknown") }
+        return RulesModel.Answer(
+            refusal: nil, person: user.person.rawValue, root: user.root.rawValue, isKnown: user.isKnown,
+            isNew: user.isNew, matched: user.matched.map { "\($0.name)" }.sorted(),
+            linked: user.linked.map { "\($0.name)" }.sorted(),
+            left: user.left.map { "\($0.type.name) \(rule($0.fate))" }.sorted(),
+            merged: user.merged.map { "\($0.from.rawValue) \($0.into.rawValue)" }.sorted(),
+            keptApart: user.keptApart.sorted(), ground: user.explanation?.ground.name ?? "")
+    }
+
+    private static func rule(_ fate: JournalEntry.Input.Fate) -> String {
+        switch fate {
+        case .matched: "matched"
+        case .heldElsewhere: "held_elsewhere"
+        case .immutable: "immutable"
+        case .blocked: "blocked_value"
+        case .tooCommon: "too_common"
+        case .notHeld: "not_held"
+        case .tooMany: "limit_reached"
+        case .personFull: "person_full"
+        case .demoted: "demoted"
+        case .contested: "contested_device"
+        }
+    }
+
+    /// The difference between the links, groups and roots of both sides.
+    private func differenceOfFacts() -> String? {
+        for (type, values) in RulesHistory.values {
+            for value in values + RulesHistory.blocked {
+                let name = RulesModel.Name(type: "\(type.name)", value: value)
+                let identity = World.identity(type, value).key
+                let holders = people.filter { world.held(by: PersonID(rawValue: $0)).contains(identity) }
+                let expected = model.holders(of: name).sorted()
+                if holders.sorted() != expected {
+                    return "\(name) is held by \(holders), and in the model by \(expected)"
+                }
+            }
+        }
+        for person in people {
+            let group = world.facts.group(of: PersonID(rawValue: person))
+            let (root, members) = (group.root.rawValue, Set(group.members.map(\.rawValue)))
+            if root != model.root(of: person) || members != model.group(of: person) {
+                return
+                    "\(person) is of \(members) with root \(root), and in the model of \(model.group(of: person)) with root \(model.root(of: person))"
+            }
+        }
+        return nil
+    }
+}
