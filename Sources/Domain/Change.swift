@@ -38,7 +38,7 @@ package final class JournalEntry: Sendable {
     /// An identity that the call named and did not link. The inputs and the links together are all identities of the call.
     package struct Input: Equatable, Sendable {
         /// The reason why the call did not link the identity. Stores keep the raw values, so a raw value never changes.
-        package enum Fate: UInt8, Sendable {
+        package enum Fate: UInt8, CaseIterable, Sendable {
             /// The person already held the value.
             case matched = 1
             /// Another person holds the value, and the type is unique.

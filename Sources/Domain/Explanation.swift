@@ -16,7 +16,7 @@ package struct Explanation: Equatable, Sendable {
     }
 
     /// The rule that excludes a person although the person holds a value of the call.
-    package enum Rule: Equatable, Sendable {
+    package enum Rule: CaseIterable, Sendable {
         /// The person's group holds login identities, and the call does not name any of them.
         case login
         /// The person's group holds immutable identities, and the call does not name any of them.
@@ -52,24 +52,53 @@ package struct Explanation: Equatable, Sendable {
         /// The strategy makes a new person, for a logout or for the first call that names a known user.
         case strategy
 
-        package var name: String {
+        /// The kinds of grounds, with their names. A ground of the first kind has the name of its type.
+        package enum Kind: String, CaseIterable, Sendable {
+            case identity
+            case previousPerson = "previous_mpid"
+            case lastSeen = "last_seen"
+            case nobody = "nobody_found"
+            case lastKnownUser = "last_known_user"
+            case firstKnownUser = "first_known_user"
+            case alwaysNew = "always_new"
+            case contestedDevice = "contested_device"
+            case standIn = "stand_in"
+            case strategy
+        }
+
+        package var kind: Kind {
             switch self {
-            case .identity(let type): "\(type.name)"
-            case .previousPerson: "previous_mpid"
-            case .lastSeen: "last_seen"
-            case .nobody: "nobody_found"
-            case .strategy: "strategy"
-            case .lastKnownUser: "last_known_user"
-            case .firstKnownUser: "first_known_user"
-            case .alwaysNew: "always_new"
-            case .contestedDevice: "contested_device"
-            case .standIn: "stand_in"
+            case .identity: .identity
+            case .previousPerson: .previousPerson
+            case .lastSeen: .lastSeen
+            case .nobody: .nobody
+            case .lastKnownUser: .lastKnownUser
+            case .firstKnownUser: .firstKnownUser
+            case .alwaysNew: .alwaysNew
+            case .contestedDevice: .contestedDevice
+            case .standIn: .standIn
+            case .strategy: .strategy
             }
+        }
+
+        package var name: String {
+            if case .identity(let type) = self { "\(type.name)" } else { kind.rawValue }
         }
     }
 
     /// A group that the call did not get although the group holds an identity of the call.
     package struct KeptApart: Equatable, Sendable {
+        /// The rules that no search, no limit and no bound of groups has.
+        package enum Rule: String, CaseIterable, Sendable {
+            case knownIntoKnown = "known_into_known"
+            case targetHasDevice = "target_has_device"
+            case deviceIsNotUUID4 = "device_not_uuid4"
+            /// The caller has no proof.
+            case identityTokenRequired = "identity_token_required"
+            /// An undo has parted the two groups.
+            case parted
+        }
+
         /// The name of the rule, which is part of the API.
         package let rule: String
         package let root: PersonID

@@ -294,7 +294,7 @@ struct Attaching<V: DecisionFacts> {
     var held: [IdentityType: Int] = [:]
     var changes: [Change] = []
     private(set) var linked = IdentityTypeSet()
-    private var inputs: [JournalEntry.Input] = []
+    private(set) var inputs: [JournalEntry.Input] = []
 
     var hasLinked: Bool { !linked.isEmpty }
     var hasRefused: Bool { inputs.contains(where: \.isRefused) }

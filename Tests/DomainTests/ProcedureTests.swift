@@ -287,6 +287,33 @@ struct ProcedureTests {
         #expect(answer.left.map(\.fate).contains(.demoted) && answer.keptApart == ["device_not_uuid4"])
     }
 
+    @Test("a person that the call makes counts as a member of the merged group")
+    func newMember() throws {
+        var rules = MatchRules()
+        (rules.decideOn, rules.mergeOnMatch) = (.group, .anonymousIntoKnown)
+        var guards = Guards()
+        guards.bounds.membersPerGroup = 2
+        var world = World(
+            Strategy(
+                hierarchy: [.customerID, .email, .iosIDFV], unique: [], login: [.customerID], onNewKnown: .create,
+                guards: guards, rules: rules))
+        world.identify([.iosIDFV: "1"])
+        world.identify([.email: "a@x"])
+        let user = try world.call(.login, [.customerID: "ada", .email: "a@x", .iosIDFV: "1"]).person
+        #expect(world.facts.group(of: user).count == 2)
+    }
+
+    @Test("a call that changes nothing tells that the person is full")
+    func fullIsLeft() throws {
+        var guards = Guards()
+        guards.bounds.identitiesPerPerson = 1
+        var world = World(Strategy(hierarchy: [.customerID, .email], unique: [], login: [], guards: guards))
+        world.identify([.customerID: "ada"])
+        let call = IdentifyUser(Identify(identities: World.identities([.customerID: "ada", .email: "a@x"])))
+        let answer = try #require(try world.decide(call, ProcedureTests.stamp(100_000)).answer.as(UserIdentified.self))
+        #expect(answer.left.map(\.fate) == [.personFull])
+    }
+
     @Test("two known users of different dialects are not merged by a rule, unless the strategy says so")
     func knownOfOtherDialects() throws {
         var rules = MatchRules()

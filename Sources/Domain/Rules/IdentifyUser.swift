@@ -59,7 +59,7 @@ package struct IdentifyUser: KeptAct {
         where decision.answer.matched & 1 << UInt64(index) != 0 {
             answer.matched.append(identity.type)
         }
-        let inputs = decision.outcome?.inputs ?? procedure.explanation.setAside
+        let inputs = decision.outcome?.inputs ?? procedure.inputs ?? procedure.explanation.setAside
         // A value that took no part in the search may still be one that the person holds.
         answer.left = inputs.filter { $0.fate != .matched && !answer.matched.contains($0.identity.type) }
             .map { UserIdentified.Left(type: $0.identity.type, fate: $0.fate) }

@@ -22,6 +22,8 @@ struct Procedure<V: DecisionFacts> {
     /// The groups that the search leaves out because of a limit.
     private var separated: Set<PersonID> = []
     private(set) var explanation = Explanation()
+    /// The identities that the call did not link, also if the decision changes nothing.
+    private(set) var inputs: [JournalEntry.Input]?
     private(set) var restsOnSightings = false
     private var full: Full?
 
@@ -424,7 +426,7 @@ struct Procedure<V: DecisionFacts> {
                 if isKnown(other) {
                     let over = typesOverLimit(parties)
                     if strategy.guards.onLimit == .refuse, !over.isEmpty { throw .limitReached(over) }
-                    keepApart(other, "known_into_known")
+                    keepApart(other, Explanation.KeptApart.Rule.knownIntoKnown.rawValue)
                     continue
                 }
                 guard isKnownTarget else { continue }
@@ -437,7 +439,7 @@ struct Procedure<V: DecisionFacts> {
                 if !rules.mergesKnownIntoKnown, isKnown(other), parties.dropLast().contains(where: isKnown),
                     parties.contains(where: isOtherDialectsUser)
                 {
-                    keepApart(other, "known_into_known")
+                    keepApart(other, Explanation.KeptApart.Rule.knownIntoKnown.rawValue)
                     continue
                 }
             }
@@ -445,7 +447,7 @@ struct Procedure<V: DecisionFacts> {
                 keepApart(other, rule)
                 continue
             }
-            if isFull(parties) {
+            if isFull(parties, joinsNewPerson: own == nil) {
                 keepApart(other, Full.group.rawValue)
                 full = .group
                 continue
@@ -483,31 +485,32 @@ struct Procedure<V: DecisionFacts> {
         for condition in rules.mergeGuards {
             switch condition {
             case .targetWithoutDevice:
-                if let own, holdsAny(own, \.isDevice) { return "target_has_device" }
+                if let own, holdsAny(own, \.isDevice) { return Explanation.KeptApart.Rule.targetHasDevice.rawValue }
             case .deviceIsUUID4:
                 let isRandom = identities.enumerated().allSatisfy { index, identity in
                     !identity.type.isDevice || !takesPart(identity) || !groupHolds(other, identity.key)
                         || call.isUUID4(index)
                 }
-                if !isRandom { return "device_not_uuid4" }
+                if !isRandom { return Explanation.KeptApart.Rule.deviceIsNotUUID4.rawValue }
             }
         }
-        if call.mergesNobody { return "identity_token_required" }
+        if call.mergesNobody { return Explanation.KeptApart.Rule.identityTokenRequired.rawValue }
         // Without documents the decision merges the groups, so the writer decides again.
         guard view.hasDocuments else { return nil }
         // The target must not join two groups that an undo parted.
         let two = anchor(of: other)
         for party in [own].compactMap(\.self) + merging {
             let one = anchor(of: party)
-            if SameUserID.areParted(one, two, view) { return "parted" }
+            if SameUserID.areParted(one, two, view) { return Explanation.KeptApart.Rule.parted.rawValue }
             if let refusal = view.reasonToKeepApart(one, two) { return refusal.code }
         }
         return nil
     }
 
-    private func isFull(_ parties: [Party]) -> Bool {
+    /// Whether some groups together are too large, maybe with the person that the call makes.
+    private func isFull(_ parties: [Party], joinsNewPerson: Bool) -> Bool {
         let bounds = strategy.guards.bounds
-        if parties.reduce(0, { $0 + $1.group.count }) > bounds.membersPerGroup { return true }
+        if parties.reduce(joinsNewPerson ? 1 : 0, { $0 + $1.group.count }) > bounds.membersPerGroup { return true }
         guard let limit = bounds.identitiesPerGroup else { return false }
         return parties.reduce(0) { $0 + counts($1).values.reduce(0, +) } > limit
     }
@@ -562,7 +565,7 @@ struct Procedure<V: DecisionFacts> {
     }
 
     /// Links the identities that the target lacks, and merges other groups with the target.
-    private func attach(to target: Party?, _ merging: [Party]) -> Decision<Identified> {
+    private mutating func attach(to target: Party?, _ merging: [Party]) -> Decision<Identified> {
         let own = target.map { [$0] } ?? []
         let parties = own + merging
         let oldest =
@@ -599,6 +602,7 @@ struct Procedure<V: DecisionFacts> {
                 links.link(identity, in: view)
             }
         }
+        inputs = links.inputs
         let merges = merges(parties, oldest, person, links.linked)
         let root = target == nil && !merging.isEmpty ? person : oldest?.id ?? person
         links.changes += merges.map(Change.merged)

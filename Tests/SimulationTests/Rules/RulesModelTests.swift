@@ -39,6 +39,46 @@ struct RulesModelTests {
         Soak.report("\(all) calls under presets and random strategies")
     }
 
+    /// All kinds of grounds, all reasons for which an identity is left out, all rules that keep groups apart, and the refusals. The
+    /// lists are those of the domain, so a new one needs a call here that has it.
+    @Test("have each ground, reason and refusal, with its explanation")
+    func occurrences() throws {
+        var seen = RulesHistory.Seen()
+        for seed in 1...150 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed &* 77)
+            let (strategy, rules) = try RulesModelTests.strategy(&generator)
+            var history = RulesHistory(strategy, rules, seed: seed)
+            #expect(history.play(RulesModelTests.callsPerHistory) == nil, "seed \(seed)")
+            seen.formUnion(history.seen)
+        }
+        // A call without proof, a full person, and a modify of a value that the person does not hold.
+        var edit = StrategyEdit()
+        (edit.preset, edit.identitiesPerPerson) = (.rudderstack, 1)
+        var world = World(try SetStrategy.edit(edit).strategy(after: StrategyHistory(first: .default)))
+        let person = world.identify([.email: "a@x"]).person
+        #expect(person != world.identify([.iosIDFV: "1"]).person)
+        let call = Identify(
+            identities: World.identities([.email: "a@x", .iosIDFV: "1", .google: "g"]), inspection: [.explains])
+        let at = Stamp(at: world.now, person: PersonID(at: world.now, chance: 1000))
+        let reply = try world.decide(IdentifyUser(call.mergingNobody), at).answer
+        seen.note(try #require(reply.as(UserIdentified.self)))
+        var other = World()
+        let customer = other.identify([.customerID: "ada"]).person
+        let item = Modify.Item(.email, old: World.identity(.email, "b@x"), new: World.identity(.email, "c@x"))
+        let modified = try other.decide(Modify(person: customer, items: [item]), at)
+        seen.fates.formUnion(modified.outcome?.inputs.map(\.fate) ?? [])
+
+        for kind in Explanation.Ground.Kind.allCases { #expect(seen.grounds.contains(kind), "\(kind)") }
+        for fate in JournalEntry.Input.Fate.allCases { #expect(seen.fates.contains(fate), "\(fate)") }
+        let rules =
+            Explanation.KeptApart.Rule.allCases.map(\.rawValue) + Explanation.Rule.allCases.map { "\($0.name)" }
+            + [Full.group.rawValue, "limit_reached:customerid"]
+        for rule in rules { #expect(seen.keptApart.contains(rule), "\(rule)") }
+        for code in ["no_login_identity", "identity_in_use", "limit_reached"] {
+            #expect(seen.refusals.contains(code), "\(code)")
+        }
+    }
+
     /// A random strategy that a project accepts, in the words of the server and of the model.
     private static func strategy(_ generator: inout SeededGenerator) throws -> (Strategy, RulesModel.Rules) {
         while true {
@@ -149,6 +189,31 @@ private struct RulesHistory {
     private var number: UInt64 = 0
     private var people: [Int64] = []
     private var told: [String] = []
+    private(set) var seen = Seen()
+
+    /// What the answers of the server had.
+    struct Seen {
+        var grounds: Set<Explanation.Ground.Kind> = []
+        var fates: Set<JournalEntry.Input.Fate> = []
+        var keptApart: Set<String> = []
+        var refusals: Set<String> = []
+
+        mutating func note(_ user: UserIdentified) {
+            if let explanation = user.explanation {
+                grounds.insert(explanation.ground.kind)
+                keptApart.formUnion(explanation.keptApart.map(\.rule))
+            }
+            fates.formUnion(user.left.map(\.fate))
+            if !user.matched.isEmpty { fates.insert(.matched) }
+        }
+
+        mutating func formUnion(_ other: Seen) {
+            grounds.formUnion(other.grounds)
+            fates.formUnion(other.fates)
+            keptApart.formUnion(other.keptApart)
+            refusals.formUnion(other.refusals)
+        }
+    }
 
     private static let values: [(type: IdentityType, values: [String])] = [
         (.customerID, ["ada", "bob", "cyd"]), (.email, ["a@x", "b@x", "c/x"]), (.google, ["g", "h"]),
@@ -233,6 +298,8 @@ private struct RulesHistory {
         )
         let (reply, refusal) = decide(IdentifyUser(identify), stamp)
         let answer = RulesHistory.answer(reply, refusal)
+        if let user = reply?.as(UserIdentified.self) { seen.note(user) }
+        if let refusal { seen.refusals.insert(refusal) }
         let expected = model.answer(call, fresh: stamp.person.rawValue, isReadOnly: isReadOnly)
         told.append("    \(answer)")
         if answer.refusal == nil, answer.person != 0, !people.contains(answer.person) { people.append(answer.person) }
