@@ -10,6 +10,9 @@
 	docs surface
 
 # A target imports what it declares, and nothing else.
+# The SDK's own warnings are errors here. An app's compiler may warn of what this one does not.
+export ONYM_STRICT = 1
+
 BUILD_TESTS = swift build --build-tests --explicit-target-dependency-import-check error
 DATA ?= data
 LISTEN ?= 127.0.0.1:8080

@@ -1,12 +1,13 @@
-// swift-tools-version: 6.2
+// swift-tools-version: 6.0
 import PackageDescription
 
 // Four rings; an arrow may only point inward, and adapters never import each other (docs/architecture.md).
-// Every target is built in Swift 6 mode with strict memory safety, and a warning is an error.
+// Every target is built in Swift 6 mode with strict memory safety, and a warning is an error. The SDK is in this manifest too, so
+// the manifest says what apps need: tools 6.0 and old platforms. The settings of newer tools are flags here.
 
 let settings: [SwiftSetting] = [
-    .strictMemorySafety(),
-    .treatAllWarnings(as: .error),
+    .unsafeFlags(["-strict-memory-safety"]),
+    .unsafeFlags(["-warnings-as-errors"]),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
@@ -22,7 +23,7 @@ let plainTests = SwiftSetting.unsafeFlags(["-Onone"], .when(configuration: .rele
 /// Tests handle C only to compare with it, and look at what their kit has put together: there, marking what is unsafe and
 /// importing what a kit has imported protects nothing.
 let benchSettings: [SwiftSetting] = [
-    .treatAllWarnings(as: .error),
+    .unsafeFlags(["-warnings-as-errors"]),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
@@ -33,15 +34,18 @@ func ring(_ name: String, _ imports: [Target.Dependency] = [], notes: [String] =
     .target(name: name, dependencies: imports, exclude: notes, swiftSettings: settings)
 }
 
-/// The SDK is for others to build, who may not build with unsafe flags, nor are to be stopped by the warnings of a platform that
-/// we do not build on.
-let clientSettings: [SwiftSetting] = [
-    .strictMemorySafety(.when(platforms: [.linux])),
-    .treatAllWarnings(as: .error, .when(platforms: [.linux])),
-    .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("InternalImportsByDefault"),
-    .enableUpcomingFeature("MemberImportVisibility"),
-]
+/// Where the SDK itself is developed, a warning is an error there too (`make` sets ONYM_STRICT). SwiftPM refuses an app whose
+/// dependency has unsafe flags.
+let strict: [SwiftSetting] =
+    Context.environment["ONYM_STRICT"] == nil ? [] : [.unsafeFlags(["-warnings-as-errors"])]
+
+/// The SDK is for others to build, with their own compiler: it has no flags but these.
+let clientSettings: [SwiftSetting] =
+    strict + [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+    ]
 
 /// A part of the SDK: Foundation, and nothing of the server.
 func client(_ name: String, _ imports: [Target.Dependency] = []) -> Target {
@@ -59,7 +63,7 @@ func vendor(_ name: String, _ facade: String) -> Target {
 func example(_ name: String, _ facade: Target.Dependency) -> Target {
     .executableTarget(
         name: "example-\(name.lowercased())", dependencies: [facade, "Onym"], path: "Examples/\(name)",
-        swiftSettings: [.treatAllWarnings(as: .error), .enableUpcomingFeature("ExistentialAny")])
+        swiftSettings: [.unsafeFlags(["-warnings-as-errors"]), .enableUpcomingFeature("ExistentialAny")])
 }
 
 /// The tests of a facade, which hold an app's code as its vendor's pages have it: that names `Error` without `any`, and uses what
@@ -68,7 +72,7 @@ func facadeTests(_ name: String, _ module: String) -> Target {
     .testTarget(
         name: "\(name)Tests", dependencies: [.target(name: name), .target(name: module), "ClientKit", "Onym"],
         swiftSettings: [
-            .treatAllWarnings(as: .error), .treatWarning("DeprecatedDeclaration", as: .warning),
+            .unsafeFlags(["-warnings-as-errors"]), .unsafeFlags(["-Wwarning", "DeprecatedDeclaration"]),
             .enableUpcomingFeature("InternalImportsByDefault"), plainTests,
         ])
 }
@@ -82,7 +86,7 @@ func tests(_ name: String, _ imports: [Target.Dependency] = [], files: [String] 
 
 let package = Package(
     name: "onym",
-    platforms: [.macOS(.v15), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
+    platforms: [.macOS(.v12), .iOS(.v15), .tvOS(.v15), .watchOS(.v8), .visionOS(.v1)],
     products: [
         .library(name: "Onym", targets: ["Onym"]),
         .library(name: "OnymMParticle", targets: ["OnymMParticle"]),

@@ -32,14 +32,14 @@ func memory() -> Int {
 
 func newFolder() -> URL { FileManager.default.temporaryDirectory.appending(path: "onym-bench-\(UUID().uuidString)") }
 
-func open(_ folder: URL = newFolder(), _ change: (inout Configuration) -> Void = { _ in }) throws -> Onym {
+func open(_ folder: URL = newFolder(), _ change: (inout Configuration) -> Void = { _ in }) throws -> OnymClient {
     guard let endpoint = URL(string: "http://127.0.0.1:1") else { fatalError() }
     var configuration = Configuration(
         endpoint: endpoint, key: .claim(key: "owl_client_k", bundleID: "b"), folder: folder)
     configuration.transport = Taking()
     configuration.flushInterval = 1000
     change(&configuration)
-    return try Onym(configuration)
+    return try OnymClient(configuration)
 }
 
 for round in 1...3 {

@@ -17,7 +17,7 @@ public enum Notice: Hashable, Sendable {
     /// Some waiting letters will never be sent.
     case dropped(Int, DropReason)
     /// The server, or a proxy before the server, refuses to take the waiting letters now. Nothing is lost: the SDK tries
-    /// again, after 401 and 403 each hour, and at each ``Onym/flush()``.
+    /// again, after 401 and 403 each hour, and at each ``OnymClient/flush()``.
     case held(OnymError, waiting: Int)
     /// The SDK has read the values of a vendor's SDK: the numbers of kept values, and of values that did not parse.
     case imported(String, kept: Int, skipped: Int)

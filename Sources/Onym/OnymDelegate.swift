@@ -1,35 +1,35 @@
 /// A receiver of notices, on the queue of callbacks. All methods are optional.
 public protocol OnymDelegate: AnyObject, Sendable {
     /// The current user of a dialect has changed.
-    func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect)
+    func onym(_ onym: OnymClient, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect)
     /// The server has disabled the user on this device.
-    func onym(_ onym: Onym, didDeactivate deactivation: Deactivation)
+    func onym(_ onym: OnymClient, didDeactivate deactivation: Deactivation)
     /// The server lets the user work on this device again.
-    func onymDidReactivate(_ onym: Onym)
+    func onymDidReactivate(_ onym: OnymClient)
     /// The user's entitlements have changed.
-    func onymDidChangeAccess(_ onym: Onym)
+    func onymDidChangeAccess(_ onym: OnymClient)
     /// Some waiting letters will never be sent.
-    func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason)
+    func onym(_ onym: OnymClient, didDrop count: Int, _ reason: DropReason)
     /// The server refuses to take the waiting letters now; they go on waiting.
-    func onym(_ onym: Onym, isHeldBy error: OnymError, waiting: Int)
+    func onym(_ onym: OnymClient, isHeldBy error: OnymError, waiting: Int)
 }
 
 extension OnymDelegate {
     /// Does nothing.
-    public func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {}
+    public func onym(_ onym: OnymClient, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {}
     /// Does nothing.
-    public func onym(_ onym: Onym, didDeactivate deactivation: Deactivation) {}
+    public func onym(_ onym: OnymClient, didDeactivate deactivation: Deactivation) {}
     /// Does nothing.
-    public func onymDidReactivate(_ onym: Onym) {}
+    public func onymDidReactivate(_ onym: OnymClient) {}
     /// Does nothing.
-    public func onymDidChangeAccess(_ onym: Onym) {}
+    public func onymDidChangeAccess(_ onym: OnymClient) {}
     /// Does nothing.
-    public func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason) {}
+    public func onym(_ onym: OnymClient, didDrop count: Int, _ reason: DropReason) {}
     /// Does nothing.
-    public func onym(_ onym: Onym, isHeldBy error: OnymError, waiting: Int) {}
+    public func onym(_ onym: OnymClient, isHeldBy error: OnymError, waiting: Int) {}
 }
 
-extension Onym {
+extension OnymClient {
     /// Calls a delegate with each notice, as long as both objects exist. Answers a function that removes the delegate.
     @discardableResult
     public func addDelegate(_ delegate: any OnymDelegate) -> @Sendable () -> Void {

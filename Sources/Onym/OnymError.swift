@@ -20,7 +20,7 @@ public enum OnymError: Error, Hashable, Sendable {
     case refused(Refusal)
     /// The device's storage failed.
     case storage(String)
-    /// Some letters that ``Onym/flush()`` covered will never be sent: their number, and the reason for the first letter.
+    /// Some letters that ``OnymClient/flush()`` covered will never be sent: their number, and the reason for the first letter.
     indirect case dropped(Int, DropReason)
 }
 

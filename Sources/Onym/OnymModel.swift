@@ -11,7 +11,7 @@
 @MainActor
 public final class OnymModel {
     /// The instance behind the model.
-    public let onym: Onym
+    public let onym: OnymClient
     /// The current user; nil before the server's first answer.
     public private(set) var user: User?
     /// The user's entitlements by name, as the device knows them.
@@ -29,7 +29,7 @@ public final class OnymModel {
     #endif
 
     /// Makes a model of an instance.
-    public init(_ onym: Onym) {
+    public init(_ onym: OnymClient) {
         self.onym = onym
         (user, access, deactivation) = OnymModel.state(onym)
         watching.set(
@@ -57,7 +57,7 @@ public final class OnymModel {
         (user, access, deactivation) = OnymModel.state(onym)
     }
 
-    private static func state(_ onym: Onym) -> (User?, [String: Entitlement], Deactivation?) {
+    private static func state(_ onym: OnymClient) -> (User?, [String: Entitlement], Deactivation?) {
         (onym.users.current, onym.access.cached ?? [:], onym.device.state?.deactivation)
     }
 }

@@ -5,10 +5,10 @@ import Onym
 @available(*, deprecated, message: "Log an MPCommerceEvent with the products instead.")
 public final class MPCart: Sendable {
     private static let note = "cart"
-    private let onym: Onym
+    private let onym: OnymClient
     private let user: User
 
-    init(_ user: User, _ onym: Onym) { (self.user, self.onym) = (user, onym) }
+    init(_ user: User, _ onym: OnymClient) { (self.user, self.onym) = (user, onym) }
 
     /// The products in the cart.
     public var products: [MPProduct] {

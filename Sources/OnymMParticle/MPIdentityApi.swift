@@ -8,7 +8,7 @@ public class MPIdentityApiResult: @unchecked Sendable {
     /// The previous user, if the user has changed; nil for `modify`.
     public let previousUser: MParticleUser?
 
-    init(_ result: IdentityResult, _ onym: Onym) {
+    init(_ result: IdentityResult, _ onym: OnymClient) {
         user = MParticleUser(result.user, onym)
         previousUser = result.previousUser.map { MParticleUser($0, onym) }
     }
@@ -19,7 +19,7 @@ public final class MPModifyApiResult: MPIdentityApiResult, @unchecked Sendable {
     /// The names that `modify` changed.
     public let identityChanges: [MPIdentityChange]
 
-    override init(_ result: IdentityResult, _ onym: Onym) {
+    override init(_ result: IdentityResult, _ onym: OnymClient) {
         identityChanges = result.changes.compactMap { change in
             guard let type = MPIdentity(wireName: change.type.rawValue) else { return nil }
             let user = onym.users.user(change.user) ?? User(id: change.user)
@@ -118,9 +118,9 @@ public final class MPIdentityApi: Sendable {
     /// A callback for the end of a call.
     public typealias Completion = (MPIdentityApiResult?, (any Error)?) -> Void
 
-    private let source: @Sendable () -> Onym?
+    private let source: @Sendable () -> OnymClient?
 
-    init(_ source: @escaping @Sendable () -> Onym?) { self.source = source }
+    init(_ source: @escaping @Sendable () -> OnymClient?) { self.source = source }
 
     private typealias Call = (Identity, @escaping Identity.Completion) -> Void
 
@@ -132,13 +132,14 @@ public final class MPIdentityApi: Sendable {
         call(onym.identity) { MPIdentityApi.end(completion.value, $0, onym) }
     }
 
-    static func end(_ completion: Completion?, _ result: Result<IdentityResult, OnymError>, _ onym: Onym?) {
+    static func end(_ completion: Completion?, _ result: Result<IdentityResult, OnymError>, _ onym: OnymClient?) {
         end(completion, result, onym, MPIdentityApiResult.init)
     }
 
     private static func end<Value>(
-        _ completion: ((Value?, (any Error)?) -> Void)?, _ result: Result<IdentityResult, OnymError>, _ onym: Onym?,
-        _ make: (IdentityResult, Onym) -> Value
+        _ completion: ((Value?, (any Error)?) -> Void)?, _ result: Result<IdentityResult, OnymError>,
+        _ onym: OnymClient?,
+        _ make: (IdentityResult, OnymClient) -> Value
     ) {
         switch (result, onym) {
         case (.success(let result), let onym?): completion?(make(result, onym), nil)

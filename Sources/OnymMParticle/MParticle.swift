@@ -6,7 +6,7 @@ public final class MParticle: @unchecked Sendable {
     private static let shared = MParticle()
     /// Guards the other properties.
     private let lock = NSLock()
-    private var onym: Onym?
+    private var onym: OnymClient?
     private var tracker: Sessions?
     private var options: MParticleOptions?
     /// The timed events that run, by name.
@@ -22,7 +22,7 @@ public final class MParticle: @unchecked Sendable {
     public var identity: MPIdentityApi { MPIdentityApi { [weak self] in self?.core } }
 
     /// The Onym instance behind this SDK.
-    public var core: Onym? { lock.withLock { onym } }
+    public var core: OnymClient? { lock.withLock { onym } }
 
     private var sessions: Sessions? { lock.withLock { tracker } }
 
@@ -32,7 +32,7 @@ public final class MParticle: @unchecked Sendable {
     public var initialized: Bool { core != nil }
 
     /// The version of the SDK.
-    public var version: String { Onym.version }
+    public var version: String { OnymClient.version }
 
     /// The environment of the app's build.
     public var environment: MPEnvironment {
@@ -81,11 +81,11 @@ public final class MParticle: @unchecked Sendable {
     }
 
     /// Of several threads that start the SDK, only one opens it.
-    private func openOnce(_ options: MParticleOptions) throws(OnymError) -> Onym? {
+    private func openOnce(_ options: MParticleOptions) throws(OnymError) -> OnymClient? {
         lock.lock()
         defer { lock.unlock() }
         guard onym == nil else { return nil }
-        let new = try Onym(try options.core())
+        let new = try OnymClient(try options.core())
         onym = new
         self.options = options
         for name in options.inert { new.runtime.log.writeOnce(.warnings, "the option \(name) does nothing here") }
@@ -99,7 +99,7 @@ public final class MParticle: @unchecked Sendable {
     }
 
     /// Takes the running instance out.
-    private func take() -> Onym? {
+    private func take() -> OnymClient? {
         lock.withLock {
             tracker = nil
             timed = [:]
@@ -178,7 +178,7 @@ public final class MParticle: @unchecked Sendable {
         log(event(), core)
     }
 
-    private func log(_ event: Event, _ core: Onym) {
+    private func log(_ event: Event, _ core: OnymClient) {
         var event = event
         event.details.merge(sessions?.sessionOfEvent()?.details ?? [:]) { own, _ in own }
         core.log(event)

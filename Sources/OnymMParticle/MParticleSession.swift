@@ -50,7 +50,7 @@ final class Sessions: @unchecked Sendable {
         }
     }
 
-    private let onym: Onym
+    private let onym: OnymClient
     private let isAutomatic: Bool
     private let timeout: TimeInterval
     /// Guards `current`.
@@ -61,13 +61,15 @@ final class Sessions: @unchecked Sendable {
     private static let file = "session"
     private static let newFile = "session.new"
 
-    init(_ onym: Onym, isAutomatic: Bool, timeout: TimeInterval, begins: Bool) {
+    init(_ onym: OnymClient, isAutomatic: Bool, timeout: TimeInterval, begins: Bool) {
         (self.onym, self.isAutomatic, self.timeout) = (onym, isAutomatic, timeout)
         if let left = Session(kept: (try? onym.runtime.files.read(Sessions.file)).flatMap { JSON($0) }) {
             if now - left.last > Int64(timeout * 1000) { logEnd(left, at: left.last) } else { current = left }
         }
         if isAutomatic, begins { begin() } else { keep() }
-        guard isAutomatic, let cycle = onym.runtime.configuration.lifeCycle ?? Onym.platformLifeCycle else { return }
+        guard isAutomatic, let cycle = onym.runtime.configuration.lifeCycle ?? OnymClient.platformLifeCycle else {
+            return
+        }
         watching.set(
             cycle.observe { [weak self] phase, done in
                 self?.live(phase)

@@ -7,11 +7,11 @@ public final class MParticleUser: Sendable {
     public let userId: NSNumber
     /// Whether the user is known to the server.
     public let isLoggedIn: Bool
-    private let onym: Onym
-    var owner: Onym { onym }
+    private let onym: OnymClient
+    var owner: OnymClient { onym }
     private let user: User
 
-    init(_ user: User, _ onym: Onym) {
+    init(_ user: User, _ onym: OnymClient) {
         (userId, isLoggedIn) = (NSNumber(value: user.id), user.isLoggedIn)
         (self.user, self.onym) = (user, onym)
     }

@@ -18,7 +18,7 @@ public enum Owl {
     }
 
     /// The Onym instance behind this SDK; nil before `configure`.
-    public static var core: Onym? { desk.onym }
+    public static var core: OnymClient? { desk.onym }
 
     /// Starts the SDK. A user of an earlier launch stays set, and the SDK claims the user again. `networkTrackingEnabled` is
     /// inert: the SDK does not look at the app's own requests.
@@ -55,7 +55,7 @@ public enum Owl {
         do throws(OnymError) {
             // Two instances with one folder would overwrite each other's files.
             desk.replace(with: nil)
-            let onym = try Onym(configuration)
+            let onym = try OnymClient(configuration)
             desk.replace(with: onym)
             onym.log("sdk:session_started")
             if attributionEnabled { Task.detached { try? await onym.attribution.capture() } }
@@ -375,11 +375,11 @@ public struct OwlOperation: Sendable {
 /// The app's one instance.
 private final class Desk: @unchecked Sendable {
     private let lock = NSLock()
-    private var current: Onym?
+    private var current: OnymClient?
 
-    var onym: Onym? { lock.withLock { current } }
+    var onym: OnymClient? { lock.withLock { current } }
 
-    func replace(with onym: Onym?) {
+    func replace(with onym: OnymClient?) {
         let old = lock.withLock {
             defer { current = onym }
             return current

@@ -9,7 +9,7 @@ public final class Qonversion: @unchecked Sendable {
     private static let only = Qonversion()
     /// Guards the other properties.
     private let lock = NSLock()
-    private var onym: Onym?
+    private var onym: OnymClient?
     private weak var deferredListener: (any DeferredPurchasesListener)?
     private weak var updateListener: (any EntitlementsUpdateListener)?
     /// The reason why no instance exists.
@@ -43,7 +43,7 @@ public final class Qonversion: @unchecked Sendable {
     }
 
     /// The Onym instance behind this SDK.
-    public var core: Onym? { lock.withLock { onym } }
+    public var core: OnymClient? { lock.withLock { onym } }
 
     /// Of several threads that ask first, only one opens the instance.
     private func openIfNeeded() {
@@ -67,7 +67,7 @@ public final class Qonversion: @unchecked Sendable {
 
     private func make(_ configuration: CoreConfiguration) {
         do throws(OnymError) {
-            let new = try Onym(configuration)
+            let new = try OnymClient(configuration)
             new.observe { [weak self, weak new] notice in
                 guard let self, let new else { return }
                 switch notice {
@@ -197,13 +197,13 @@ public final class Qonversion: @unchecked Sendable {
 
     // MARK: - Listeners
 
-    private func tellUpdate(_ onym: Onym) {
+    private func tellUpdate(_ onym: OnymClient) {
         let listener = lock.withLock { updateListener }
         listener?.didReceiveUpdatedEntitlements((onym.access.cached ?? [:]).mapValues(Entitlement.init))
     }
 
     /// Tells of a purchase that was decided later, with the entitlements after it.
-    private func tellPurchase(_ onym: Onym) {
+    private func tellPurchase(_ onym: OnymClient) {
         guard lock.withLock({ deferredListener }) != nil else { return }
         onym.access.entitlements(.fresh) { [weak self] result in
             let listener = self.flatMap { sdk in sdk.lock.withLock { sdk.deferredListener } }

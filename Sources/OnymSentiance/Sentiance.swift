@@ -8,7 +8,7 @@ public final class Sentiance: @unchecked Sendable {
 
     /// Guards the other properties.
     private let lock = NSLock()
-    private var onym: Onym?
+    private var onym: OnymClient?
     private var options = SENTOptions()
     private var statusHandler: ((SENTSDKStatus) -> Void)?
     private var app: (id: String, secret: String)?
@@ -20,7 +20,7 @@ public final class Sentiance: @unchecked Sendable {
     public init() {}
 
     /// The Onym instance behind this SDK.
-    public var core: Onym? { lock.withLock { onym } }
+    public var core: OnymClient? { lock.withLock { onym } }
 
     /// Starts the SDK. The start finishes the work of an earlier launch, and creates no user.
     @discardableResult
@@ -30,7 +30,7 @@ public final class Sentiance: @unchecked Sendable {
         if core?.device.state?.phase == .resetting { return Sentiance.failed(.sdkResetInProgress) }
         if lock.withLock({ isInitialized }), userExists { return Sentiance.failed(.reinitializationNotAllowed) }
         // Calls before the start may have opened an instance; it stays only if it has the same options.
-        let early = lock.withLock { () -> Onym? in
+        let early = lock.withLock { () -> OnymClient? in
             self.options = options
             return onym?.device.state?.phase == .creating ? nil : onym.take()
         }
@@ -47,7 +47,7 @@ public final class Sentiance: @unchecked Sendable {
     }
 
     /// Opens the Onym instance at the first call that needs it: many calls are allowed before the start.
-    private func open(_ platformURL: String? = nil) -> Onym? {
+    private func open(_ platformURL: String? = nil) -> OnymClient? {
         lock.lock()
         defer { lock.unlock() }
         if let onym { return onym }
@@ -56,7 +56,7 @@ public final class Sentiance: @unchecked Sendable {
         var configuration = Configuration(
             endpoint: endpoint, key: .linking(appID: app?.id, secret: app?.secret))
         options.configure?(&configuration)
-        guard let new = try? Onym(configuration) else { return nil }
+        guard let new = try? OnymClient(configuration) else { return nil }
         new.observe { [weak self] notice in
             switch notice {
             case .deactivated, .reactivated: self?.tellStatus()
@@ -124,7 +124,7 @@ public final class Sentiance: @unchecked Sendable {
     }
 
     /// The version of the SDK.
-    public var version: String { Onym.version }
+    public var version: String { OnymClient.version }
 
     /// Inert: the vendor's quota of Wi-Fi in bytes; always 0.
     public var wifiQuotaLimit: Int { 0 }
@@ -267,7 +267,7 @@ public final class Sentiance: @unchecked Sendable {
 
     /// Keeps the app's id and secret, and opens the Onym instance again if it was opened without them.
     private func use(_ id: String, _ secret: String) {
-        let old = lock.withLock { () -> Onym? in
+        let old = lock.withLock { () -> OnymClient? in
             if let app, app == (id, secret), isOpenWithApp { return nil }
             app = (id, secret)
             isOpenWithApp = false

@@ -7,7 +7,7 @@ package final class Bench: @unchecked Sendable {
     package let time = ManualTime()
     package let transport = ScriptedTransport()
     package private(set) var files = MemoryFiles()
-    package private(set) var onym: Onym
+    package private(set) var onym: OnymClient
     package private(set) var notices: [Notice] = []
     package var configuration: Configuration
     private let callbacks = Callbacks()
@@ -40,12 +40,12 @@ package final class Bench: @unchecked Sendable {
     private static func open(
         _ configuration: Configuration, _ files: MemoryFiles, _ transport: ScriptedTransport, _ time: ManualTime,
         _ callbacks: Callbacks, _ chance: Chance
-    ) -> Onym {
+    ) -> OnymClient {
         let runtime = Runtime(
             configuration, files: files, transport: transport, time: time, callbacks: callbacks,
             chance: { chance.next() })
         do {
-            return try Onym(runtime: runtime)
+            return try OnymClient(runtime: runtime)
         } catch {
             preconditionFailure("The bench has no disk: \(error)")
         }

@@ -16,7 +16,7 @@ struct PackagedTests {
         let text = try String(contentsOf: PackagedTests.repository.appending(path: "VERSION"), encoding: .utf8)
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines == [Program.version, Program.releaseDate])
-        #expect(Onym.version == Program.version)
+        #expect(OnymClient.version == Program.version)
         let changelog = try String(
             contentsOf: PackagedTests.repository.appending(path: "CHANGELOG.md"), encoding: .utf8)
         #expect(changelog.contains("## \(Program.version)"), "the changelog has a section for the version")

@@ -56,7 +56,7 @@ struct SDKAccessTests {
     @Test("Example", arguments: examples.map(\.0))
     func example(name: String) async throws {
         let steps = try #require(SDKAccessTests.examples.first { $0.0 == name }?.1)
-        var devices: [String: Onym] = [:]
+        var devices: [String: OnymClient] = [:]
         var receipts: [String: String] = [:]
         for step in steps {
             let words = step.split(separator: " ").map(String.init)
@@ -86,7 +86,7 @@ struct SDKAccessTests {
         }
     }
 
-    private func device(_ name: String) throws -> Onym {
+    private func device(_ name: String) throws -> OnymClient {
         // Each answer has to be signed by the server.
         let root = try #require(try scene.administrator("/onym/v1/access-root")["root"] as? String)
         return try scene.device(name, .entitlements(key: try #require(scene.store.entitlements["project_key"]))) {

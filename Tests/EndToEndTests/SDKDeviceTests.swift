@@ -9,7 +9,7 @@ struct SDKDeviceTests {
 
     init() throws { scene = try SDKScene() }
 
-    private func device(_ name: String, _ deviceClass: String = "phone") throws -> Onym {
+    private func device(_ name: String, _ deviceClass: String = "phone") throws -> OnymClient {
         let linking = scene.store.linking
         return try scene.device(name, .linking(appID: linking["app_id"], secret: linking["app_secret"])) {
             $0.device.deviceClass = deviceClass
@@ -68,11 +68,11 @@ struct SDKDeviceTests {
         let deaf = Deaf()
         var broken = configuration
         broken.transport = deaf
-        let phone = try Onym(broken)
+        let phone = try OnymClient(broken)
         phone.device.createUser(code) { _ in }
         while deaf.answered == 0 { try await Task.sleep(for: .milliseconds(5)) }
         phone.close()
-        let again = try Onym(configuration)
+        let again = try OnymClient(configuration)
         while again.device.state?.phase == .creating { try await Task.sleep(for: .milliseconds(5)) }
         #expect(again.device.state?.userID == user)
         await #expect(throws: OnymError.refused(.userExists)) { try await again.device.createUser(try self.code("v")) }

@@ -16,10 +16,10 @@ struct SDKScene {
     /// A device with the app on it.
     func device(
         _ name: String, _ key: Configuration.Key, configure: (inout Configuration) -> Void = { _ in }
-    ) throws -> Onym {
+    ) throws -> OnymClient {
         var configuration = try configuration(name, key)
         configure(&configuration)
-        return try Onym(configuration)
+        return try OnymClient(configuration)
     }
 
     func configuration(_ name: String, _ key: Configuration.Key) throws -> Configuration {

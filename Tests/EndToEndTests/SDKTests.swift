@@ -12,7 +12,7 @@ struct SDKTests {
 
     init() throws { scene = try SDKScene() }
 
-    private func device(_ name: String, _ key: Configuration.Key) throws -> Onym { try scene.device(name, key) }
+    private func device(_ name: String, _ key: Configuration.Key) throws -> OnymClient { try scene.device(name, key) }
 
     private func administrator(_ path: String) throws -> [String: Any] { try scene.administrator(path) }
 

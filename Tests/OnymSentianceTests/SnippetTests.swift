@@ -151,7 +151,7 @@ struct SnippetTests {
 
     @Test("the names without an effect answer the vendor's nothing, and send nothing")
     func inert() async {
-        #expect(sentiance.version == Onym.version)
+        #expect(sentiance.version == OnymClient.version)
         #expect(SENTOptions(for: .appLaunch).platformUrl == nil)
         let status = sentiance.sdkStatus
         #expect(status.isAccelPresent && status.isGyroPresent && status.isGpsPresent)

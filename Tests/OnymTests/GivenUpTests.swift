@@ -74,9 +74,9 @@ struct GivenUpTests {
     @Test("a client that ends the last call of an instance that nobody holds lets it go")
     func lastCall() throws {
         let transport = ScriptedTransport()
-        weak var gone: Onym?
+        weak var gone: OnymClient?
         do {
-            let onym = try Onym(
+            let onym = try OnymClient(
                 runtime: Runtime(
                     Bench.configuration([.idSync(key: "k", secret: nil)]), files: MemoryFiles(), transport: transport,
                     time: ManualTime(), callbacks: Nowhere(), chance: { 7 }))

@@ -523,7 +523,7 @@ private final class FakeServer {
             }
         } else if parts[3] == "purchases" {
             let price = request.json["price"]?.text ?? ""
-            if purchases[price] != "\(parts[2]) \(request.fields["Onym-Identity"] ?? "")" {
+            if purchases[price] != "\(parts[2]) \(request.fields["OnymClient-Identity"] ?? "")" {
                 fault("what cost \(price) went to \(parts[2])")
             }
             lookAtID("purchase \(price)", request.fields["Idempotency-Key"])

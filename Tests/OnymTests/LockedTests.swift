@@ -140,7 +140,7 @@ struct LockedTests {
         files.fill(after: 0)
         var configuration = Bench.configuration([LockedTests.key])
         (configuration.files, configuration.transport) = (files, ScriptedTransport())
-        #expect { try Onym(configuration) } throws: { error in
+        #expect { try OnymClient(configuration) } throws: { error in
             if case .storage = error as? OnymError { true } else { false }
         }
     }
@@ -169,20 +169,20 @@ struct FoldersTests {
     @Test("the former folder is moved, with who the user is; what is there already stays")
     func move() throws {
         let (former, new) = (base.appendingPathComponent("Onym"), Folders.ofApp("com.a", in: base))
-        let first = try Onym(configuration(former))
+        let first = try OnymClient(configuration(former))
         let stamp = first.users.deviceApplicationStamp
         first.close()
         #expect(try Folders.move(former, to: new) == new)
-        let second = try Onym(configuration(new))
+        let second = try OnymClient(configuration(new))
         #expect(second.users.deviceApplicationStamp == stamp && stamp != nil)
         second.close()
         // Another app finds nothing to move.
         let other = Folders.ofApp("com.b", in: base)
         #expect(try Folders.move(former, to: other) == other)
-        let third = try Onym(configuration(former))
+        let third = try OnymClient(configuration(former))
         third.close()
         #expect(try Folders.move(former, to: new) == new)
-        let fourth = try Onym(configuration(new))
+        let fourth = try OnymClient(configuration(new))
         #expect(fourth.users.deviceApplicationStamp == stamp)
         fourth.close()
     }
@@ -190,7 +190,7 @@ struct FoldersTests {
     @Test("a move that was cut off goes on")
     func cutOff() throws {
         let (former, new) = (base.appendingPathComponent("Onym"), Folders.ofApp("com.a", in: base))
-        let first = try Onym(configuration(former))
+        let first = try OnymClient(configuration(former))
         let stamp = first.users.deviceApplicationStamp
         first.close()
         try FileManager.default.createDirectory(at: new, withIntermediateDirectories: true)
@@ -198,7 +198,7 @@ struct FoldersTests {
             at: former.appendingPathComponent("idsync-000001.log"),
             to: new.appendingPathComponent("idsync-000001.log"))
         #expect(try Folders.move(former, to: new) == new)
-        let second = try Onym(configuration(new))
+        let second = try OnymClient(configuration(new))
         #expect(second.users.deviceApplicationStamp == stamp)
         second.close()
     }
@@ -207,7 +207,7 @@ struct FoldersTests {
     func group() {
         var configuration = configuration(base.appendingPathComponent("x"))
         configuration.appGroup = "group.none"
-        #expect { try Onym(configuration) } throws: { error in
+        #expect { try OnymClient(configuration) } throws: { error in
             if case .storage(let why) = error as? OnymError { why.contains("group.none") } else { false }
         }
     }

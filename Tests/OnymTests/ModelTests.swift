@@ -9,7 +9,7 @@ struct ModelTests {
     @Test("a model has the state of the device at once, and follows each change")
     func follows() async throws {
         let transport = ScriptedTransport()
-        let onym = try Onym.test(
+        let onym = try OnymClient.test(
             users: [User(id: 7)], access: [Entitlement(id: "plus")], transport: transport)
         let model = OnymModel(onym)
         #expect(model.user?.id == 7 && !model.isLoggedIn && model.access["plus"]?.isActive == true)

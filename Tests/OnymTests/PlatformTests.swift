@@ -54,10 +54,10 @@ struct TransportTests {
         configuration.files = MemoryFiles()
         configuration.pins = [.certificate([1])]
         if Pin.areSupported { return }
-        #expect(throws: OnymError.refused(.unavailable)) { try Onym(configuration) }
+        #expect(throws: OnymError.refused(.unavailable)) { try OnymClient(configuration) }
         // A transport of the app's own may look.
         configuration.transport = ScriptedTransport()
-        _ = try Onym(configuration)
+        _ = try OnymClient(configuration)
     }
 }
 
@@ -91,19 +91,19 @@ struct DiskFilesTests {
         let configuration = Configuration(
             endpoint: URL(filePath: "/"), key: .idSync(key: "k", secret: nil),
             folder: URL(filePath: folder.path + "/file/below"))
-        #expect { try Onym(configuration) } throws: { error in
+        #expect { try OnymClient(configuration) } throws: { error in
             if case .storage = error as? OnymError { true } else { false }
         }
     }
 
     @Test("two instances do not share what is kept; what one leaves, the next has")
     func sharing() throws {
-        func open(_ keys: Configuration.Key...) throws -> Onym {
+        func open(_ keys: Configuration.Key...) throws -> OnymClient {
             var configuration = Bench.configuration(keys)
             configuration.folder = URL(filePath: folder.path + "/onym")
             configuration.transport = ScriptedTransport()
             configuration.callbacks = .background
-            return try Onym(configuration)
+            return try OnymClient(configuration)
         }
         let first = try open(.idSync(key: "k", secret: nil))
         #expect {
@@ -132,9 +132,9 @@ struct DiskFilesTests {
         configuration.transport = transport
         configuration.callbacks = .background
         let ends = Collector<Result<IdentityResult, OnymError>>()
-        weak var gone: Onym?
+        weak var gone: OnymClient?
         do {
-            let onym = try Onym(configuration)
+            let onym = try OnymClient(configuration)
             gone = onym
             onym.log("kept")
             onym.identity.identify(completion: ends.callback)
@@ -145,8 +145,8 @@ struct DiskFilesTests {
         while gone != nil { await Task.yield() }
         #expect(try ends.values.count == 1 && ends.values[0].get().user.id == 1)
         // What lets it go may be at it still.
-        var opened = try? Onym(configuration)
-        while opened == nil { opened = try? Onym(configuration) }
+        var opened = try? OnymClient(configuration)
+        while opened == nil { opened = try? OnymClient(configuration) }
         let again = try #require(opened)
         #expect(again.users.current?.id == 1 && again.idsync?.mailbox.count == 1)
     }
@@ -202,10 +202,10 @@ struct ReinstallTests {
 struct DelegateTests {
     private final class Delegate: OnymDelegate, @unchecked Sendable {
         let heard = Collector<String>()
-        func onym(_ onym: Onym, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {
+        func onym(_ onym: OnymClient, didChangeUserFrom old: String?, to new: String?, in dialect: Dialect) {
             heard.callback("\(old ?? "nobody") to \(new ?? "nobody")")
         }
-        func onym(_ onym: Onym, didDrop count: Int, _ reason: DropReason) { heard.callback("dropped \(count)") }
+        func onym(_ onym: OnymClient, didDrop count: Int, _ reason: DropReason) { heard.callback("dropped \(count)") }
     }
 
     @Test("hear what happens, in its order, before the call's own end")
@@ -277,7 +277,7 @@ struct ThreadsTests {
         configuration.files = files
         configuration.transport = Server()
         configuration.callbacks = .background
-        let onym = try Onym(configuration)
+        let onym = try OnymClient(configuration)
         let ends = Collector<Int>()
         await withTaskGroup { group in
             for worker in 0..<8 {

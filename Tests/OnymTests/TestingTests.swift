@@ -9,7 +9,7 @@ struct TestingTests {
     func instance() async throws {
         let transport = ScriptedTransport()
         let ada = User(id: 7, isLoggedIn: true, identities: [.email: "ada@example.com"])
-        let onym = try Onym.test(
+        let onym = try OnymClient.test(
             users: [ada, User(id: 8)],
             access: [
                 Entitlement(id: "plus", source: "appstore", productID: "p", renewState: "will_renew"),
@@ -26,7 +26,7 @@ struct TestingTests {
 
     @Test("an instance without users is a new device")
     func empty() async throws {
-        let onym = try Onym.test()
+        let onym = try OnymClient.test()
         #expect(onym.users.current == nil && onym.access.cached == [:])
         await onym.shutdown()
     }

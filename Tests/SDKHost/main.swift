@@ -25,7 +25,7 @@ configuration.environment = .development
 configuration.flushInterval = 0.02
 configuration.callbacks = .background
 configuration.device.platform = "ios"
-let onym = try Onym(configuration)
+let onym = try OnymClient(configuration)
 
 if words[1] == "drain" {
     // The faster the machine, the more it has logged, and the longer the server's limits on calls have it wait.

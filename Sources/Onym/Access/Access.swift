@@ -1,6 +1,6 @@
 public import Foundation
 
-extension Onym {
+extension OnymClient {
     /// The user's entitlements, and the user's ids in the shops.
     public var access: Access { Access(onym: self) }
 }
@@ -132,7 +132,7 @@ public struct Access: Sendable {
     /// A callback for the end of a call.
     public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: EntitlementsClient? { onym.entitlements }
 
     func perform<Value: Sendable>(

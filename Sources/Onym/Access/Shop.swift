@@ -214,7 +214,7 @@ extension Access {
 final class ShopWatch: Sendable {
     private let task: Task<Void, Never>
 
-    init(_ shop: any Shop, _ onym: Onym) {
+    init(_ shop: any Shop, _ onym: OnymClient) {
         onym.entitlements?.setFinish { id in Task { await shop.finish(id) } }
         task = Task { [weak onym] in
             for transaction in await shop.unfinished() { await ShopWatch.send(transaction, onym) }
@@ -223,7 +223,7 @@ final class ShopWatch: Sendable {
     }
 
     /// Sends a reported transaction. Without an answer the device keeps it, and the letter goes out later.
-    private static func send(_ transaction: ShopTransaction, _ onym: Onym?) async {
+    private static func send(_ transaction: ShopTransaction, _ onym: OnymClient?) async {
         do throws(OnymError) {
             guard let onym else { return }
             try await onym.access.send(transaction)

@@ -1,4 +1,4 @@
-extension Onym {
+extension OnymClient {
     /// Properties of the current user, in the Claim dialect.
     public var properties: Properties { Properties(onym: self) }
     /// The source of the install.
@@ -25,7 +25,7 @@ extension Onym {
 
 /// Properties of the current user. The device keeps changes until the server has them.
 public struct Properties: Sendable {
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: ClaimClient? { onym.claim }
 
     /// Sets properties. Other properties stay as they are.
@@ -38,7 +38,7 @@ public struct Properties: Sendable {
 
 /// The source of the install: which advertisement led to it.
 public struct Attribution: Sendable {
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: ClaimClient? { onym.claim }
 
     /// Asks the ad network, if the ad network has not answered yet.

@@ -462,7 +462,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
             "os_version": .optional(device.osVersion), "app_version": .optional(device.appVersion),
             "build_number": .optional(device.build), "device_model": .optional(device.model),
             "locale": .optional(device.locale), "preferred_language": .optional(device.preferredLanguage),
-            "sdk_name": "onym-swift", "sdk_version": .string(Onym.version),
+            "sdk_name": "onym-swift", "sdk_version": .string(OnymClient.version),
             "is_dev": .bool(device.isDevelopment),
         ]
     }
@@ -470,7 +470,7 @@ package final class ClaimClient: DialectClient, @unchecked Sendable {
     /// `2026-11-21T12:00:00.000Z`.
     package static func time(_ milliseconds: Int64) -> String {
         var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = .gmt
+        calendar.timeZone = .utc
         let date = Date(milliseconds: milliseconds)
         let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
         func padded(_ number: Int?, _ digits: Int) -> String {

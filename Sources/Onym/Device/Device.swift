@@ -1,6 +1,6 @@
 public import Foundation
 
-extension Onym {
+extension OnymClient {
     /// The one user of this device, in the Linking dialect. The app's own back end gets a code for the user.
     public var device: Device { Device(onym: self) }
 }
@@ -71,7 +71,7 @@ public struct Device: Sendable {
     /// A callback for the end of a call.
     public typealias Completion<Value> = @Sendable (Result<Value, OnymError>) -> Void
 
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: LinkingClient? { onym.linking }
 
     private func with<Value>(

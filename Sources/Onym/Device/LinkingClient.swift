@@ -597,7 +597,7 @@ package final class LinkingClient: DialectClient, @unchecked Sendable {
         ])
     }
 
-    private var sdkFacts: JSON { ["name": "onym-swift", "version": .string(Onym.version)] }
+    private var sdkFacts: JSON { ["name": "onym-swift", "version": .string(OnymClient.version)] }
 
     private static func session(_ answer: HTTPAnswer) -> Result<(Session, JSON), OnymError> {
         answer.object.flatMap { body in

@@ -550,7 +550,7 @@ package final class IDSyncClient: DialectClient, @unchecked Sendable {
         [
             "client_sdk": [
                 "platform": .string(["ios", "tvos"].contains(platform) ? platform : "other"), "sdk_vendor": "onym",
-                "sdk_version": .string(Onym.version),
+                "sdk_version": .string(OnymClient.version),
             ],
             "environment": .string(configuration.environment.rawValue), "request_id": .string(attempt.id),
             "request_timestamp_ms": .integer(attempt.time), "context": .null,

@@ -1,6 +1,6 @@
 public import Foundation
 
-extension Onym {
+extension OnymClient {
     /// The calls with which the server says who the user is.
     public var identity: Identity { Identity(onym: self) }
     /// The users that this device knows.
@@ -19,7 +19,7 @@ public struct Identity: Sendable {
     /// A callback for the end of a call.
     public typealias Completion = @Sendable (Result<IdentityResult, OnymError>) -> Void
 
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: IDSyncClient? { onym.idsync }
 
     private func perform(
@@ -93,7 +93,7 @@ public struct Identity: Sendable {
 
 /// The users that this device knows.
 public struct Users: Sendable {
-    package let onym: Onym
+    package let onym: OnymClient
     private var client: IDSyncClient? { onym.idsync }
 
     /// The current user, to whom all new events belong; nil before the server's first answer.

@@ -85,8 +85,8 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
         let descriptor = try handle(name).fileDescriptor
         var done = 0
         while done < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { buffer in
-                unsafe write(descriptor, buffer.baseAddress?.advanced(by: done), buffer.count - done)
+            let count = bytes.withUnsafeBytes { buffer in
+                write(descriptor, buffer.baseAddress?.advanced(by: done), buffer.count - done)
             }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw FileFault("write \(name): error \(errno)") }
@@ -185,7 +185,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
 
     /// Opens a file that other processes read.
     private func shown(_ name: String) throws(FileFault) -> FileHandle {
-        let descriptor = unsafe open(url(name).path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(url(name).path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw FileFault("open \(name): error \(errno)", isLocked: errno == EPERM) }
         return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
@@ -212,7 +212,7 @@ public final class DiskFiles: FileStore, @unchecked Sendable {
     private func handle(_ name: String) throws(FileFault) -> FileHandle {
         if let handle = handles[name] { return handle }
         let path = url(name).path
-        let descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw FileFault("open \(name): error \(errno)", isLocked: errno == EPERM) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         handles[name] = handle

@@ -96,7 +96,7 @@ enum PlatformLifeCycle {
     #endif
 }
 
-extension Onym {
+extension OnymClient {
     /// The platform's own report of the life cycle; nil on platforms that do not suspend apps.
     package static var platformLifeCycle: (any LifeCycle)? { PlatformLifeCycle.available }
 }

@@ -20,9 +20,12 @@ public struct SystemTime: TimeSource {
     /// Runs an action after a delay. The delay does not depend on the wall clock.
     public func after(_ delay: TimeInterval, _ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let task = Task.detached {
-            do { try await Task.sleep(for: .seconds(delay)) } catch { return }
+            do { try await Task.sleep(nanoseconds: SystemTime.nanoseconds(delay)) } catch { return }
             action()
         }
         return { task.cancel() }
     }
+
+    /// A delay beyond a century is as good as a century.
+    private static func nanoseconds(_ delay: TimeInterval) -> UInt64 { UInt64(min(max(0, delay), 3_155_760_000) * 1e9) }
 }

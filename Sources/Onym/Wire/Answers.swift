@@ -57,7 +57,7 @@ package enum HTTPDate {
 
     private static var calendar: Calendar {
         var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = .gmt
+        calendar.timeZone = .utc
         return calendar
     }
 
@@ -133,4 +133,12 @@ extension String {
         }
         return String(decoding: text, as: UTF8.self)
     }
+}
+
+extension TimeZone {
+    /// The zone of all times on the wire. Foundation's own name for it needs newer systems than the SDK does.
+    static let utc: TimeZone = {
+        guard let zone = TimeZone(secondsFromGMT: 0) else { preconditionFailure("A zone without an offset exists.") }
+        return zone
+    }()
 }

@@ -1,7 +1,7 @@
 import Foundation
 public import Onym
 
-extension Onym {
+extension OnymClient {
     /// Makes an instance for previews and tests: it knows users and entitlements, keeps all in memory, and has no network.
     /// - Parameters:
     ///   - users: the users that the device knows; the first one is the current user.
@@ -10,7 +10,7 @@ extension Onym {
     /// - Throws: an error of the SDK's start.
     public static func test(
         users: [User] = [], access: [Entitlement] = [], transport: any Transport = ScriptedTransport()
-    ) throws(OnymError) -> Onym {
+    ) throws(OnymError) -> OnymClient {
         guard let endpoint = URL(string: "https://onym.test") else { throw .refused(.notConfigured) }
         let files = MemoryFiles()
         let now = Date()
@@ -28,7 +28,7 @@ extension Onym {
                 "device": "QON_test", "current": "QON_test", "created": true, "out": false,
                 "cache": ["": ["t": .integer(now.milliseconds), "l": .array(access.map(\.wire))]],
             ], as: "entitlements", in: files)
-        return try Onym(configuration)
+        return try OnymClient(configuration)
     }
 
     /// Writes the state that a dialect's client reads at its start.

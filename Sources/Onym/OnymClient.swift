@@ -5,7 +5,7 @@ public import Foundation
 ///
 /// No call here blocks the caller. The SDK never sends one user's data as another user's data: not after a login, a logout, a
 /// crash or a relaunch. Each callback runs exactly once.
-public final class Onym: Sendable {
+public final class OnymClient: Sendable {
     /// The version of the SDK.
     public static let version = "0.2.0"
 
@@ -33,14 +33,14 @@ public final class Onym: Sendable {
             if let given = configuration.files {
                 files = given
             } else {
-                files = try Onym.files(configuration)
+                files = try OnymClient.files(configuration)
             }
             try self.init(
                 runtime: Runtime(
                     configuration, files: files,
                     transport: configuration.transport
                         ?? URLSessionTransport(timeout: configuration.timeout, pins: configuration.pins),
-                    time: configuration.time ?? SystemTime(), callbacks: Onym.queue(configuration.callbacks),
+                    time: configuration.time ?? SystemTime(), callbacks: OnymClient.queue(configuration.callbacks),
                     chance: { UInt64.random(in: .min ... .max) }))
         } catch {
             throw .storage(error.reason)
@@ -198,7 +198,7 @@ public final class Onym: Sendable {
     /// Sends all waiting letters. The completion runs when the server has the letters, or with the first failure.
     public func flush(completion: @escaping @Sendable (Result<Void, OnymError>) -> Void) {
         if isLocked { return runtime.callbacks.run { completion(.failure(.refused(.locked))) } }
-        Onym.flush(clients[...], .success(()), holding(completion))
+        OnymClient.flush(clients[...], .success(()), holding(completion))
     }
 
     /// A failure of one dialect does not stop the other dialects.
